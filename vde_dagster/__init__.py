@@ -1,0 +1,1 @@
+"""Virtual data environments for the lakehouse."""

@@ -1,0 +1,94 @@
+"""The error types of the package, split by what the caller can do about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLocation:
+    """A place in a file of the user's project.
+
+    Args:
+        path: The file, relative to the project's root where it lies inside it.
+        line: 1-based line, or None when the whole file is meant.
+        column: 1-based column, or None.
+    """
+
+    path: Path
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        parts = [str(self.path)]
+        if self.line is not None:
+            parts.append(str(self.line))
+            if self.column is not None:
+                parts.append(str(self.column))
+        return ":".join(parts)
+
+
+class VdeError(Exception):
+    """Base of every error that this package raises on purpose.
+
+    Args:
+        message: What happened, in one sentence.
+        hint: What to do next, in one sentence.
+        location: Where in the project, when it is known.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        location: SourceLocation | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.location = location
+
+    def __str__(self) -> str:
+        where = f"{self.location}: " if self.location else ""
+        hint = f" Hint: {self.hint}" if self.hint else ""
+        return f"{where}{self.message}{hint}"
+
+
+class ProjectError(VdeError):
+    """A mistake in the project's files: the user fixes the file."""
+
+    exit_code = 2
+
+
+class UsageError(VdeError):
+    """A mistake in the call (an unknown environment, a wrong interval): the user calls again."""
+
+    exit_code = 2
+
+
+class ConflictError(VdeError):
+    """Somebody else changed the same thing first: plan again."""
+
+
+class LeaseLostError(ConflictError):
+    """The lease that guards this work expired or was taken over: nothing more may be written."""
+
+
+class ExecutionError(VdeError):
+    """Work on the warehouse failed: see the cause, then apply the same plan again."""
+
+
+class AuditFailedError(ExecutionError):
+    """A blocking audit found rows: nothing was published."""
+
+
+class UnknownOutcomeError(VdeError):
+    """A commit's answer was lost and it could not be found out whether it happened."""
+
+
+class StoreError(VdeError):
+    """The state store or the catalog cannot be used (unreachable, or of another version)."""
