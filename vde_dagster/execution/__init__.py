@@ -1,0 +1,1 @@
+"""Applying plans: walk the DAG, fill intervals, audit, publish, recover."""

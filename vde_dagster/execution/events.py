@@ -1,0 +1,90 @@
+"""What happens while a plan is applied, as values: for progress bars, logs and Dagster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vde_dagster.planning.environment import Environment
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.work import AuditResult, FillResult
+from vde_dagster.project.model import Audit
+from vde_dagster.project.names import ModelName
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyStarted:
+    """The plan's environment is locked and its tables are known."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStarted:
+    """Work on a model's missing intervals begins."""
+
+    snapshot: Snapshot
+    table: PhysicalTable
+    missing: IntervalSet
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalFilled:
+    """A range of a table is written, audited and recorded (or waits on a branch)."""
+
+    snapshot: Snapshot
+    table: PhysicalTable
+    interval: Interval
+    result: FillResult
+    recovered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFinished:
+    """An audit of a range has run."""
+
+    snapshot: Snapshot
+    table: PhysicalTable
+    audit: Audit
+    interval: Interval
+    result: AuditResult
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFinished:
+    """All missing intervals of a model are filled."""
+
+    snapshot: Snapshot
+    table: PhysicalTable | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFailed:
+    """A model's work failed; its descendants are skipped."""
+
+    name: ModelName
+    error: Exception
+    skipped: tuple[ModelName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The environment's new version is visible."""
+
+    environment: Environment
+    plan: Plan
+    seconds: float
+
+
+Event = (
+    ApplyStarted
+    | ModelStarted
+    | IntervalFilled
+    | AuditFinished
+    | ModelFinished
+    | ModelFailed
+    | Published
+)

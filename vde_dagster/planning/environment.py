@@ -1,0 +1,81 @@
+"""Environments: which snapshot and which table each model name stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.table import TableRef
+from vde_dagster.project.names import ModelName
+
+PRODUCTION = "prod"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What one model is in one version of an environment.
+
+    Args:
+        name: The model.
+        snapshot_id: Its snapshot.
+        table_id: The physical table that serves it; None for views and external tables.
+    """
+
+    name: ModelName
+    snapshot_id: str
+    table_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One version of an environment as it was published.
+
+    Args:
+        name: The environment's name.
+        version: Counts publications, from 1.
+        entries: One per model, by name.
+        publication_id: Unique id of the publication that made this version.
+        plan_id: The plan that was applied, or None for a rollback.
+        published_at: When (UTC).
+        published_by: Who.
+        expires_at: When the janitor may drop it (UTC), or None for never.
+        note: Text for people (`rollback to 3`).
+    """
+
+    name: str
+    version: int
+    entries: dict[ModelName, Entry]
+    publication_id: str
+    published_at: datetime
+    published_by: str
+    plan_id: str | None = None
+    expires_at: datetime | None = None
+    note: str = ""
+
+
+def environment_name(text: str) -> str:
+    """Check and normalise an environment's name.
+
+    Raises:
+        UsageError: It has characters other than letters, digits and `_`, or is too long.
+    """
+    name = text.strip().lower()
+    if not name or len(name) > 60 or not all(c.isascii() and (c.isalnum() or c == "_") for c in name):
+        raise UsageError(
+            f"'{text}' is not an environment's name",
+            hint="use up to 60 letters, digits and underscores, for example dev_anna",
+        )
+    if "__" in name or name[0] == "_" or name[-1] == "_":
+        raise UsageError(
+            f"the environment's name '{text}' may not start, end or be doubled with '_'",
+            hint="two underscores divide schema and environment in the catalog's namespaces",
+        )
+    return name
+
+
+def view_ref(name: ModelName, environment: str) -> TableRef:
+    """Name the view of a model in an environment: `db.model` in prod, else `db__env.model`."""
+    if environment == PRODUCTION:
+        return TableRef(name.namespace, name.name)
+    return TableRef(f"{name.namespace}__{environment}", name.name)

@@ -1,0 +1,135 @@
+"""Half-open intervals of time and sets of them, as range arithmetic.
+
+Nothing here ever expands a range to its units: a set of a decade's days is one range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from vde_dagster.errors import UsageError
+
+
+def utc(value: datetime) -> datetime:
+    """Return the same instant in UTC; a value without a zone is read as UTC."""
+    if value.tzinfo is None:
+        return value.replace(tzinfo=timezone.utc)
+    return value.astimezone(timezone.utc)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Interval:
+    """The instants from `start` (included) to `end` (excluded), in UTC.
+
+    Raises:
+        UsageError: `end` is not after `start`.
+    """
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", utc(self.start))
+        object.__setattr__(self, "end", utc(self.end))
+        if self.end <= self.start:
+            raise UsageError(
+                f"the interval {self.start.isoformat()} … {self.end.isoformat()} ends before "
+                "it starts",
+                hint="give a start that lies before the end (the end is exclusive)",
+            )
+
+    def __str__(self) -> str:
+        return f"{iso(self.start)}/{iso(self.end)}"
+
+    @classmethod
+    def parse(cls, text: str) -> Interval:
+        """Read the form that `str` writes, `start/end` in ISO 8601."""
+        start, _, end = text.partition("/")
+        return cls(parse_iso(start), parse_iso(end))
+
+    def to_json(self) -> dict[str, str]:
+        """Return `{"start": …, "end": …}` in ISO 8601 UTC."""
+        return {"start": iso(self.start), "end": iso(self.end)}
+
+
+def iso(value: datetime) -> str:
+    """Write an instant as ISO 8601 in UTC with a `Z`."""
+    return utc(value).isoformat().replace("+00:00", "Z")
+
+
+def parse_iso(text: str) -> datetime:
+    """Read an ISO 8601 date or instant; one without a zone is UTC."""
+    return utc(datetime.fromisoformat(text.strip().replace("Z", "+00:00")))
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalSet:
+    """A set of instants as sorted, disjoint, non-adjacent half-open ranges."""
+
+    ranges: tuple[Interval, ...] = ()
+
+    @classmethod
+    def of(cls, intervals: Iterable[Interval]) -> IntervalSet:
+        """Build a set from intervals in any order, overlapping or adjacent."""
+        merged: list[Interval] = []
+        for interval in sorted(intervals):
+            if merged and interval.start <= merged[-1].end:
+                if interval.end > merged[-1].end:
+                    merged[-1] = Interval(merged[-1].start, interval.end)
+            else:
+                merged.append(interval)
+        return cls(tuple(merged))
+
+    def __bool__(self) -> bool:
+        return bool(self.ranges)
+
+    def __iter__(self) -> Iterator[Interval]:
+        return iter(self.ranges)
+
+    def __len__(self) -> int:
+        return len(self.ranges)
+
+    def __or__(self, other: IntervalSet) -> IntervalSet:
+        return IntervalSet.of((*self.ranges, *other.ranges))
+
+    def __and__(self, other: IntervalSet) -> IntervalSet:
+        out: list[Interval] = []
+        i = j = 0
+        while i < len(self.ranges) and j < len(other.ranges):
+            a, b = self.ranges[i], other.ranges[j]
+            start, end = max(a.start, b.start), min(a.end, b.end)
+            if start < end:
+                out.append(Interval(start, end))
+            if a.end <= b.end:
+                i += 1
+            else:
+                j += 1
+        return IntervalSet(tuple(out))
+
+    def __sub__(self, other: IntervalSet) -> IntervalSet:
+        out: list[Interval] = []
+        j = 0
+        for a in self.ranges:
+            start = a.start
+            while j < len(other.ranges) and other.ranges[j].end <= start:
+                j += 1
+            k = j
+            while k < len(other.ranges) and other.ranges[k].start < a.end:
+                b = other.ranges[k]
+                if b.start > start:
+                    out.append(Interval(start, b.start))
+                start = max(start, b.end)
+                k += 1
+            if start < a.end:
+                out.append(Interval(start, a.end))
+        return IntervalSet(tuple(out))
+
+    def contains(self, interval: Interval) -> bool:
+        """Say whether the whole interval lies in the set."""
+        return any(r.start <= interval.start and interval.end <= r.end for r in self.ranges)
+
+    def to_json(self) -> list[dict[str, str]]:
+        """Return the ranges as a list of `{"start": …, "end": …}`."""
+        return [interval.to_json() for interval in self.ranges]

@@ -1,0 +1,165 @@
+"""The plan: a value that says what an apply will compute and publish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from vde_dagster.planning.environment import Entry
+from vde_dagster.planning.interval import IntervalSet, iso
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.project.names import ModelName
+
+
+class Change(str, Enum):
+    """How a model differs between the project and the environment."""
+
+    ADDED = "added"
+    MODIFIED = "modified"
+    AFFECTED = "affected"
+    REMOVED = "removed"
+    UNCHANGED = "unchanged"
+
+
+class Category(str, Enum):
+    """What a change means for the model's data."""
+
+    METADATA = "metadata"
+    REUSE = "reuse"
+    NON_BREAKING = "non_breaking"
+    BREAKING = "breaking"
+    AFFECTED = "affected"
+
+
+class PlanKind(str, Enum):
+    """What made the plan."""
+
+    PLAN = "plan"
+    RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedModel:
+    """One model in a plan.
+
+    Args:
+        name: The model.
+        change: How it differs from the environment.
+        category: What that means for its data; None when unchanged, added or removed.
+        reasons: Sentences for people, each with the path of the change
+            (`staging.orders.amount changed → total`).
+        snapshot_id: The target snapshot; None when removed.
+        previous_snapshot_id: The environment's snapshot; None when added.
+        table: The physical table that will serve it; None for views and external tables.
+        builds: Whether data has to be computed.
+        intervals: What is missing and will be computed (UTC).
+        new_columns: Surplus detail for people: output columns added.
+    """
+
+    name: ModelName
+    change: Change
+    category: Category | None
+    reasons: tuple[str, ...]
+    snapshot_id: str | None
+    previous_snapshot_id: str | None
+    table: PhysicalTable | None
+    builds: bool
+    intervals: IntervalSet = field(default_factory=IntervalSet)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "name": str(self.name),
+            "change": self.change.value,
+            "category": self.category.value if self.category else None,
+            "reasons": list(self.reasons),
+            "snapshot": self.snapshot_id,
+            "previous_snapshot": self.previous_snapshot_id,
+            "table": str(self.table.ref) if self.table else None,
+            "builds": self.builds,
+            "intervals": self.intervals.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedViews:
+    """The environment's views that a publication changes, by what happens to them."""
+
+    created: tuple[TableRef, ...] = ()
+    replaced: tuple[TableRef, ...] = ()
+    dropped: tuple[TableRef, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.created or self.replaced or self.dropped)
+
+    def to_json(self) -> dict[str, list[str]]:
+        """Return names by `created`, `replaced` and `dropped`."""
+        return {
+            "created": [str(ref) for ref in self.created],
+            "replaced": [str(ref) for ref in self.replaced],
+            "dropped": [str(ref) for ref in self.dropped],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to compute and publish to bring an environment to a project's state.
+
+    Args:
+        id: Unique id; also names branches and Dagster's partition.
+        environment: The environment's name.
+        kind: A change of code, or a scheduled run.
+        base_version: The environment's version that the plan was made against, 0 for none; the
+            apply refuses when it moved.
+        created_at: When it was made (UTC).
+        models: In topological order; removed ones last.
+        views: What the publication does to views.
+        entries: The environment's complete target, by model.
+        snapshots: Every snapshot that `entries` names, by id.
+        start: The range the user asked for (UTC), or None.
+        end: Its exclusive end, or None.
+        expires_at: When the environment expires once this is published, or None.
+    """
+
+    id: str
+    environment: str
+    kind: PlanKind
+    base_version: int
+    created_at: datetime
+    models: tuple[PlannedModel, ...]
+    views: PlannedViews
+    entries: dict[ModelName, Entry]
+    snapshots: dict[str, Snapshot]
+    start: datetime | None = None
+    end: datetime | None = None
+    expires_at: datetime | None = None
+
+    @property
+    def builds(self) -> tuple[PlannedModel, ...]:
+        """The models whose data has to be computed, in topological order."""
+        return tuple(model for model in self.models if model.builds)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether applying the plan would change nothing at all."""
+        return (
+            not self.views
+            and not self.builds
+            and all(model.change is Change.UNCHANGED for model in self.models)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form (`vde plan --json`)."""
+        return {
+            "id": self.id,
+            "environment": self.environment,
+            "kind": self.kind.value,
+            "base_version": self.base_version,
+            "created_at": iso(self.created_at),
+            "models": [model.to_json() for model in self.models],
+            "views": self.views.to_json(),
+            "empty": self.is_empty,
+        }

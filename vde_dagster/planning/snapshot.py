@@ -1,0 +1,78 @@
+"""A snapshot: one model as defined at one moment, with the versions of what it means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vde_dagster.project.kinds import has_table, is_incremental
+from vde_dagster.project.model import Model
+from vde_dagster.project.names import ModelName
+from vde_dagster.semantics import SemanticVersion
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """One output column of a snapshot.
+
+    Args:
+        name: The name that readers use.
+        type: Spark SQL type as far as it is known, else None.
+        version: Hash of how the value is made (hex, 128 bits).
+        description: Text for people.
+    """
+
+    name: str
+    type: str | None
+    version: str
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A model's definition with its versions; immutable, stored once, shared by environments.
+
+    Args:
+        id: The fingerprint: hash of name, versions, column names and order, and metadata (hex).
+        model: The definition.
+        version: Rows, columns and known unique keys, as semantics computed them.
+        fill_version: Hash of everything that decides a table's rows: row version, kind, time
+            column or key, lookback, stamp (hex).
+        metadata_hash: Hash of what people see and of how the model is run, but not of its data.
+        layout_hash: Hash of partitioning, sort order and table properties.
+        columns: Output columns in order.
+        parents: Models among `model.depends_on`.
+        canonicaliser: Version of the code that made the hashes.
+    """
+
+    id: str
+    model: Model
+    version: SemanticVersion
+    fill_version: str
+    metadata_hash: str
+    layout_hash: str
+    columns: tuple[OutputColumn, ...]
+    parents: tuple[ModelName, ...]
+    canonicaliser: str
+
+    @property
+    def name(self) -> ModelName:
+        """The model's name."""
+        return self.model.name
+
+    @property
+    def has_table(self) -> bool:
+        """Whether snapshots of this kind own a physical table."""
+        return has_table(self.model.kind)
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether the table is filled by time intervals."""
+        return is_incremental(self.model.kind)
+
+    @property
+    def table_version(self) -> str:
+        """Short hash of the fill version and column versions: Dagster's partition key."""
+        from vde_dagster.planning.hashing import digest
+
+        versions = sorted({column.version for column in self.columns})
+        return digest("table", self.fill_version, *versions)[:12]

@@ -1,0 +1,68 @@
+"""Physical tables: what has been computed, identified by what it contains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vde_dagster.planning.interval import IntervalSet
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef:
+    """Where a physical table or a view lies in the catalog.
+
+    Args:
+        namespace: The namespace, one level.
+        name: The name in it.
+    """
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalColumn:
+    """A column of a physical table.
+
+    Args:
+        name: Its name in the table.
+        version: Hash of how its value is made (hex).
+        type: Spark SQL type, once the table was created.
+    """
+
+    name: str
+    version: str
+    type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalTable:
+    """A table that holds the data of every snapshot with its fill version and columns.
+
+    Args:
+        id: Unique id, never used again, also part of the table's location.
+        ref: Its place in the catalog.
+        fill_version: Hash of what decides its rows.
+        columns: Its columns, in physical order.
+        snapshot_id: The snapshot whose definition fills it.
+        intervals: What is filled and audited (UTC).
+        created: Whether the table exists in the catalog.
+    """
+
+    id: str
+    ref: TableRef
+    fill_version: str
+    columns: tuple[PhysicalColumn, ...]
+    snapshot_id: str
+    intervals: IntervalSet = field(default_factory=IntervalSet)
+    created: bool = False
+
+    def column_named_by_version(self) -> dict[str, str]:
+        """Return physical column names by version (the first where two are equal)."""
+        names: dict[str, str] = {}
+        for column in self.columns:
+            names.setdefault(column.version, column.name)
+        return names

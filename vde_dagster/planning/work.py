@@ -1,0 +1,118 @@
+"""The units of work that an engine is asked to do, as values that say everything it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.project.names import ModelName
+
+
+@dataclass(frozen=True, slots=True)
+class FillTask:
+    """Fill one interval of one physical table (or all of it, for kinds without intervals).
+
+    Args:
+        plan_id: The plan on whose behalf; goes into the Iceberg commit's summary.
+        snapshot: The definition that fills the table.
+        table: The table.
+        columns: (output column of the snapshot, physical column), in physical order.
+        interval: The range to fill, aligned to the model's cron; for kinds without intervals
+            the range that is recorded as filled when the whole table was written.
+        query: Spark SQL with parents resolved and time variables replaced; None for Python
+            models and seeds.
+        sources: For Python models, per parent a Spark SQL query that returns its rows.
+        branch: The Iceberg branch to write to, or None for `main`.
+        execution_time: The instant that the run calls now (UTC).
+    """
+
+    plan_id: str
+    snapshot: Snapshot
+    table: PhysicalTable
+    columns: tuple[tuple[str, str], ...]
+    interval: Interval
+    query: str | None
+    sources: dict[ModelName, str]
+    branch: str | None
+    execution_time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FillResult:
+    """What a fill wrote.
+
+    Args:
+        rows: Rows in the interval after the fill, or None when not counted.
+        iceberg_snapshot_id: The commit that holds them; None when nothing was committed.
+        seconds: Wall-clock duration.
+        bytes: Bytes added by the commit, when its summary says.
+    """
+
+    rows: int | None
+    iceberg_snapshot_id: int | None
+    seconds: float
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTask:
+    """Run one audit's query.
+
+    Args:
+        plan_id: The plan on whose behalf.
+        model: The audited model.
+        audit: The audit's label.
+        query: Complete Spark SQL that returns the failing rows.
+        blocking: Whether failing rows stop the publication.
+        interval: The audited range.
+    """
+
+    plan_id: str
+    model: ModelName
+    audit: str
+    query: str
+    blocking: bool
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """What an audit found.
+
+    Args:
+        failed_rows: How many rows fail; 0 is success.
+        sample: Up to twenty of them, as dictionaries of text by column.
+        seconds: Wall-clock duration.
+    """
+
+    failed_rows: int
+    sample: tuple[dict[str, str | None], ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDefinition:
+    """A view of an environment's virtual layer.
+
+    Args:
+        namespace: Its namespace, one level.
+        name: Its name.
+        columns: (name, Spark SQL type, description) per column, in order.
+        spark_sql: The query in Spark SQL; its output columns are `query_columns`, in order.
+        trino_sql: The query for Trino, or None when it cannot be expressed.
+        query_columns: The names of the query's output columns.
+        properties: Identity of the snapshot and whatever else is to be kept with the view.
+        comment: Description of the view.
+    """
+
+    namespace: str
+    name: str
+    columns: tuple[tuple[str, str, str | None], ...]
+    spark_sql: str
+    trino_sql: str | None
+    query_columns: tuple[str, ...]
+    properties: tuple[tuple[str, str], ...] = ()
+    comment: str | None = None

@@ -1,0 +1,116 @@
+"""A model as its file defines it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from vde_dagster.errors import SourceLocation
+from vde_dagster.project.kinds import Kind
+from vde_dagster.project.names import ModelName
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """A check on a model's rows: a query that finds the bad ones.
+
+    Args:
+        name: The audit's name as the model calls it (`not_null`, or a custom one's).
+        arguments: The call's arguments as SQL text, by name.
+        query: The rendered query, `@this_model` still in it, that returns the failing rows.
+        blocking: Whether failing rows stop the publication.
+    """
+
+    name: str
+    arguments: tuple[tuple[str, str], ...]
+    query: str
+    blocking: bool = True
+
+    @property
+    def label(self) -> str:
+        """The audit's name with its arguments, unique within a model."""
+        arguments = ", ".join(f"{key}={value}" for key, value in self.arguments)
+        return f"{self.name}({arguments})"
+
+
+@dataclass(frozen=True, slots=True)
+class PythonSource:
+    """A Python model's code, complete enough to run it from the state store.
+
+    Args:
+        entrypoint: `module/path.py:function` inside `files`.
+        files: Text of the module and of every project-local module it imports, by path relative
+            to the project's root (forward slashes).
+    """
+
+    entrypoint: str
+    files: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An output column as the user declares it.
+
+    Args:
+        name: The column's name.
+        type: Spark SQL type, or None when it is to be inferred.
+        description: Text for people.
+    """
+
+    name: str
+    type: str | None = None
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model: its query or code, how its table is filled, and what people are told of it.
+
+    Args:
+        name: The model's name.
+        kind: How its table is filled.
+        location: File and line of its definition.
+        query: The SQL query with all macros expanded, in one line of canonical text except that
+            time variables (`@start_ds` …) are still there; None for seeds, external and Python.
+        source: The file's text as written, for people.
+        dialect: SQLGlot dialect of `query`.
+        python: The code of a Python model.
+        columns: Declared columns, in order; empty when not declared.
+        depends_on: Every table that the model reads, model or not, sorted.
+        cron: Five-field cron expression (UTC), normalised from `@daily` and the like.
+        start: First instant whose data exists (UTC), or None for the project's default.
+        end: End of the data (UTC, exclusive), or None.
+        audits: Checks on each filled interval.
+        partitioned_by: Iceberg partition transforms as SQL (`days(ts)`).
+        clustered_by: Columns or expressions to sort by, as SQL.
+        table_properties: Iceberg table properties.
+        pre_statements: SQL run before the model's query, rendered like it.
+        post_statements: SQL run after it.
+        grains: Columns declared (not checked) to identify a row.
+        stamp: Arbitrary text that forces a new version when it changes.
+    """
+
+    name: ModelName
+    kind: Kind
+    location: SourceLocation
+    query: str | None = None
+    source: str = ""
+    dialect: str = "spark"
+    python: PythonSource | None = None
+    description: str | None = None
+    owner: str | None = None
+    tags: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    depends_on: tuple[ModelName, ...] = ()
+    cron: str = "0 0 * * *"
+    start: datetime | None = None
+    end: datetime | None = None
+    audits: tuple[Audit, ...] = ()
+    partitioned_by: tuple[str, ...] = ()
+    clustered_by: tuple[str, ...] = ()
+    table_properties: tuple[tuple[str, str], ...] = ()
+    pre_statements: tuple[str, ...] = ()
+    post_statements: tuple[str, ...] = ()
+    grains: tuple[tuple[str, ...], ...] = ()
+    stamp: str | None = None
+    column_descriptions: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,81 @@
+"""The name of a model, the one identity that users type."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from vde_dagster.errors import UsageError
+
+
+@functools.total_ordering
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A model's two-part name, `namespace.name`, compared without regard to case.
+
+    Spark resolves unquoted and quoted identifiers alike without regard to case, so names are
+    kept in lower case and two spellings of one name are one model.
+
+    Args:
+        namespace: The schema that production publishes the model's view in.
+        name: The view's name in that schema.
+    """
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str, default_namespace: str = "default") -> ModelName:
+        """Read `namespace.name`, `name` or their back-quoted spellings.
+
+        Raises:
+            UsageError: The text is empty or has more than two parts.
+        """
+        parts = split_identifier(text)
+        if len(parts) == 1:
+            parts = [default_namespace, *parts]
+        if len(parts) != 2 or not all(parts):
+            raise UsageError(
+                f"'{text}' is not a model's name",
+                hint="write it as schema.name, for example marts.daily_sales",
+            )
+        return cls(parts[0].lower(), parts[1].lower())
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+    def __lt__(self, other: ModelName) -> bool:
+        return (self.namespace, self.name) < (other.namespace, other.name)
+
+
+def split_identifier(text: str) -> list[str]:
+    """Split a dotted SQL identifier at the dots outside back quotes or double quotes."""
+    parts: list[str] = []
+    current: list[str] = []
+    quote: str | None = None
+    i = 0
+    while i < len(text):
+        char = text[i]
+        if quote:
+            if char == quote and text[i + 1 : i + 2] == quote:
+                current.append(char)
+                i += 1
+            elif char == quote:
+                quote = None
+            else:
+                current.append(char)
+        elif char in "`\"":
+            quote = char
+        elif char == ".":
+            parts.append("".join(current).strip())
+            current = []
+        else:
+            current.append(char)
+        i += 1
+    parts.append("".join(current).strip())
+    return parts
+
+
+def quote(identifier: str) -> str:
+    """Quote one identifier for Spark SQL (back quotes, doubled inside)."""
+    return "`" + identifier.replace("`", "``") + "`"
