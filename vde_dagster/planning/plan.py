@@ -56,7 +56,7 @@ class PlannedModel:
         table: The physical table that will serve it; None for views and external tables.
         builds: Whether data has to be computed.
         intervals: What is missing and will be computed (UTC).
-        new_columns: Surplus detail for people: output columns added.
+        audits: Whether audits have to be run on data that exists (their definition changed).
     """
 
     name: ModelName
@@ -68,6 +68,7 @@ class PlannedModel:
     table: PhysicalTable | None
     builds: bool
     intervals: IntervalSet = field(default_factory=IntervalSet)
+    audits: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -80,6 +81,7 @@ class PlannedModel:
             "previous_snapshot": self.previous_snapshot_id,
             "table": str(self.table.ref) if self.table else None,
             "builds": self.builds,
+            "audits": self.audits,
             "intervals": self.intervals.to_json(),
         }
 

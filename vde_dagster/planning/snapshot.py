@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vde_dagster.planning.hashing import digest
 from vde_dagster.project.kinds import has_table, is_incremental
 from vde_dagster.project.model import Model
 from vde_dagster.project.names import ModelName
@@ -28,6 +29,24 @@ class OutputColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """One use of a parent's column by a snapshot's query.
+
+    Args:
+        parent: The table that is read, as `namespace.name`.
+        column: Its column.
+        output: The output column that is made of it, or None when it decides the rows.
+        how: `identity`, `transformation` or `aggregation` for an output column; `join`, `filter`,
+            `group`, `sort`, `window` or `conditional` for the rows.
+    """
+
+    parent: str
+    column: str
+    output: str | None
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A model's definition with its versions; immutable, stored once, shared by environments.
 
@@ -42,6 +61,8 @@ class Snapshot:
         columns: Output columns in order.
         parents: Models among `model.depends_on`.
         canonicaliser: Version of the code that made the hashes.
+        definition_hash: Hash of the model's own definition, without its parents.
+        reads: What the query reads of its parents, column by column.
     """
 
     id: str
@@ -53,6 +74,8 @@ class Snapshot:
     columns: tuple[OutputColumn, ...]
     parents: tuple[ModelName, ...]
     canonicaliser: str
+    definition_hash: str
+    reads: tuple[Read, ...] = ()
 
     @property
     def name(self) -> ModelName:
@@ -72,7 +95,5 @@ class Snapshot:
     @property
     def table_version(self) -> str:
         """Short hash of the fill version and column versions: Dagster's partition key."""
-        from vde_dagster.planning.hashing import digest
-
         versions = sorted({column.version for column in self.columns})
         return digest("table", self.fill_version, *versions)[:12]

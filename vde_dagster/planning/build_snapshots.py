@@ -1,0 +1,313 @@
+"""From a project's models to snapshots: versions flow from parents to children."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from graphlib import TopologicalSorter
+
+from vde_dagster import semantics
+from vde_dagster.errors import ProjectError, SourceLocation, VdeError
+from vde_dagster.planning.hashing import digest
+from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
+from vde_dagster.project.kinds import (
+    Embedded,
+    External,
+    Full,
+    IncrementalByTimeRange,
+    IncrementalByUniqueKey,
+    Seed,
+    View,
+)
+from vde_dagster.project.model import Model
+from vde_dagster.project.names import ModelName
+
+CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
+"""Looks up (name, Spark SQL type) of an external table; None when the catalog has no such table."""
+
+
+class Memo:
+    """Remembers snapshots by the key of everything that decides them.
+
+    The default remembers nothing; the execution layer keeps one on disk.
+    """
+
+    def get(self, key: str) -> Snapshot | None:
+        """Return the snapshot stored under a key, if any."""
+        return None
+
+    def put(self, key: str, snapshot: Snapshot) -> None:
+        """Store a snapshot."""
+
+
+def build_snapshots(
+    models: Mapping[ModelName, Model],
+    catalog_columns: CatalogColumns,
+    *,
+    memo: Memo | None = None,
+    scalar_functions: Sequence[str] = (),
+    canonicaliser: str = semantics.CANONICALISER_VERSION,
+) -> dict[ModelName, Snapshot]:
+    """Compute the snapshot of every model, parents first.
+
+    Args:
+        models: The project's models, external ones included.
+        catalog_columns: Columns of external tables that the project does not declare.
+        memo: Remembers results between processes.
+        scalar_functions: User functions that are deterministic and scalar.
+        canonicaliser: Stored with each snapshot; another value forces every hash anew.
+
+    Returns:
+        Snapshots by name, in topological order.
+
+    Raises:
+        ProjectError: A query names a column that its parent does not have.
+    """
+    memo = memo or Memo()
+    graph = {name: [p for p in model.depends_on if p in models] for name, model in models.items()}
+    out: dict[ModelName, Snapshot] = {}
+    for name in TopologicalSorter(graph).static_order():
+        model = models[name]
+        if isinstance(model.kind, External) and not model.columns:
+            columns = catalog_columns(name)
+            if columns:
+                from vde_dagster.project.model import Column
+
+                model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
+        parents = {parent: out[parent] for parent in sorted(graph[name])}
+        key = _memo_key(model, parents, scalar_functions, canonicaliser)
+        snapshot = memo.get(key)
+        if snapshot is None:
+            snapshot = build_snapshot(model, parents, scalar_functions, canonicaliser)
+            memo.put(key, snapshot)
+        out[name] = snapshot
+    return out
+
+
+def build_snapshot(
+    model: Model,
+    parents: Mapping[ModelName, Snapshot],
+    scalar_functions: Sequence[str] = (),
+    canonicaliser: str = semantics.CANONICALISER_VERSION,
+) -> Snapshot:
+    """Compute one model's snapshot from its parents' snapshots."""
+    version, columns, reads = _meaning(model, parents, scalar_functions)
+    rows = _row_version(model, version)
+    version = replace(version, rows=rows)
+    keys = _unique_keys(model)
+    if keys:
+        version = version.with_unique_keys(keys)
+    fill = _fill_version(model, rows)
+    metadata = _metadata_hash(model)
+    layout = digest("layout", *model.partitioned_by, "|", *model.clustered_by, "|", *_flat(model))
+    identity = [part for column in columns for part in (column.name, column.version)]
+    return Snapshot(
+        id=digest("snapshot", str(model.name), fill, metadata, layout, *identity),
+        model=model,
+        version=version,
+        fill_version=fill,
+        metadata_hash=metadata,
+        layout_hash=layout,
+        columns=columns,
+        parents=tuple(parents),
+        canonicaliser=canonicaliser,
+        definition_hash=_definition_hash(model, metadata, layout),
+        reads=reads,
+    )
+
+
+def _meaning(
+    model: Model, parents: Mapping[ModelName, Snapshot], scalar_functions: Sequence[str]
+) -> tuple[semantics.SemanticVersion, tuple[OutputColumn, ...], tuple[Read, ...]]:
+    """Return a model's version, columns and reads, before its kind is considered."""
+    declared = {column.name: column for column in model.columns}
+    parent_versions = {str(name): snapshot.version for name, snapshot in parents.items()}
+    if isinstance(model.kind, External):
+        version = semantics.leaf_version(
+            str(model.name), {c.name: c.type or "UNKNOWN" for c in model.columns}
+        )
+        return version, _columns(model, version, {}), ()
+    if isinstance(model.kind, Seed):
+        values = dict(model.kind.column_hashes)
+        typed = {c.name: digest("seed", values.get(c.name), c.type) for c in model.columns}
+        version = semantics.SemanticVersion(rows=model.kind.rows_hash, columns=typed, opaque=None)
+        return version, _columns(model, version, {}), ()
+    if model.python is not None:
+        source = semantics.python_version(model.python.entrypoint, model.python.files)
+        version = semantics.opaque_version(
+            source, parent_versions, list(declared), "a Python model"
+        )
+        return version, _columns(model, version, {}), _python_reads(parents)
+    assert model.query is not None
+    schema = {
+        str(name): {column.name: column.type or "UNKNOWN" for column in snapshot.columns}
+        for name, snapshot in parents.items()
+        if snapshot.columns
+    }
+    try:
+        analysis = semantics.analyze(
+            model.query,
+            schema,
+            dialect=model.dialect,
+            parents=parent_versions,
+            scalar_functions=scalar_functions,
+        )
+    except semantics.SemanticError as error:
+        raise locate(error, model) from error
+    version = analysis.version
+    if declared:
+        version = replace(version, columns=_declared_versions(model, version))
+    reads = tuple(
+        Read(read.table, read.column, read.output, read.how) for read in analysis.reads()
+    )
+    return version, _columns(model, version, analysis.output_types), reads
+
+
+def _declared_versions(model: Model, version: semantics.SemanticVersion) -> dict[str, str]:
+    """Let declared types, which the write casts to, take part in the columns' versions."""
+    types = {column.name.lower(): column.type for column in model.columns}
+    return {
+        name: digest("cast", value, types[name.lower()]) if types.get(name.lower()) else value
+        for name, value in version.columns.items()
+    }
+
+
+def _columns(
+    model: Model, version: semantics.SemanticVersion, inferred: Mapping[str, str]
+) -> tuple[OutputColumn, ...]:
+    declared = {column.name.lower(): column for column in model.columns}
+    out = []
+    for name, value in version.columns.items():
+        column = declared.get(name.lower())
+        known = inferred.get(name)
+        type_ = column.type if column and column.type else None
+        if type_ is None and known and "UNKNOWN" not in known.upper():
+            type_ = known
+        text = model.column_descriptions.get(name) or (column.description if column else None)
+        out.append(OutputColumn(name, type_, value, text))
+    return tuple(out)
+
+
+def _python_reads(parents: Mapping[ModelName, Snapshot]) -> tuple[Read, ...]:
+    return tuple(
+        Read(str(name), column.name, None, "python")
+        for name, snapshot in parents.items()
+        for column in snapshot.columns
+    )
+
+
+def _row_version(model: Model, version: semantics.SemanticVersion) -> str:
+    """Add to a query's row version what else decides a table's rows, as children see them."""
+    kind = model.kind
+    rows = version.rows
+    if isinstance(kind, IncrementalByTimeRange):
+        rows = digest("time", rows, _version_of(model, version, kind.time_column), kind.time_format)
+    elif isinstance(kind, IncrementalByUniqueKey):
+        rows = digest(
+            "key", rows, *sorted(_version_of(model, version, name) for name in kind.unique_key)
+        )
+    if model.pre_statements or model.post_statements:
+        rows = digest("statements", rows, *model.pre_statements, "|", *model.post_statements)
+    return rows
+
+
+def _version_of(model: Model, version: semantics.SemanticVersion, column: str) -> str:
+    for name, value in version.columns.items():
+        if name.lower() == column.lower():
+            return value
+    if not version.columns:
+        return column
+    raise ProjectError(
+        f"{model.name} has no output column '{column}', which its kind {model.kind.name} names",
+        hint=f"its columns are {', '.join(version.columns)}",
+        location=model.location,
+    )
+
+
+def _fill_version(model: Model, rows: str) -> str:
+    kind = model.kind
+    if isinstance(kind, IncrementalByTimeRange | IncrementalByUniqueKey):
+        return digest("fill", rows, kind.name, str(kind.lookback), model.stamp)
+    if isinstance(kind, View | Embedded | External):
+        return digest("query", rows)
+    return digest("fill", rows, "whole", model.stamp)
+
+
+def _metadata_hash(model: Model) -> str:
+    text = semantics.canonical_text(model.query, model.dialect) if model.query else None
+    parts: list[str | None] = [text, model.description, model.owner, model.cron, model.kind.name]
+    parts += [*model.tags, "|"]
+    for audit in model.audits:
+        parts += [audit.name, audit.query, str(audit.blocking)]
+        parts += [text for pair in audit.arguments for text in pair]
+    for column in model.columns:
+        parts += ["column", column.name, column.type, column.description]
+    for name, text in sorted(model.column_descriptions.items()):
+        parts += ["comment", name, text]
+    for grain in model.grains:
+        parts += ["grain", *grain]
+    parts += [str(model.start), str(model.end)]
+    return digest("metadata", *parts)
+
+
+def _definition_hash(model: Model, metadata: str, layout: str) -> str:
+    source = (
+        semantics.python_version(model.python.entrypoint, model.python.files)
+        if model.python
+        else None
+    )
+    statements = (*model.pre_statements, "|", *model.post_statements)
+    return digest(metadata, layout, repr(model.kind), model.stamp, source, *statements)
+
+
+def _unique_keys(model: Model) -> list[frozenset[str]]:
+    """Return the sets of columns that are checked, not only declared, to be unique.
+
+    A blocking `unique_values` audit of an incremental model looks at one range at a time and
+    so proves nothing about the whole table.
+    """
+    keys: list[frozenset[str]] = []
+    if isinstance(model.kind, IncrementalByUniqueKey):
+        keys.append(frozenset(model.kind.unique_key))
+    if isinstance(model.kind, Full | Seed):
+        for audit in model.audits:
+            if audit.blocking and audit.name == "unique_values":
+                columns = dict(audit.arguments).get("columns", "")
+                names = [name.strip(" ()`\"'") for name in columns.strip("()").split(",")]
+                keys += [frozenset({name}) for name in names if name.isidentifier()]
+    return keys
+
+
+def _flat(model: Model) -> list[str]:
+    return [text for pair in sorted(model.table_properties) for text in pair]
+
+
+def _memo_key(
+    model: Model,
+    parents: Mapping[ModelName, Snapshot],
+    scalar_functions: Sequence[str],
+    canonicaliser: str,
+) -> str:
+    parts: list[str | None] = [canonicaliser, repr(model), *sorted(scalar_functions)]
+    for name, parent in parents.items():
+        parts += ["parent", str(name), parent.version.rows]
+        parts += [str(sorted(sorted(key) for key in parent.version.unique_keys))]
+        for column in parent.columns:
+            parts += [column.name, column.type, column.version]
+    return digest("memo", *parts)
+
+
+def locate(error: VdeError, model: Model) -> ProjectError:
+    """Turn a mistake in a query into one with the file and line of the offending name."""
+    name: str | None = getattr(error, "name", None)
+    line, column = model.location.line, None
+    if name:
+        for number, text in enumerate(model.source.splitlines(), 1):
+            at = text.lower().find(name.lower())
+            if at >= 0 and number >= (model.location.line or 1):
+                line, column = number, at + 1
+    return ProjectError(
+        f"{model.name}: {error.message}",
+        hint=error.hint,
+        location=SourceLocation(model.location.path, line, column),
+    )

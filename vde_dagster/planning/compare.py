@@ -1,0 +1,127 @@
+"""How a snapshot differs from the one that an environment has, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vde_dagster.planning.plan import Category, Change
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.names import ModelName
+
+
+def classify(
+    new: Snapshot | None, old: Snapshot | None
+) -> tuple[Change, Category | None]:
+    """Say how a model changed and what that means for its data.
+
+    Args:
+        new: The target snapshot, or None when the model is removed.
+        old: The environment's snapshot, or None when the model is new.
+    """
+    if new is None:
+        return Change.REMOVED, None
+    if old is None:
+        return Change.ADDED, None
+    if new.id == old.id:
+        return Change.UNCHANGED, None
+    if new.definition_hash == old.definition_hash:
+        return Change.AFFECTED, Category.AFFECTED
+    return Change.MODIFIED, _category(new, old)
+
+
+def _category(new: Snapshot, old: Snapshot) -> Category:
+    if not new.has_table:
+        same_fill = True
+    else:
+        same_fill = new.fill_version == old.fill_version
+    if new.version.rows != old.version.rows or not same_fill:
+        return Category.BREAKING
+    new_columns = [(column.name, column.version) for column in new.columns]
+    old_columns = [(column.name, column.version) for column in old.columns]
+    if new_columns == old_columns:
+        return Category.METADATA
+    if {version for _, version in new_columns} <= {version for _, version in old_columns}:
+        return Category.REUSE
+    if set(old_columns) <= set(new_columns):
+        return Category.NON_BREAKING
+    return Category.BREAKING
+
+
+def reasons(
+    new: Snapshot | None,
+    old: Snapshot | None,
+    changed: Mapping[ModelName, tuple[Snapshot, Snapshot]],
+) -> tuple[str, ...]:
+    """Explain a change in sentences, with the path of columns that carries it.
+
+    Args:
+        new: The target snapshot.
+        old: The environment's snapshot.
+        changed: (new, old) snapshots of the models that changed, by name.
+    """
+    if new is None:
+        return ("removed from the project",)
+    if old is None:
+        return ("new in the project",)
+    if new.id == old.id:
+        return ()
+    out = [*_own_changes(new, old), *_inherited_changes(new, changed)]
+    return tuple(out)
+
+
+def _own_changes(new: Snapshot, old: Snapshot) -> list[str]:
+    if new.definition_hash == old.definition_hash:
+        return []
+    out: list[str] = []
+    if new.model.kind.name != old.model.kind.name:
+        out.append(f"kind changed from {old.model.kind.name} to {new.model.kind.name}")
+    before = {column.name: column.version for column in old.columns}
+    after = {column.name: column.version for column in new.columns}
+    for name in [n for n in after if n not in before]:
+        same = [old_name for old_name, version in before.items() if version == after[name]]
+        out.append(f"column {name} added" + (f" (the same values as {same[0]})" if same else ""))
+    out += [f"column {name} removed" for name in before if name not in after]
+    out += [
+        f"column {name} is computed differently"
+        for name, version in after.items()
+        if name in before and before[name] != version
+    ]
+    if new.version.rows != old.version.rows:
+        why = f" (not understood: {new.version.opaque})" if new.version.opaque else ""
+        out.append(f"the query returns other rows{why}")
+    if new.model.audits != old.model.audits:
+        out.append("audits changed")
+    if new.layout_hash != old.layout_hash:
+        out.append("the physical layout changed")
+    if not out:
+        out.append("the definition changed, its data does not")
+    return out
+
+
+def _inherited_changes(
+    new: Snapshot, changed: Mapping[ModelName, tuple[Snapshot, Snapshot]]
+) -> list[str]:
+    out: list[str] = []
+    for parent in new.parents:
+        pair = changed.get(parent)
+        if pair is None:
+            continue
+        parent_new, parent_old = pair
+        before = {column.name: column.version for column in parent_old.columns}
+        if parent_new.version.rows != parent_old.version.rows:
+            out.append(f"the rows of {parent} changed")
+        for column in parent_new.columns:
+            if before.get(column.name) == column.version:
+                continue
+            targets = [
+                read.output or f"rows ({read.how})"
+                for read in new.reads
+                if read.parent == str(parent) and read.column.lower() == column.name.lower()
+            ]
+            out += [
+                f"{parent}.{column.name} changed → {new.name}.{target}"
+                if not target.startswith("rows (")
+                else f"{parent}.{column.name} changed → the rows of {new.name} ({target[6:-1]})"
+                for target in dict.fromkeys(targets)
+            ]
+    return out

@@ -1,0 +1,153 @@
+"""Which intervals of a table are missing, as its model's cadence and the plan ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from vde_dagster.planning.cadence import EPOCH, FAR, Cadence
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.kinds import Seed
+from vde_dagster.project.names import ModelName
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The range that a plan is limited to.
+
+    Args:
+        now: The instant of the plan (UTC).
+        start: Only intervals from here on (UTC), or None.
+        end: Only intervals before here (UTC, exclusive), or None.
+        default_start: Start of models that declare none (UTC), or None.
+    """
+
+    now: datetime
+    start: datetime | None = None
+    end: datetime | None = None
+    default_start: datetime | None = None
+
+
+def wanted_intervals(
+    snapshot: Snapshot, window: Window, starts: Mapping[ModelName, datetime]
+) -> IntervalSet:
+    """Return everything that the model's table should hold by now.
+
+    Args:
+        snapshot: The model.
+        window: The plan's range.
+        starts: First instant of data by model, see `infer_starts`.
+    """
+    cadence = Cadence(snapshot.model.cron)
+    if not snapshot.is_incremental:
+        return IntervalSet((cadence.latest_slot(window.now),))
+    start = cadence.unit.floor(starts[snapshot.name])
+    end = cadence.due_until(window.now)
+    if snapshot.model.end is not None:
+        end = min(end, snapshot.model.end)
+    if window.start is not None:
+        start = max(start, cadence.unit.floor(window.start))
+    if window.end is not None:
+        end = min(end, window.end)
+    end = cadence.unit.floor(end)
+    return IntervalSet((Interval(start, end),)) if start < end else IntervalSet()
+
+
+def missing_intervals(
+    snapshot: Snapshot,
+    filled: IntervalSet,
+    window: Window,
+    starts: Mapping[ModelName, datetime],
+    available: IntervalSet,
+) -> IntervalSet:
+    """Return what is wanted, can be computed, and is not filled.
+
+    Args:
+        snapshot: The model.
+        filled: What its table holds.
+        window: The plan's range.
+        starts: First instant of data by model.
+        available: Where the parents' data is complete, see `availability`.
+    """
+    if isinstance(snapshot.model.kind, Seed) and filled:
+        return IntervalSet()
+    missing = wanted_intervals(snapshot, window, starts) - filled
+    if not snapshot.is_incremental:
+        return missing
+    cadence = Cadence(snapshot.model.cron)
+    usable = cadence.align_inward(missing & available)
+    floor = cadence.unit.floor(starts[snapshot.name])
+    return with_lookback(snapshot, usable, IntervalSet((Interval(floor, FAR),)))
+
+
+def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet) -> IntervalSet:
+    """Widen missing ranges by the earlier intervals that the model fills again with them.
+
+    Args:
+        snapshot: The model.
+        missing: Aligned ranges.
+        within: Widen no further than this.
+    """
+    lookback = getattr(snapshot.model.kind, "lookback", 0)
+    if not missing or not lookback:
+        return missing
+    unit = Cadence(snapshot.model.cron).unit
+    widened = IntervalSet.of(Interval(unit.shift(r.start, -lookback), r.end) for r in missing)
+    return widened & within
+
+
+def availability(
+    snapshot: Snapshot,
+    parents: Mapping[ModelName, Snapshot],
+    complete: Mapping[ModelName, IntervalSet],
+    starts: Mapping[ModelName, datetime],
+) -> IntervalSet:
+    """Return where every incremental parent is filled, or will be when the plan has run.
+
+    An interval computed before its parent's would be recorded as filled and stay wrong.
+
+    Args:
+        snapshot: The child.
+        parents: Its parents' snapshots.
+        complete: Per incremental ancestor, what is filled or planned; VIEW parents pass on what
+            their own parents have.
+        starts: First instant of data by model: earlier ranges have nothing to wait for.
+    """
+    out = IntervalSet((Interval(EPOCH, FAR),))
+    for name, parent in parents.items():
+        known = complete.get(name)
+        if known is None:
+            continue
+        before = starts.get(name, EPOCH)
+        free = [Interval(EPOCH, before)] if before > EPOCH else []
+        end = parent.model.end
+        if end is not None and end < FAR:
+            free.append(Interval(end, FAR))
+        out = out & (known | IntervalSet.of(free))
+    return out
+
+
+def infer_starts(
+    snapshots: Mapping[ModelName, Snapshot], window: Window
+) -> dict[ModelName, datetime]:
+    """Return each model's first instant: its own, else the earliest of its parents', else the
+    project's, else the latest complete interval's.
+
+    Args:
+        snapshots: By name, in topological order.
+        window: Gives the project's default and the present.
+    """
+    out: dict[ModelName, datetime] = {}
+    for name, snapshot in snapshots.items():
+        if snapshot.model.start is not None:
+            out[name] = snapshot.model.start
+            continue
+        inherited = [out[parent] for parent in snapshot.parents if parent in out]
+        if inherited:
+            out[name] = min(inherited)
+        elif snapshot.is_incremental or window.default_start is not None:
+            slot = Cadence(snapshot.model.cron).latest_slot(window.now)
+            out[name] = window.default_start or slot.start
+    return out

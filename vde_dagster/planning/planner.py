@@ -1,0 +1,335 @@
+"""The plan: what has to be computed and published to bring an environment to a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from vde_dagster.planning.compare import classify, reasons
+from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, view_ref
+from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.missing import (
+    Window,
+    availability,
+    infer_starts,
+    missing_intervals,
+)
+from vde_dagster.planning.plan import Change, Plan, PlanKind, PlannedModel, PlannedViews
+from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.serve import choose_table, covers, new_table
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.planning.views import view_signature
+from vde_dagster.project.kinds import External
+from vde_dagster.project.names import ModelName
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseState:
+    """What the planner has to know of what has been built and published.
+
+    Args:
+        target: The environment's current version; None when it does not exist.
+        production: Production's current version, with which a new environment is compared.
+        snapshots: Snapshots that these two name, by id.
+        tables: Physical tables that these two name, and all those whose fill version is that of a
+            snapshot of the project, by id.
+    """
+
+    target: Environment | None = None
+    production: Environment | None = None
+    snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
+    tables: Mapping[str, PhysicalTable] = field(default_factory=dict)
+
+    @property
+    def base(self) -> Environment | None:
+        """The environment that the plan's changes are told against."""
+        return self.target or self.production
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What the caller asks for.
+
+    Args:
+        environment: The environment's name.
+        window: The range to fill and the instant of the plan.
+        kind: A change of code, or a scheduled run.
+        skip_backfill: Publish without computing anything.
+        time_to_live: How long an environment other than production is kept.
+        catalog: The Spark catalog's name.
+    """
+
+    environment: str
+    window: Window
+    kind: PlanKind = PlanKind.PLAN
+    skip_backfill: bool = False
+    time_to_live: timedelta | None = None
+    catalog: str = "lakehouse"
+
+
+def make_plan(
+    request: PlanRequest,
+    snapshots: Mapping[ModelName, Snapshot],
+    state: WarehouseState,
+    *,
+    plan_id: str,
+    unique_id: Callable[[], str],
+) -> Plan:
+    """Compare a target with an environment and say what to do.
+
+    Args:
+        request: What the caller asks for.
+        snapshots: The target, in topological order.
+        state: What exists.
+        plan_id: The plan's id.
+        unique_id: Makes ids that were never used, for new tables.
+
+    Returns:
+        The plan, complete in itself.
+    """
+    window = request.window
+    base = state.base
+    old = {name: state.snapshots[e.snapshot_id] for name, e in base.entries.items()} if base else {}
+    changed = {
+        name: (snapshot, old[name])
+        for name, snapshot in snapshots.items()
+        if name in old and old[name].id != snapshot.id
+    }
+    starts = infer_starts(snapshots, window)
+    tables = assign_tables(snapshots, state, unique_id)
+    complete: dict[ModelName, IntervalSet] = {}
+    planned: list[PlannedModel] = []
+    protected = _protected(request.environment, state)
+    for name, snapshot in snapshots.items():
+        change, category = classify(snapshot, old.get(name))
+        table = tables.get(name)
+        parents = {parent: snapshots[parent] for parent in snapshot.parents}
+        available = availability(snapshot, parents, complete, starts)
+        intervals = IntervalSet()
+        if table is not None:
+            mine = table.id not in protected
+            if mine and not request.skip_backfill and _fills(request, change, snapshot, table, base):
+                intervals = missing_intervals(
+                    snapshot, table.intervals, window, starts, available
+                )
+            if snapshot.is_incremental:
+                complete[name] = table.intervals | intervals
+        elif any(parent in complete for parent in snapshot.parents):
+            complete[name] = available
+        planned.append(
+            PlannedModel(
+                name=name,
+                change=change,
+                category=category,
+                reasons=reasons(snapshot, old.get(name), changed),
+                snapshot_id=snapshot.id,
+                previous_snapshot_id=old[name].id if name in old else None,
+                table=table,
+                builds=bool(intervals),
+                intervals=intervals,
+                audits=_audits_changed(snapshot, old.get(name), table) and not intervals,
+            )
+        )
+    for name, snapshot in old.items():
+        if name not in snapshots:
+            planned.append(
+                PlannedModel(
+                    name, Change.REMOVED, None, reasons(None, snapshot, {}), None, snapshot.id,
+                    None, False,
+                )
+            )
+    entries = {
+        name: Entry(name, snapshot.id, tables[name].id if name in tables else None)
+        for name, snapshot in snapshots.items()
+    }
+    expires = None
+    if request.time_to_live and request.environment != PRODUCTION:
+        expires = window.now + request.time_to_live
+    return Plan(
+        id=plan_id,
+        environment=request.environment,
+        kind=request.kind,
+        base_version=state.target.version if state.target else 0,
+        created_at=window.now,
+        models=tuple(planned),
+        views=_views(request, snapshots, tables, entries, state),
+        entries=entries,
+        snapshots={snapshot.id: snapshot for snapshot in snapshots.values()},
+        start=window.start,
+        end=window.end,
+        expires_at=expires,
+    )
+
+
+def assign_tables(
+    snapshots: Mapping[ModelName, Snapshot],
+    state: WarehouseState,
+    unique_id: Callable[[], str],
+) -> dict[ModelName, PhysicalTable]:
+    """Give every snapshot that owns data a physical table: one that serves it, or a new one.
+
+    Two models of the same meaning share one table.
+    """
+    by_fill: dict[str, list[PhysicalTable]] = {}
+    for table in state.tables.values():
+        by_fill.setdefault(table.fill_version, []).append(table)
+    out: dict[ModelName, PhysicalTable] = {}
+    for name, snapshot in snapshots.items():
+        if not snapshot.has_table:
+            continue
+        candidates = by_fill.setdefault(snapshot.fill_version, [])
+        table = choose_table(snapshot, candidates, _usable(snapshot, name, state))
+        if table is None:
+            table = new_table(snapshot, unique_id())
+            candidates.append(table)
+        out[name] = table
+    return out
+
+
+def _usable(
+    snapshot: Snapshot, name: ModelName, state: WarehouseState
+) -> Callable[[PhysicalTable], bool]:
+    """Say whether a table can go on being filled for a snapshot.
+
+    The snapshot itself fills it when it makes all of the table's columns. A whole-table kind
+    that is filled already needs nothing until its next tick, when it is given a table of its own.
+    An incremental table with surplus columns would get NULLs in them that readers of an older
+    version would take for data, so it is only shared while it has nothing left to fill.
+    """
+
+    def usable(table: PhysicalTable) -> bool:
+        if covers(table, snapshot):
+            return True
+        return bool(table.intervals)
+
+    return usable
+
+
+def _fills(
+    request: PlanRequest,
+    change: Change,
+    snapshot: Snapshot,
+    table: PhysicalTable,
+    base: Environment | None,
+) -> bool:
+    """Say whether a plan fills a model's missing intervals.
+
+    A run fills whatever is due. A plan fills what it changes, what it was asked for by a range,
+    and tables that the environment did not show so far; the rest waits for the run.
+    """
+    if request.kind is PlanKind.RUN:
+        return True
+    if change is not Change.UNCHANGED:
+        return True
+    if request.window.start is not None or request.window.end is not None:
+        return snapshot.is_incremental
+    shown = base.entries.get(snapshot.name) if base else None
+    return shown is None or shown.table_id != table.id
+
+
+def _protected(environment: str, state: WarehouseState) -> frozenset[str]:
+    """Return the tables that this environment may not write: production reads them."""
+    if environment == PRODUCTION or state.production is None:
+        return frozenset()
+    return frozenset(
+        entry.table_id for entry in state.production.entries.values() if entry.table_id
+    )
+
+
+def _audits_changed(
+    snapshot: Snapshot, old: Snapshot | None, table: PhysicalTable | None
+) -> bool:
+    """Say whether existing data has not yet passed the audits that the model now has."""
+    if table is None or not table.intervals or not snapshot.model.audits:
+        return False
+    return old is None or set(snapshot.model.audits) - set(old.model.audits) != set()
+
+
+def _views(
+    request: PlanRequest,
+    snapshots: Mapping[ModelName, Snapshot],
+    tables: Mapping[ModelName, PhysicalTable],
+    entries: Mapping[ModelName, Entry],
+    state: WarehouseState,
+) -> PlannedViews:
+    after = Resolver(
+        request.environment,
+        entries,
+        {snapshot.id: snapshot for snapshot in snapshots.values()},
+        {table.id: table for table in tables.values()},
+    )
+    target = state.target
+    before = (
+        Resolver(request.environment, target.entries, state.snapshots, state.tables)
+        if target
+        else None
+    )
+    same = _unchanged_names(after, before)
+    created: list[TableRef] = []
+    replaced: list[TableRef] = []
+    dropped: list[TableRef] = []
+    for name in entries:
+        if name in same:
+            continue
+        new = view_signature(name, after, request.catalog)
+        old = (
+            view_signature(name, before, request.catalog)
+            if before and name in before.entries
+            else None
+        )
+        if new is not None and old is None:
+            created.append(view_ref(name, request.environment))
+        elif new is not None and new != old:
+            replaced.append(view_ref(name, request.environment))
+        elif new is None and old is not None:
+            dropped.append(view_ref(name, request.environment))
+    if before:
+        for name in before.entries:
+            if name not in entries and view_signature(name, before, request.catalog) is not None:
+                dropped.append(view_ref(name, request.environment))
+    return PlannedViews(
+        tuple(sorted(created, key=str)),
+        tuple(sorted(replaced, key=str)),
+        tuple(sorted(dropped, key=str)),
+    )
+
+
+def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]:
+    """Return the models whose view is the same without rendering it.
+
+    That is so when the entry is the same and, for queries that are inlined, those of all its
+    parents are too.
+    """
+    if before is None:
+        return set()
+    same: set[ModelName] = set()
+    for name, entry in after.entries.items():
+        if before.entries.get(name) != entry:
+            continue
+        snapshot = after.snapshots[entry.snapshot_id]
+        inlines = entry.table_id is None and not isinstance(snapshot.model.kind, External)
+        if not inlines or all(parent in same for parent in snapshot.parents):
+            same.add(name)
+    return same
+
+
+def with_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
+    """Return the plan with planned tables exchanged for the ones that exist.
+
+    Args:
+        plan: The plan.
+        tables: By the planned table's id, the table that turned out to serve it.
+    """
+    models = tuple(
+        replace(model, table=tables.get(model.table.id, model.table)) if model.table else model
+        for model in plan.models
+    )
+    entries = {
+        name: replace(entry, table_id=tables[entry.table_id].id)
+        if entry.table_id in tables
+        else entry
+        for name, entry in plan.entries.items()
+    }
+    return replace(plan, models=models, entries=entries)

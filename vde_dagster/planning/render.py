@@ -1,0 +1,148 @@
+"""From a model's query to the SQL that Spark runs: names resolved, time variables replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.optimizer.scope import traverse_scope
+
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.resolver import Resolver, qualified, select_physical
+from vde_dagster.project.model import Model
+from vde_dagster.project.names import ModelName
+from vde_dagster.project.time_variables import substitute_time_variables, time_variable_values
+
+Relation = Callable[[ModelName], str | None]
+"""Gives the query that a table's name stands for; None leaves the name as it is."""
+
+
+def render_query(
+    model: Model,
+    resolver: Resolver,
+    catalog: str,
+    interval: Interval | None = None,
+    execution_time: datetime | None = None,
+) -> str:
+    """Render a model's query over an environment's tables.
+
+    Args:
+        model: The model; it must have a query.
+        resolver: The environment.
+        catalog: The Spark catalog's name.
+        interval: The half-open UTC range that the time variables describe, if there is one.
+        execution_time: What `@execution_ts` and its like say (UTC).
+
+    Returns:
+        Spark SQL without any project name left in it.
+    """
+    assert model.query is not None
+    sql = replace_tables(
+        model.query, lambda name: relation(name, resolver, catalog), model.dialect
+    )
+    if interval is not None and "@" in sql:
+        values = time_variable_values(
+            interval.start, interval.end, execution_time or interval.end
+        )
+        sql = substitute_time_variables(sql, values)
+    return sql
+
+
+def relation(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
+    """Return the query that a model's name stands for; None for what is no model's name."""
+    if name not in resolver.entries:
+        return None
+    binding = resolver.resolve(name)
+    if binding.external is not None:
+        return f"SELECT * FROM {qualified(binding.external, catalog)}"
+    if binding.table is not None:
+        return select_physical(binding, catalog)
+    return render_query(binding.snapshot.model, resolver, catalog)
+
+
+def replace_tables(sql: str, relation_of: Relation, dialect: str = "spark") -> str:
+    """Replace every table that a query reads by a subquery, under the name it is called by.
+
+    Common table expressions are left alone, also where one hides a table's name. A column that is
+    qualified with a schema (`staging.orders.id`) loses the schema, as the subquery has none.
+    """
+    tree = sqlglot.parse_one(sql, read=dialect)
+    for table in _tables_read(tree):
+        name = ModelName.parse(".".join(part.name for part in table.parts[-2:]))
+        query = relation_of(name)
+        if query is None:
+            continue
+        _put_in_place(table, query)
+    for column in list(tree.find_all(exp.Column)):
+        if column.args.get("db"):
+            column.set("db", None)
+            column.set("catalog", None)
+    return tree.sql(dialect="spark")
+
+
+def _tables_read(tree: exp.Expression) -> list[exp.Table]:
+    """List the tables of a query that are not its common table expressions."""
+    found: dict[int, exp.Table] = {}
+    for scope in traverse_scope(tree):
+        for table in scope.tables:
+            ctes = scope.cte_sources
+            if not (table.name in ctes and not table.db):
+                found[id(table)] = table
+    return list(found.values())
+
+
+def _put_in_place(table: exp.Table, query: str) -> None:
+    inner = sqlglot.parse_one(query, read="spark")
+    simple = _plain_table(inner)
+    alias = table.alias or table.name
+    kept = {
+        key: table.args[key]
+        for key in ("joins", "laterals", "pivots", "sample", "version", "when")
+        if table.args.get(key)
+    }
+    columns = table.args["alias"].args.get("columns") if table.args.get("alias") else None
+    new: exp.Expression
+    if simple is not None:
+        new = simple.copy()
+    else:
+        new = exp.Subquery(this=inner)
+    new.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=columns))
+    for key, value in kept.items():
+        new.set(key, value)
+    table.replace(new)
+
+
+def _plain_table(query: exp.Expression) -> exp.Table | None:
+    """Return the table of `SELECT * FROM table`, which needs no subquery around it."""
+    if isinstance(query, exp.Select) and len(query.expressions) == 1 and query.is_star:
+        source = query.args.get("from_") or query.args.get("from")
+        if source is not None and isinstance(source.this, exp.Table):
+            return source.this
+    return None
+
+
+def render_environment_query(sql: str, views: Callable[[ModelName], str | None]) -> str:
+    """Rewrite a user's query so that model names mean one environment's views.
+
+    Args:
+        sql: The query; model names as in the project.
+        views: The quoted full name of a model's view, or None when the name is no model's.
+    """
+
+    def relation_of(name: ModelName) -> str | None:
+        view = views(name)
+        return f"SELECT * FROM {view}" if view else None
+
+    return replace_tables(sql, relation_of)
+
+
+def this_model(query: str, relation_sql: str) -> str:
+    """Replace `@this_model` in an audit's query by the audited rows.
+
+    Args:
+        query: The audit's query.
+        relation_sql: A complete query that returns the rows.
+    """
+    return query.replace("@this_model", f"({relation_sql})")

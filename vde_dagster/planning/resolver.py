@@ -1,0 +1,137 @@
+"""The one function that decides what a model's name stands for, for readers and writers alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.planning.environment import PRODUCTION, Entry
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.project.kinds import External
+from vde_dagster.project.names import ModelName, quote
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a model's name stands for in an environment.
+
+    Exactly one of `table` and `external` is set, or neither: then the model is a query that its
+    readers inline.
+
+    Args:
+        snapshot: The model's snapshot.
+        table: The physical table that serves it.
+        columns: (output column, physical column) in output order, when there is a table.
+        branch: The Iceberg branch to read, or None for `main`.
+        external: The table that others write.
+    """
+
+    snapshot: Snapshot
+    table: PhysicalTable | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+    branch: str | None = None
+    external: TableRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """Resolves names over one (target) version of an environment.
+
+    Args:
+        environment: The environment's name.
+        entries: Its models.
+        snapshots: Snapshots by id.
+        tables: Physical tables by id.
+        branches: Branch by table id, for tables that are being written beside `main`.
+        production: Ids of the tables that production reads.
+    """
+
+    environment: str
+    entries: Mapping[ModelName, Entry]
+    snapshots: Mapping[str, Snapshot]
+    tables: Mapping[str, PhysicalTable]
+    branches: Mapping[str, str] = field(default_factory=dict)
+    production: frozenset[str] = frozenset()
+
+    def resolve(self, name: ModelName) -> Binding:
+        """Return what a name stands for.
+
+        Raises:
+            UsageError: The environment has no such model.
+        """
+        entry = self.entries.get(name)
+        if entry is None:
+            raise UsageError(
+                f"environment '{self.environment}' has no model {name}",
+                hint="plan and apply the project to it first",
+            )
+        snapshot = self.snapshots[entry.snapshot_id]
+        if entry.table_id is None:
+            if isinstance(snapshot.model.kind, External):
+                return Binding(snapshot, external=TableRef(name.namespace, name.name))
+            return Binding(snapshot)
+        table = self.tables[entry.table_id]
+        return Binding(
+            snapshot, table, column_map(snapshot, table), self.branches.get(entry.table_id)
+        )
+
+    def writable(self, table: PhysicalTable) -> PhysicalTable:
+        """Return the table if this environment may write it.
+
+        Raises:
+            ConflictError: Production reads it and this environment is not production.
+        """
+        if self.environment != PRODUCTION and table.id in self.production:
+            raise ConflictError(
+                f"environment '{self.environment}' may not write {table.ref}: production reads it",
+                hint=f"run the production environment instead: vde run {PRODUCTION}",
+            )
+        return table
+
+
+def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
+    """Map a snapshot's output columns to a table's physical columns, by version.
+
+    A column that has its own name in the table keeps it; another of the same version serves else.
+    """
+    versions = {column.name: column.version for column in table.columns}
+    by_version = table.column_named_by_version()
+    return tuple(
+        (
+            column.name,
+            column.name
+            if versions.get(column.name) == column.version
+            else by_version[column.version],
+        )
+        for column in snapshot.columns
+    )
+
+
+def qualified(ref: TableRef, catalog: str) -> str:
+    """Quote a table's full name for Spark SQL."""
+    return ".".join(quote(part) for part in (catalog, ref.namespace, ref.name))
+
+
+def select_physical(
+    binding: Binding, catalog: str, only: tuple[str, ...] | None = None
+) -> str:
+    """Return the query that reads a bound table under the model's own column names.
+
+    Args:
+        binding: A binding with a table.
+        catalog: The Spark catalog's name.
+        only: Output columns to read, or None for all.
+    """
+    assert binding.table is not None
+    columns = ", ".join(
+        quote(physical) if physical == name else f"{quote(physical)} AS {quote(name)}"
+        for name, physical in binding.columns
+        if only is None or name in only
+    )
+    at = ""
+    if binding.branch:
+        escaped = binding.branch.replace("'", "\\'")
+        at = f" VERSION AS OF '{escaped}'"
+    return f"SELECT {columns} FROM {qualified(binding.table.ref, catalog)}{at}"

@@ -1,0 +1,76 @@
+"""Which existing physical table serves a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from vde_dagster.planning.hashing import digest
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
+
+
+def serves(table: PhysicalTable, snapshot: Snapshot) -> bool:
+    """Say whether a table holds every row and column value of a snapshot.
+
+    It does when both have the same fill version and the snapshot's column versions are a subset
+    of the table's.
+    """
+    if table.fill_version != snapshot.fill_version:
+        return False
+    offered = {column.version for column in table.columns}
+    return all(column.version in offered for column in snapshot.columns)
+
+
+def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
+    """Say whether the snapshot makes every column of a table, so that it can fill it."""
+    made = {column.version for column in snapshot.columns}
+    return serves(table, snapshot) and all(column.version in made for column in table.columns)
+
+
+def choose_table(
+    snapshot: Snapshot,
+    candidates: Iterable[PhysicalTable],
+    usable: Callable[[PhysicalTable], bool],
+) -> PhysicalTable | None:
+    """Pick the table that serves a snapshot with the least left to do.
+
+    Args:
+        snapshot: The snapshot to serve.
+        candidates: Existing tables, of any fill version.
+        usable: Says whether what the table still misses can be filled by its own definition.
+
+    Returns:
+        The table with the most time filled, then with the fewest surplus columns, then the one
+        whose id sorts first; None when no table serves.
+    """
+    fitting = [table for table in candidates if serves(table, snapshot) and usable(table)]
+    return min(
+        fitting,
+        key=lambda table: (-_filled(table), len(table.columns), table.id),
+        default=None,
+    )
+
+
+def new_table(snapshot: Snapshot, unique_id: str) -> PhysicalTable:
+    """Design a table that holds exactly a snapshot's columns.
+
+    Args:
+        snapshot: The definition that will fill it.
+        unique_id: Never used before; becomes part of the table's name and location.
+    """
+    name = snapshot.name
+    fingerprint = digest(snapshot.fill_version, *(c.version for c in snapshot.columns))[:10]
+    # Catalogs and file systems limit names to 255 bytes; the model's name is only a label here.
+    label = name.name[:120]
+    return PhysicalTable(
+        id=unique_id,
+        ref=TableRef(f"vde__{name.namespace}", f"{label}__{fingerprint}_{unique_id[:6]}"),
+        fill_version=snapshot.fill_version,
+        columns=tuple(PhysicalColumn(c.name, c.version, c.type) for c in snapshot.columns),
+        snapshot_id=snapshot.id,
+    )
+
+
+def _filled(table: PhysicalTable) -> timedelta:
+    return sum((r.end - r.start for r in table.intervals), timedelta())

@@ -1,0 +1,142 @@
+"""The virtual layer: the view of each model in an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vde_dagster.planning.environment import view_ref
+from vde_dagster.planning.hashing import digest
+from vde_dagster.planning.resolver import Binding, Resolver, select_physical
+from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.project.kinds import Embedded, External
+from vde_dagster.project.names import ModelName, quote
+
+ViewTypes = Mapping[str, tuple[tuple[str, str], ...]]
+"""(column, Spark SQL type) of VIEW models by snapshot id, as Spark analysed them."""
+
+
+def has_view(binding: Binding) -> bool:
+    """Say whether a model is shown in the virtual layer."""
+    return not isinstance(binding.snapshot.model.kind, External | Embedded)
+
+
+def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
+    """Hash what a model's view shows, without needing the types of tables not yet created.
+
+    Returns:
+        A hash that is equal for views that are the same; None for models without a view.
+    """
+    binding = resolver.resolve(name)
+    if not has_view(binding):
+        return None
+    columns = [part for c in binding.snapshot.columns for part in (c.name, c.description)]
+    query = view_query(binding, resolver, catalog)
+    return digest("view", query, binding.snapshot.model.description, *columns)
+
+
+def view_query(binding: Binding, resolver: Resolver, catalog: str) -> str:
+    """Return the Spark SQL of a model's view."""
+    if binding.table is not None:
+        return select_physical(binding, catalog)
+    from vde_dagster.planning.render import render_query
+
+    return render_query(binding.snapshot.model, resolver, catalog)
+
+
+def define_view(
+    name: ModelName,
+    resolver: Resolver,
+    catalog: str,
+    view_types: ViewTypes,
+    trino_catalog: str | None = None,
+) -> ViewDefinition | None:
+    """Define a model's view in an environment.
+
+    Args:
+        name: The model.
+        resolver: The environment; its tables have been created.
+        catalog: The Spark catalog's name.
+        view_types: Analysed types of VIEW models.
+        trino_catalog: The catalog's name in Trino, when it differs.
+
+    Returns:
+        The definition, or None for models without a view.
+    """
+    binding = resolver.resolve(name)
+    if not has_view(binding):
+        return None
+    snapshot = binding.snapshot
+    descriptions = {column.name: column.description for column in snapshot.columns}
+    ref = view_ref(name, resolver.environment)
+    sql = view_query(binding, resolver, catalog)
+    if binding.table is not None:
+        types = {column.name: column.type or "STRING" for column in binding.table.columns}
+        columns = tuple((out, types[phys], descriptions[out]) for out, phys in binding.columns)
+        query_columns = tuple(out for out, _ in binding.columns)
+        trino = _trino_select(binding, trino_catalog or catalog)
+    else:
+        analysed = view_types[snapshot.id]
+        columns = tuple((out, type_, descriptions.get(out)) for out, type_ in analysed)
+        query_columns = tuple(out for out, _ in analysed)
+        trino = _transpile(sql, catalog, trino_catalog)
+    properties = (
+        ("vde.environment", resolver.environment),
+        ("vde.model", str(name)),
+        ("vde.snapshot", snapshot.id),
+        ("vde.table", str(binding.table.ref) if binding.table else ""),
+        ("vde.version", snapshot.table_version),
+    )
+    return ViewDefinition(
+        namespace=ref.namespace,
+        name=ref.name,
+        columns=columns,
+        spark_sql=sql,
+        trino_sql=trino,
+        query_columns=query_columns,
+        properties=properties,
+        comment=snapshot.model.description,
+    )
+
+
+def view_refs(resolver: Resolver) -> dict[ModelName, TableRef]:
+    """Name every view of an environment."""
+    return {
+        name: view_ref(name, resolver.environment)
+        for name in resolver.entries
+        if has_view(resolver.resolve(name))
+    }
+
+
+def environment_view_name(name: ModelName, environment: str, catalog: str) -> str:
+    """Quote the full name of a model's view for Spark SQL."""
+    ref = view_ref(name, environment)
+    return ".".join(quote(part) for part in (catalog, ref.namespace, ref.name))
+
+
+def _trino_select(binding: Binding, catalog: str) -> str:
+    assert binding.table is not None
+    columns = ", ".join(f"{_trino(phys)} AS {_trino(out)}" for out, phys in binding.columns)
+    ref = binding.table.ref
+    return f"SELECT {columns} FROM {_trino(catalog)}.{_trino(ref.namespace)}.{_trino(ref.name)}"
+
+
+def _trino(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def _transpile(sql: str, catalog: str, trino_catalog: str | None) -> str | None:
+    """Write a view's query for Trino, or None where SQLGlot knows no equivalent."""
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError, UnsupportedError
+
+    tree = sqlglot.parse_one(sql, read="spark")
+    if trino_catalog:
+        for table in tree.find_all(exp.Table):
+            if table.catalog == catalog:
+                table.set("catalog", exp.to_identifier(trino_catalog, quoted=True))
+    try:
+        return tree.sql(dialect="trino", unsupported_level=sqlglot.ErrorLevel.RAISE)
+    except (UnsupportedError, SqlglotError):
+        return None
