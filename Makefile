@@ -1,0 +1,59 @@
+# Needs Python 3.10+, Java 17+ and make; everything else is installed into .venv from the lock.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/installed
+ENVIRONMENT ?= prod
+
+.PHONY: run ui test test-fast test-slow check format bench lock clean machine
+
+run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
+	@$(BIN)/python -m vde_dagster.orchestration.main_job --project . --environment $(ENVIRONMENT)
+
+ui: $(STAMP)  ## Open Dagster's UI on the example: http://127.0.0.1:3000
+	@mkdir -p .dagster_home
+	@cp dagster.yaml .dagster_home/dagster.yaml
+	DAGSTER_HOME="$(CURDIR)/.dagster_home" $(BIN)/dagster dev --workspace workspace.yaml
+
+test: test-fast test-slow  ## All tests, the fast ones first
+
+test-fast: $(STAMP)
+	$(BIN)/python -m pytest -q -m "not spark and not server"
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -q -m "spark or server"
+
+check: $(STAMP)  ## Linters, formatting, types, and that the layers import only downwards
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)  ## Every benchmark, as one table
+	@$(BIN)/python -m benchmarks
+
+lock: $(STAMP)  ## Resolve the dependencies anew
+	$(BIN)/uv pip compile --universal --python-version 3.10 --all-extras pyproject.toml \
+		--no-emit-index-url --generate-hashes --no-header --upgrade --quiet -o requirements.lock
+
+clean:  ## Remove what the example built and what Dagster recorded; the code stays installed
+	rm -rf .vde .dagster_home build dist spark-warehouse metastore_db derby.log
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find vde_dagster vde_dagster_tests models benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+machine:
+	@sh .ci/check-machine "$(PYTHON)"
+
+# The machine is checked before anything is made; an installed environment is made anew only when
+# the lock or the package's description changed.
+$(STAMP): requirements.lock pyproject.toml | machine
+	@echo "Installing the locked dependencies into .venv (once; a few minutes on a first download)"
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
+	@grep -A 99 '^uv==' requirements.lock | sed -n '1p;2,$${/^[a-z]/q;p;}' > .venv/uv.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .venv/uv.lock
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --require-hashes -r requirements.lock
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
