@@ -12,6 +12,8 @@ from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.names import ModelName
 
+ALWAYS = IntervalSet((Interval(EPOCH, FAR),))
+
 
 @dataclass(frozen=True, slots=True)
 class Window:

@@ -10,6 +10,7 @@ from vde_dagster.planning.compare import classify, reasons
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, view_ref
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.missing import (
+    ALWAYS,
     Window,
     availability,
     infer_starts,
@@ -17,7 +18,7 @@ from vde_dagster.planning.missing import (
 )
 from vde_dagster.planning.plan import Change, Plan, PlanKind, PlannedModel, PlannedViews
 from vde_dagster.planning.resolver import Resolver
-from vde_dagster.planning.serve import choose_table, covers, new_table
+from vde_dagster.planning.serve import choose_filler, choose_table, new_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.views import view_signature
@@ -32,7 +33,7 @@ class WarehouseState:
     Args:
         target: The environment's current version; None when it does not exist.
         production: Production's current version, with which a new environment is compared.
-        snapshots: Snapshots that these two name, by id.
+        snapshots: Snapshots that these two and the tables name, by id.
         tables: Physical tables that these two name, and all those whose fill version is that of a
             snapshot of the project, by id.
     """
@@ -98,7 +99,7 @@ def make_plan(
         if name in old and old[name].id != snapshot.id
     }
     starts = infer_starts(snapshots, window)
-    tables = assign_tables(snapshots, state, unique_id)
+    tables = assign_tables(snapshots, state, window, starts, unique_id)
     complete: dict[ModelName, IntervalSet] = {}
     planned: list[PlannedModel] = []
     protected = _protected(request.environment, state)
@@ -166,10 +167,13 @@ def make_plan(
 def assign_tables(
     snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
+    window: Window,
+    starts: Mapping[ModelName, datetime],
     unique_id: Callable[[], str],
 ) -> dict[ModelName, PhysicalTable]:
     """Give every snapshot that owns data a physical table: one that serves it, or a new one.
 
+    A table whose missing intervals nobody can fill any more serves only while none is missing.
     Two models of the same meaning share one table.
     """
     by_fill: dict[str, list[PhysicalTable]] = {}
@@ -179,32 +183,19 @@ def assign_tables(
     for name, snapshot in snapshots.items():
         if not snapshot.has_table:
             continue
+
+        def usable(table: PhysicalTable, snapshot: Snapshot = snapshot) -> bool:
+            if choose_filler(table, snapshot, state.snapshots.get(table.snapshot_id), snapshots):
+                return True
+            return not missing_intervals(snapshot, table.intervals, window, starts, ALWAYS)
+
         candidates = by_fill.setdefault(snapshot.fill_version, [])
-        table = choose_table(snapshot, candidates, _usable(snapshot, name, state))
-        if table is None:
-            table = new_table(snapshot, unique_id())
-            candidates.append(table)
-        out[name] = table
+        found = choose_table(snapshot, candidates, usable)
+        if found is None:
+            found = new_table(snapshot, unique_id())
+            candidates.append(found)
+        out[name] = found
     return out
-
-
-def _usable(
-    snapshot: Snapshot, name: ModelName, state: WarehouseState
-) -> Callable[[PhysicalTable], bool]:
-    """Say whether a table can go on being filled for a snapshot.
-
-    The snapshot itself fills it when it makes all of the table's columns. A whole-table kind
-    that is filled already needs nothing until its next tick, when it is given a table of its own.
-    An incremental table with surplus columns would get NULLs in them that readers of an older
-    version would take for data, so it is only shared while it has nothing left to fill.
-    """
-
-    def usable(table: PhysicalTable) -> bool:
-        if covers(table, snapshot):
-            return True
-        return bool(table.intervals)
-
-    return usable
 
 
 def _fills(
@@ -243,6 +234,8 @@ def _audits_changed(
 ) -> bool:
     """Say whether existing data has not yet passed the audits that the model now has."""
     if table is None or not table.intervals or not snapshot.model.audits:
+        return False
+    if table.snapshot_id == snapshot.id:
         return False
     return old is None or set(snapshot.model.audits) - set(old.model.audits) != set()
 

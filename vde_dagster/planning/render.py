@@ -11,7 +11,10 @@ from sqlglot.optimizer.scope import traverse_scope
 
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.resolver import Resolver, qualified, select_physical
-from vde_dagster.project.model import Model
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.time_filter import time_filter
+from vde_dagster.project.kinds import IncrementalByTimeRange
+from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.names import ModelName
 from vde_dagster.project.time_variables import substitute_time_variables, time_variable_values
 
@@ -138,11 +141,35 @@ def render_environment_query(sql: str, views: Callable[[ModelName], str | None])
     return replace_tables(sql, relation_of)
 
 
-def this_model(query: str, relation_sql: str) -> str:
-    """Replace `@this_model` in an audit's query by the audited rows.
+def render_audit(
+    audit: Audit,
+    snapshot: Snapshot,
+    rows: str,
+    resolver: Resolver,
+    catalog: str,
+    interval: Interval,
+) -> str:
+    """Render an audit's query over one range of a table.
 
     Args:
-        query: The audit's query.
-        relation_sql: A complete query that returns the rows.
+        audit: The audit.
+        snapshot: The audited snapshot.
+        rows: The query that returns the snapshot's rows.
+        resolver: The environment, for other models that the audit reads.
+        catalog: The Spark catalog's name.
+        interval: The audited range (UTC); kinds without a time column are audited whole.
+
+    Returns:
+        Spark SQL that returns the failing rows.
     """
-    return query.replace("@this_model", f"({relation_sql})")
+    kind = snapshot.model.kind
+    if isinstance(kind, IncrementalByTimeRange):
+        types = {column.name.lower(): column.type for column in snapshot.columns}
+        condition = time_filter(
+            kind.time_column, types.get(kind.time_column.lower()), kind.time_format, interval
+        )
+        rows = f"SELECT * FROM ({rows}) WHERE {condition}"
+    query = audit.query.replace("@this_model", f"({rows})")
+    sql = replace_tables(query, lambda name: relation(name, resolver, catalog))
+    values = time_variable_values(interval.start, interval.end, interval.end)
+    return substitute_time_variables(sql, values)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.build_snapshots import build_snapshot
 from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
+from vde_dagster.project.names import ModelName
 
 
 def serves(table: PhysicalTable, snapshot: Snapshot) -> bool:
@@ -50,6 +53,37 @@ def choose_table(
         key=lambda table: (-_filled(table), len(table.columns), table.id),
         default=None,
     )
+
+
+def choose_filler(
+    table: PhysicalTable,
+    snapshot: Snapshot,
+    definition: Snapshot | None,
+    target: Mapping[ModelName, Snapshot],
+) -> Snapshot | None:
+    """Pick the definition that can compute every column of a table.
+
+    Args:
+        table: The table; it serves the snapshot.
+        snapshot: The snapshot that is to be served. It fills the table when it makes all of its
+            columns.
+        definition: The snapshot that created the table. It goes on filling surplus columns as
+            long as it means the same over the target's parents as it did then.
+        target: The environment's target, by name.
+
+    Returns:
+        The snapshot whose query fills the table, or None when neither can.
+    """
+    if covers(table, snapshot):
+        return snapshot
+    if definition is None or any(parent not in target for parent in definition.parents):
+        return None
+    try:
+        again = build_snapshot(definition.model, {p: target[p] for p in definition.parents})
+    except ProjectError:
+        # What the surplus columns are made of is gone.
+        return None
+    return again if covers(table, again) else None
 
 
 def new_table(snapshot: Snapshot, unique_id: str) -> PhysicalTable:

@@ -1,0 +1,287 @@
+"""Applying a plan: fill what is missing, audit it, publish all of it or nothing."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from vde_dagster.errors import (
+    AuditFailedError,
+    ConflictError,
+    ExecutionError,
+    UsageError,
+)
+from vde_dagster.execution.engine import Engine
+from vde_dagster.execution.events import (
+    ApplyStarted,
+    Event,
+    ModelFailed,
+    Published,
+)
+from vde_dagster.execution.fill_table import TableFiller
+from vde_dagster.execution.publish import publish_plan
+from vde_dagster.execution.run_graph import run_graph
+from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.planning.environment import PRODUCTION, Environment
+from vde_dagster.planning.plan import Plan, PlannedModel
+from vde_dagster.planning.planner import with_tables
+from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.project.names import ModelName
+from vde_dagster.project.settings import Settings
+from vde_dagster.state import Lease, StateStore
+
+LEASE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """What an apply did.
+
+    Args:
+        plan: The plan with the tables that it really used.
+        environment: The version that it published; the current one when there was nothing to do.
+        published: Whether it published.
+        seconds: Wall-clock duration.
+    """
+
+    plan: Plan
+    environment: Environment | None
+    published: bool
+    seconds: float
+
+
+@dataclass
+class Applier:
+    """Applies one plan.
+
+    Args:
+        plan: The plan.
+        settings: The project's settings.
+        store: The state store.
+        lakehouse: The catalog.
+        engine: Starts or returns the engine; only called when there is work for it.
+        on_event: Called in the calling thread with everything that happens, in order.
+        concurrency: Models worked on at once.
+        who: For the environment's history.
+    """
+
+    plan: Plan
+    settings: Settings
+    store: StateStore
+    lakehouse: Lakehouse
+    engine: Callable[[], Engine]
+    on_event: Callable[[Event], None]
+    concurrency: int
+    who: str
+    stop: threading.Event = field(default_factory=threading.Event)
+    _events: queue.SimpleQueue[Event] = field(default_factory=queue.SimpleQueue)
+
+    def run(self) -> ApplyResult:
+        """Apply the plan.
+
+        Raises:
+            ConflictError: The environment moved since the plan was made, or is being changed now.
+            AuditFailedError: A blocking audit found rows; nothing was published.
+            ExecutionError: A model failed; nothing was published, what was finished is kept.
+        """
+        started = time.monotonic()
+        if self.store.plan_status(self.plan.id) == "applied":
+            current = self.store.environment(self.plan.environment)
+            return ApplyResult(self.plan, current, False, 0.0)
+        self._check_base()
+        with ExitStack() as held:
+            lease = held.enter_context(
+                self.store.holding(
+                    f"environment:{self.plan.environment}", self.plan.id, LEASE_SECONDS
+                )
+            )
+            self._check_base()
+            self.store.start_plan(self.plan)
+            try:
+                environment, plan = self._work(held, lease)
+            except BaseException as error:
+                self.store.fail_plan(self.plan.id, _message(error))
+                raise
+            finally:
+                self._drain()
+        seconds = time.monotonic() - started
+        if environment is not None:
+            self.on_event(Published(environment, plan, seconds))
+        return ApplyResult(plan, environment, environment is not None, seconds)
+
+    def _work(self, held: ExitStack, lease: Lease) -> tuple[Environment, Plan]:
+        plan = self._real_tables()
+        self.on_event(ApplyStarted(plan))
+        branches, branch_leases = self._branches(plan, held)
+        left = {item.table_id for item in self.store.pending_intervals(plan.id)}
+        written = {table: branch for table, branch in branches.items() if table in left}
+        filler = TableFiller(
+            plan=plan,
+            resolver=self._resolver(plan, written),
+            branches=branches,
+            written=written,
+            settings=self.settings,
+            store=self.store,
+            lakehouse=self.lakehouse,
+            engine=self.engine,
+            emit=self._events.put,
+            stop=self.stop,
+        )
+        self._fill(plan, filler)
+        self._drain()
+        environment = publish_plan(
+            plan,
+            filler.resolver,
+            written,
+            settings=self.settings,
+            store=self.store,
+            lakehouse=self.lakehouse,
+            engine=self.engine,
+            leases=(lease, *branch_leases),
+            who=self.who,
+        )
+        return environment, plan
+
+    def _check_base(self) -> None:
+        current = self.store.environment(self.plan.environment)
+        version = current.version if current else 0
+        if version != self.plan.base_version:
+            who = f" by {current.published_by}" if current else ""
+            raise ConflictError(
+                f"environment '{self.plan.environment}' has moved from version "
+                f"{self.plan.base_version} to {version}{who} since the plan was made",
+                hint=f"plan again: vde plan {self.plan.environment}",
+            )
+
+    def _real_tables(self) -> Plan:
+        """Register the plan's snapshots and tables; a table that exists by now is taken over."""
+        self.store.save_snapshots(self.plan.snapshots.values())
+        mapping: dict[str, PhysicalTable] = {}
+        for model in self.plan.models:
+            if model.table is not None and model.table.id not in mapping:
+                mapping[model.table.id] = self.store.ensure_table(model.table)
+        return with_tables(self.plan, mapping)
+
+    def _resolver(self, plan: Plan, branches: dict[str, str]) -> Resolver:
+        production = self.store.environment(PRODUCTION)
+        entries = production.entries.values() if production else ()
+        return Resolver(
+            environment=plan.environment,
+            entries=plan.entries,
+            snapshots=plan.snapshots,
+            tables={model.table.id: model.table for model in plan.models if model.table},
+            branches=branches,
+            production=frozenset(entry.table_id for entry in entries if entry.table_id),
+        )
+
+    def _branches(self, plan: Plan, held: ExitStack) -> tuple[dict[str, str], list[Lease]]:
+        """Decide which tables are written beside `main`: those that an environment shows.
+
+        Their leases are held until the publication, and taken at once in the order of their
+        names: two applies can never wait for each other in a circle.
+        """
+        shown = self.store.shown_table_ids()
+        writing = sorted({m.table.id for m in plan.builds if m.table and m.table.id in shown})
+        leases = [
+            held.enter_context(
+                self.store.holding(
+                    f"table:{table_id}", plan.id, LEASE_SECONDS, wait_seconds=LEASE_SECONDS * 10
+                )
+            )
+            for table_id in writing
+        ]
+        return {table_id: f"vde_{plan.id}" for table_id in writing}, leases
+
+    def _fill(self, plan: Plan, filler: TableFiller) -> None:
+        """Fill and audit every model that the plan builds.
+
+        Raises:
+            AuditFailedError: The only failures were blocking audits.
+            ExecutionError: Something failed.
+        """
+        work = {model.name: model for model in plan.models if model.builds or model.audits}
+        graph = work_graph(plan, work)
+        if not graph:
+            return
+
+        def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
+            self._events.put(ModelFailed(name, error, tuple(skipped)))
+
+        result = run_graph(
+            graph,
+            lambda name: filler.fill(work[name]),
+            threads=self.concurrency,
+            on_wait=self._drain,
+            on_failure=failed,
+            stop=self.stop,
+        )
+        self._drain()
+        if self.stop.is_set() and not result.failed:
+            raise ExecutionError(
+                f"plan {plan.id} was cancelled", hint="apply it again to go on from here"
+            )
+        if result.failed:
+            raise _failure(plan, result.failed, list(result.skipped))
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                event = self._events.get_nowait()
+            except queue.Empty:
+                return
+            self.on_event(event)
+
+
+def work_graph(
+    plan: Plan, work: dict[ModelName, PlannedModel]
+) -> dict[ModelName, set[ModelName]]:
+    """Return, for each model that is worked on, those that must be done before it.
+
+    Ancestors count through models that are not worked on. Of several models with one table the
+    later ones wait for the first and then find nothing left to do.
+    """
+    order: dict[ModelName, set[ModelName]] = {}
+    before: dict[ModelName, set[ModelName]] = {}
+    first_of_table: dict[str, ModelName] = {}
+    for model in plan.models:
+        if model.snapshot_id is None:
+            continue
+        parents = plan.snapshots[model.snapshot_id].parents
+        needed: set[ModelName] = set()
+        for parent in parents:
+            needed |= {parent} if parent in work else before.get(parent, set())
+        before[model.name] = needed
+        if model.name in work:
+            order[model.name] = set(needed)
+            if model.table is not None:
+                first = first_of_table.setdefault(model.table.id, model.name)
+                if first != model.name:
+                    order[model.name].add(first)
+    return order
+
+
+def _failure(
+    plan: Plan, failed: dict[ModelName, Exception], skipped: list[ModelName]
+) -> ExecutionError:
+    lines = [f"{name}: {_message(error)}" for name, error in failed.items()]
+    if skipped:
+        lines.append("skipped: " + ", ".join(str(name) for name in skipped))
+    only_audits = all(isinstance(error, AuditFailedError) for error in failed.values())
+    kind = AuditFailedError if only_audits else ExecutionError
+    error = kind(
+        f"plan {plan.id} was not published. " + "; ".join(lines),
+        hint="what was finished is kept: mend the cause and apply again",
+    )
+    error.__cause__ = next(iter(failed.values()))
+    return error
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, ConflictError | ExecutionError | UsageError):
+        return error.message
+    return str(error) or type(error).__name__

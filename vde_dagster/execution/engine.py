@@ -1,0 +1,46 @@
+"""What applying a plan needs of an engine; `vde_dagster.spark.SparkEngine` is the one that ships."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask
+
+
+class Engine(Protocol):
+    """Runs work on the warehouse. All methods may be called from several threads at once."""
+
+    def analyze(self, sql: str) -> tuple[tuple[str, str], ...]:
+        """Return (column, Spark SQL type) of a query, without running it."""
+        ...
+
+    def create_table(
+        self,
+        table: PhysicalTable,
+        snapshot: Snapshot,
+        columns: tuple[tuple[str, str], ...],
+    ) -> None:
+        """Create a physical table; do nothing when it exists."""
+        ...
+
+    def fill(self, task: FillTask) -> FillResult:
+        """Fill one range of a table in one Iceberg commit."""
+        ...
+
+    def audit(self, task: AuditTask) -> AuditResult:
+        """Count and sample the rows that fail an audit."""
+        ...
+
+    def query(self, sql: str, limit: int | None = None) -> Any:
+        """Run a query and return its columns and rows."""
+        ...
+
+    def cancel(self, plan_id: str) -> None:
+        """Stop everything that runs for a plan."""
+        ...
+
+    def close(self) -> None:
+        """Stop the engine."""
+        ...

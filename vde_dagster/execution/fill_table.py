@@ -1,0 +1,288 @@
+"""Filling one model's table: recover what a crash left, write what is missing, audit, record."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from vde_dagster.errors import AuditFailedError, ExecutionError
+from vde_dagster.execution.engine import Engine
+from vde_dagster.execution.events import (
+    AuditFinished,
+    Event,
+    IntervalFilled,
+    ModelFinished,
+    ModelStarted,
+)
+from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.planning.cadence import Cadence
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.missing import with_lookback
+from vde_dagster.planning.plan import Plan, PlannedModel
+from vde_dagster.planning.render import relation, render_audit, render_query
+from vde_dagster.planning.resolver import Binding, Resolver, column_map, select_physical
+from vde_dagster.planning.serve import choose_filler
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalColumn, PhysicalTable
+from vde_dagster.planning.work import AuditTask, FillResult, FillTask
+from vde_dagster.project.settings import Settings
+from vde_dagster.state import StateStore
+
+TABLE_LEASE_SECONDS = 60.0
+TABLE_WAIT_SECONDS = 6 * 3600.0
+
+
+@dataclass
+class TableFiller:
+    """Fills the tables of one plan; `fill` is called from several threads.
+
+    Args:
+        plan: The plan, with the tables that exist.
+        resolver: The environment's target; its branches are `written`.
+        branches: Branch by table id, for tables that must not be written on `main`.
+        written: The branches that exist by now, which readers of this plan read.
+        settings: The project's settings.
+        store: The state store.
+        lakehouse: The catalog.
+        engine: Starts or returns the engine.
+        emit: Takes events from any thread.
+        stop: When set, no further range is begun.
+    """
+
+    plan: Plan
+    resolver: Resolver
+    branches: dict[str, str]
+    written: dict[str, str]
+    settings: Settings
+    store: StateStore
+    lakehouse: Lakehouse
+    engine: Callable[[], Engine]
+    emit: Callable[[Event], None]
+    stop: threading.Event
+
+    def fill(self, model: PlannedModel) -> None:
+        """Fill and audit one model's missing intervals.
+
+        Raises:
+            AuditFailedError: A blocking audit found rows.
+            ExecutionError: Spark failed, or the work was cancelled.
+        """
+        assert model.table is not None
+        assert model.snapshot_id is not None
+        began = time.monotonic()
+        snapshot = self.plan.snapshots[model.snapshot_id]
+        branch = self.branches.get(model.table.id)
+        guard = (
+            nullcontext()
+            if branch
+            else self.store.holding(
+                f"table:{model.table.id}",
+                self.plan.id,
+                TABLE_LEASE_SECONDS,
+                wait_seconds=TABLE_WAIT_SECONDS,
+            )
+        )
+        with guard:
+            table = self.store.tables([model.table.id])[model.table.id]
+            if model.builds:
+                table = self._fill_missing(model, snapshot, self.resolver.writable(table), branch)
+            if model.audits:
+                for interval in table.intervals:
+                    self._audit(snapshot, table, interval, None)
+        self.emit(ModelFinished(snapshot, table, time.monotonic() - began))
+
+    def _fill_missing(
+        self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable, branch: str | None
+    ) -> PhysicalTable:
+        done = table.intervals | self._pending(table)
+        missing = model.intervals - done
+        self.emit(ModelStarted(snapshot, table, missing))
+        if missing and table.created:
+            missing = missing - self._recover(snapshot, table, branch, missing)
+        missing = with_lookback(snapshot, missing, model.intervals)
+        if not missing:
+            return self.store.tables([table.id])[table.id]
+        filler = self._definition(snapshot, table)
+        kind = snapshot.model.kind
+        size = getattr(kind, "batch_size", None)
+        for batch in Cadence(snapshot.model.cron).batches(missing, size):
+            if self.stop.is_set():
+                raise ExecutionError(f"{snapshot.name}: cancelled before {batch}")
+            table = self._fill_range(snapshot, filler, table, batch, branch)
+        return table
+
+    def _definition(self, snapshot: Snapshot, table: PhysicalTable) -> Snapshot:
+        target = {
+            name: self.plan.snapshots[entry.snapshot_id]
+            for name, entry in self.plan.entries.items()
+        }
+        definition = self.store.snapshots([table.snapshot_id]).get(table.snapshot_id)
+        found = choose_filler(table, snapshot, definition, target)
+        if found is None:
+            raise ExecutionError(
+                f"{snapshot.name}: {table.ref} can no longer be filled, its definition is gone",
+                hint=f"plan again: vde plan {self.plan.environment}",
+            )
+        return found
+
+    def _fill_range(
+        self,
+        snapshot: Snapshot,
+        filler: Snapshot,
+        table: PhysicalTable,
+        interval: Interval,
+        branch: str | None,
+    ) -> PhysicalTable:
+        task = self._task(filler, table, interval, branch)
+        if not table.created:
+            table = self._create(filler, table, task)
+            task = self._task(filler, table, interval, branch)
+        result = self.engine().fill(task)
+        if branch:
+            self.written[table.id] = branch
+        self._audit(snapshot, table, interval, branch)
+        return self._record(snapshot, table, interval, branch, result, recovered=False)
+
+    def _task(
+        self, filler: Snapshot, table: PhysicalTable, interval: Interval, branch: str | None
+    ) -> FillTask:
+        model = filler.model
+        query = None
+        sources = {}
+        catalog = self.settings.catalog
+        if model.query is not None:
+            query = render_query(
+                model, self.resolver, catalog, interval, self.plan.created_at
+            )
+        elif model.python is not None:
+            for parent in model.depends_on:
+                sql = relation(parent, self.resolver, catalog)
+                if sql is not None:
+                    sources[parent] = sql
+        physical = {p: o for o, p in column_map(filler, table)}
+        return FillTask(
+            plan_id=self.plan.id,
+            snapshot=filler,
+            table=table,
+            columns=tuple((physical[c.name], c.name) for c in table.columns),
+            interval=interval,
+            query=query,
+            sources=sources,
+            branch=branch,
+            execution_time=self.plan.created_at,
+        )
+
+    def _create(self, filler: Snapshot, table: PhysicalTable, task: FillTask) -> PhysicalTable:
+        """Create the table with the types that its query really has."""
+        declared = {column.name: column.type for column in filler.model.columns}
+        if task.query is not None:
+            analysed = {name.lower(): type_ for name, type_ in self.engine().analyze(task.query)}
+        else:
+            analysed = {c.name.lower(): c.type or "STRING" for c in filler.columns}
+        columns = []
+        for output, physical in task.columns:
+            type_ = declared.get(output) or analysed.get(output.lower())
+            if type_ is None:
+                raise ExecutionError(
+                    f"{filler.name}: its query has no column '{output}'",
+                    hint=f"Spark sees {', '.join(analysed)}",
+                )
+            columns.append((physical, type_))
+        self.engine().create_table(table, filler, tuple(columns))
+        versions = {column.name: column.version for column in table.columns}
+        created = tuple(PhysicalColumn(name, versions[name], type_) for name, type_ in columns)
+        return self.store.mark_created(table.id, created)
+
+    def _pending(self, table: PhysicalTable) -> IntervalSet:
+        """Return what this plan has already written, audited and left on its branch."""
+        return IntervalSet.of(
+            item.interval
+            for item in self.store.pending_intervals(self.plan.id)
+            if item.table_id == table.id
+        )
+
+    def _recover(
+        self,
+        snapshot: Snapshot,
+        table: PhysicalTable,
+        branch: str | None,
+        missing: IntervalSet,
+    ) -> IntervalSet:
+        """Take over ranges that were committed but not recorded, after auditing them again.
+
+        A process that died between Iceberg's commit and the state's leaves such ranges. Rows
+        that fail a blocking audit now are written again instead.
+        """
+        taken = IntervalSet()
+        for fill in self.lakehouse.committed_fills(table.ref, branch):
+            # The table's id is never used again, so whoever's plan it was, the definition is ours.
+            if fill.table_id != table.id or not missing.contains(fill.interval):
+                continue
+            if taken.contains(fill.interval):
+                continue
+            if branch:
+                self.written[table.id] = branch
+            try:
+                self._audit(snapshot, table, fill.interval, branch)
+            except AuditFailedError:
+                continue
+            result = FillResult(fill.rows, fill.iceberg_snapshot_id, 0.0)
+            self._record(snapshot, table, fill.interval, branch, result, recovered=True)
+            taken = taken | IntervalSet((fill.interval,))
+        return taken
+
+    def _record(
+        self,
+        snapshot: Snapshot,
+        table: PhysicalTable,
+        interval: Interval,
+        branch: str | None,
+        result: FillResult,
+        *,
+        recovered: bool,
+    ) -> PhysicalTable:
+        if branch:
+            self.store.record_pending_interval(
+                self.plan.id, table.id, branch, interval, result.iceberg_snapshot_id, result.rows
+            )
+        else:
+            self.store.record_intervals(
+                table.id, interval, self.plan.id, result.iceberg_snapshot_id, result.rows
+            )
+        self.emit(IntervalFilled(snapshot, table, interval, result, recovered))
+        return self.store.tables([table.id])[table.id]
+
+    def _audit(
+        self, snapshot: Snapshot, table: PhysicalTable, interval: Interval, branch: str | None
+    ) -> None:
+        """Run a model's audits on one range.
+
+        Raises:
+            AuditFailedError: A blocking audit found rows; the others have run all the same.
+        """
+        failures = []
+        binding = Binding(snapshot, table, column_map(snapshot, table), branch)
+        rows = select_physical(binding, self.settings.catalog)
+        for audit in snapshot.model.audits:
+            query = render_audit(
+                audit, snapshot, rows, self.resolver, self.settings.catalog, interval
+            )
+            result = self.engine().audit(
+                AuditTask(
+                    self.plan.id, snapshot.name, audit.label, query, audit.blocking, interval
+                )
+            )
+            self.store.save_audit_result(
+                self.plan.id, table.id, snapshot.name, audit, interval, result
+            )
+            self.emit(AuditFinished(snapshot, table, audit, interval, result))
+            if result.failed_rows and audit.blocking:
+                failures.append(f"{audit.label} found {result.failed_rows} rows")
+        if failures:
+            raise AuditFailedError(
+                f"{snapshot.name}, {interval}: " + ", ".join(failures),
+                hint="the failing rows are kept with the plan",
+            )

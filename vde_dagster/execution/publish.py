@@ -1,0 +1,129 @@
+"""From a filled plan, or from an earlier version, to the publication of an environment."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from vde_dagster.execution.engine import Engine
+from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
+from vde_dagster.planning.environment import Environment, view_ref
+from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.views import define_view, has_view, view_query
+from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.project.settings import Settings
+from vde_dagster.state import Lease, StateStore
+
+
+def publish_plan(
+    plan: Plan,
+    resolver: Resolver,
+    written: Mapping[str, str],
+    *,
+    settings: Settings,
+    store: StateStore,
+    lakehouse: Lakehouse,
+    engine: Callable[[], Engine],
+    leases: tuple[Lease, ...],
+    who: str,
+) -> Environment:
+    """Publish a plan whose tables are filled: views, tables' branches and state in one commit.
+
+    Args:
+        plan: The plan, with the tables that exist.
+        resolver: The plan's target.
+        written: Branch by table id, of what was written beside `main`.
+        settings: The project's settings.
+        store: The state store.
+        lakehouse: The catalog.
+        engine: Starts or returns the engine; only for VIEW models that nobody analysed so far.
+        leases: Held by this apply; the commit checks that they still are.
+        who: For the environment's history.
+
+    Returns:
+        The environment's new version.
+
+    Raises:
+        ConflictError: Somebody else published first.
+    """
+    current = store.environment(plan.environment)
+    forwards = tuple(
+        FastForward(resolver.tables[table_id].ref, table_id, branch)
+        for table_id, branch in sorted(written.items())
+    )
+    # The views read `main`, where the branches are when readers see the views.
+    published = replace(resolver, branches={}, tables=store.tables(list(resolver.tables)))
+    views = define_views(published, settings, store, engine)
+    environment = Environment(
+        name=plan.environment,
+        version=plan.base_version + 1,
+        entries=plan.entries,
+        publication_id=uuid.uuid4().hex,
+        published_at=store.clock.now(),
+        published_by=who,
+        plan_id=plan.id,
+        expires_at=plan.expires_at,
+        note=plan.kind.value,
+    )
+    return lakehouse.publish(
+        Publication(
+            environment=environment,
+            base_version=plan.base_version,
+            views=views,
+            dropped=dropped_views(current, plan.environment, views),
+            fast_forwards=forwards,
+            plan_id=plan.id,
+            leases=leases,
+        )
+    )
+
+
+def dropped_views(
+    current: Environment | None, environment: str, views: tuple[ViewDefinition, ...]
+) -> tuple[TableRef, ...]:
+    """Name the views of an environment's current version that a new set no longer has.
+
+    External and embedded models are named too; the publication drops only views that exist.
+    """
+    if current is None:
+        return ()
+    kept = {TableRef(view.namespace, view.name) for view in views}
+    refs = (view_ref(name, environment) for name in current.entries)
+    return tuple(sorted((ref for ref in refs if ref not in kept), key=str))
+
+
+def define_views(
+    resolver: Resolver,
+    settings: Settings,
+    store: StateStore,
+    engine: Callable[[], Engine],
+) -> tuple[ViewDefinition, ...]:
+    """Define every view of an environment, analysing VIEW models that are new.
+
+    Args:
+        resolver: The environment; it reads `main`.
+        settings: The project's settings.
+        store: Keeps the analysed types, so that publishing again starts no JVM.
+        engine: Starts or returns the engine.
+    """
+    bindings = {name: resolver.resolve(name) for name in resolver.entries}
+    queries = {
+        name: binding
+        for name, binding in bindings.items()
+        if binding.table is None and has_view(binding)
+    }
+    types = dict(store.view_types([binding.snapshot.id for binding in queries.values()]))
+    for binding in queries.values():
+        if binding.snapshot.id not in types:
+            sql = view_query(binding, resolver, settings.catalog)
+            analysed = engine().analyze(sql)
+            store.save_view_types(binding.snapshot.id, analysed)
+            types[binding.snapshot.id] = analysed
+    definitions = (
+        define_view(name, resolver, settings.catalog, types, settings.trino_catalog)
+        for name in resolver.entries
+    )
+    return tuple(definition for definition in definitions if definition is not None)

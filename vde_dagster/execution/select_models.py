@@ -1,0 +1,52 @@
+"""Planning only some of a project's changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vde_dagster.planning.environment import PRODUCTION
+from vde_dagster.project.dag import select
+from vde_dagster.project.model import Model
+from vde_dagster.project.names import ModelName
+from vde_dagster.state import StateStore
+
+
+def select_models(
+    store: StateStore,
+    environment: str,
+    models: Mapping[ModelName, Model],
+    patterns: Sequence[str],
+) -> dict[ModelName, Model]:
+    """Return the project in which only selected models changed.
+
+    A model that is not selected keeps the definition that the environment (or, for a new one,
+    production) has; one that exists in neither is left out unless a selected model reads it.
+
+    Args:
+        store: The state store.
+        environment: The environment to be planned.
+        models: The project's models.
+        patterns: `name`, `+name`, `name+`, `tag:name` and globs.
+
+    Raises:
+        UsageError: A pattern selects nothing.
+    """
+    base = store.environment(environment) or store.environment(PRODUCTION)
+    stored = (
+        store.snapshots([entry.snapshot_id for entry in base.entries.values()]) if base else {}
+    )
+    old = (
+        {name: stored[entry.snapshot_id].model for name, entry in base.entries.items()}
+        if base
+        else {}
+    )
+    chosen = select({**old, **models}, patterns)
+    out = {name: model for name, model in models.items() if name in chosen}
+    out |= {name: model for name, model in old.items() if name not in chosen}
+    waiting = [parent for model in out.values() for parent in model.depends_on]
+    while waiting:
+        name = waiting.pop()
+        if name not in out and name in models:
+            out[name] = models[name]
+            waiting += models[name].depends_on
+    return out
