@@ -97,7 +97,9 @@ class TableFiller:
     def _fill_missing(
         self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable, branch: str | None
     ) -> PhysicalTable:
-        done = table.intervals | self._pending(table)
+        done = self._pending(table)
+        if not model.restate:
+            done = done | table.intervals
         missing = model.intervals - done
         self.emit(ModelStarted(snapshot, table, missing))
         if missing and table.created:
@@ -218,8 +220,10 @@ class TableFiller:
         """
         taken = IntervalSet()
         for fill in self.lakehouse.committed_fills(table.ref, branch):
-            # The table's id is never used again, so whoever's plan it was, the definition is ours.
-            if fill.table_id != table.id or not missing.contains(fill.interval):
+            # The table's id is never used again, so whoever's plan it was, the definition is
+            # ours. A branch also has the history of `main`, which is no part of this plan.
+            ours = fill.table_id == table.id and (not branch or fill.plan_id == self.plan.id)
+            if not ours or not missing.contains(fill.interval):
                 continue
             if taken.contains(fill.interval):
                 continue

@@ -57,6 +57,7 @@ class PlannedModel:
         builds: Whether data has to be computed.
         intervals: What is missing and will be computed (UTC).
         audits: Whether audits have to be run on data that exists (their definition changed).
+        restate: Whether the intervals are computed again although they are filled.
     """
 
     name: ModelName
@@ -69,6 +70,7 @@ class PlannedModel:
     builds: bool
     intervals: IntervalSet = field(default_factory=IntervalSet)
     audits: bool = False
+    restate: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -82,6 +84,7 @@ class PlannedModel:
             "table": str(self.table.ref) if self.table else None,
             "builds": self.builds,
             "audits": self.audits,
+            "restate": self.restate,
             "intervals": self.intervals.to_json(),
         }
 

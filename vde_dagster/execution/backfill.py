@@ -1,0 +1,91 @@
+"""Filling chosen ranges of one version of a model, as a plan of its own."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.cadence import Cadence
+from vde_dagster.planning.environment import PRODUCTION, Environment
+from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.plan import Plan, PlannedModel
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.names import ModelName
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+
+def plan_backfill(
+    workspace: Workspace, snapshot_id: str, intervals: IntervalSet, *, restate: bool
+) -> Plan:
+    """Plan to fill ranges of a stored snapshot's table.
+
+    The plan is made against the environment that shows the snapshot, production first; what is
+    written becomes visible in one publication. Restating a range restates it in every descendant.
+
+    Args:
+        workspace: The project.
+        snapshot_id: The snapshot.
+        intervals: The ranges (UTC), widened to whole units.
+        restate: Whether to fill again what is filled already.
+
+    Raises:
+        UsageError: No environment shows the snapshot.
+    """
+    environment = _showing(workspace, snapshot_id)
+    plan = workspace.plan_run(environment.name, save=False)
+    name = next(n for n, e in environment.entries.items() if e.snapshot_id == snapshot_id)
+    targets = {name} | (_descendants(plan, name) if restate else set())
+    models = tuple(
+        _limited(model, plan.snapshots[model.snapshot_id], intervals, restate)
+        if model.name in targets and model.snapshot_id is not None
+        else replace(model, builds=False, intervals=IntervalSet())
+        for model in plan.models
+    )
+    plan = replace(plan, id=f"{environment.name}-{uuid.uuid4().hex[:10]}", models=models)
+    if not plan.is_empty:
+        workspace.store.save_plan(plan)
+    return plan
+
+
+def _showing(workspace: Workspace, snapshot_id: str) -> Environment:
+    environments = [workspace.store.environment(e.name) for e in workspace.store.environments()]
+    showing = [
+        environment
+        for environment in environments
+        if environment is not None
+        and any(entry.snapshot_id == snapshot_id for entry in environment.entries.values())
+    ]
+    if not showing:
+        raise UsageError(
+            "no environment shows this version of the model",
+            hint="apply the plan that introduces it",
+        )
+    return min(showing, key=lambda environment: (environment.name != PRODUCTION, environment.name))
+
+
+def _descendants(plan: Plan, name: ModelName) -> set[ModelName]:
+    found = {name}
+    for model in plan.models:
+        if model.snapshot_id and set(plan.snapshots[model.snapshot_id].parents) & found:
+            found.add(model.name)
+    return found - {name}
+
+
+def _limited(
+    model: PlannedModel, snapshot: Snapshot, intervals: IntervalSet, restate: bool
+) -> PlannedModel:
+    if model.table is None:
+        return model
+    wanted = Cadence(snapshot.model.cron).align_outward(intervals)
+    if restate:
+        # A kind without intervals is computed again whole, into the slot that it filled last.
+        chosen = model.table.intervals
+        chosen = chosen & wanted if snapshot.is_incremental else IntervalSet(chosen.ranges[-1:])
+        chosen = chosen | (model.intervals & wanted)
+    else:
+        chosen = model.intervals & wanted if snapshot.is_incremental else model.intervals
+    return replace(model, builds=bool(chosen), intervals=chosen, restate=restate)

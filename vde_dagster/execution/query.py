@@ -1,0 +1,73 @@
+"""Querying an environment: model names mean its views, and one answer shows one publication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.planning.views import environment_view_name
+from vde_dagster.project.names import ModelName
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """The answer to a query.
+
+    Args:
+        columns: (name, Spark SQL type) in order.
+        rows: The rows, as tuples of Python values.
+        publication_id: The publication that the whole answer was read from.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[Any, ...], ...]
+    publication_id: str
+
+
+def query_environment(
+    workspace: Workspace, environment: str, sql: str, limit: int | None
+) -> QueryResult:
+    """Run a query over an environment's views; see `Workspace.query`.
+
+    Spark loads a query's views one by one, so a query can straddle a publication. The
+    publication's id is compared before and after, and the query is run again when it moved.
+    """
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.planning.render import render_environment_query
+
+    for _ in range(ATTEMPTS):
+        before = workspace.store.environment(environment)
+        if before is None:
+            raise UsageError(
+                f"there is no environment '{environment}'",
+                hint=f"plan and apply it first: vde apply {environment}",
+            )
+        names = set(before.entries)
+
+        def view(name: ModelName, names: set[ModelName] = names) -> str | None:
+            if name not in names:
+                return None
+            return environment_view_name(name, environment, workspace.settings.catalog)
+
+        try:
+            rendered = render_environment_query(sql, view)
+        except SqlglotError as error:
+            raise UsageError(
+                f"the query cannot be read: {str(error).splitlines()[0]}",
+                hint="write it in Spark SQL",
+            ) from error
+        columns, rows = workspace.engine().query(rendered, limit)
+        after = workspace.store.environment(environment)
+        if after is not None and after.publication_id == before.publication_id:
+            return QueryResult(tuple(columns), tuple(rows), before.publication_id)
+    raise ConflictError(
+        f"environment '{environment}' was published {ATTEMPTS} times while the query ran",
+        hint="query again",
+    )

@@ -1,0 +1,56 @@
+"""Showing the SQL that Spark runs for a model."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.cadence import Cadence
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.render import render_query
+from vde_dagster.planning.resolver import Resolver
+from vde_dagster.project.names import ModelName
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+
+def render_model(
+    workspace: Workspace,
+    model: str,
+    environment: str,
+    start: datetime | None,
+    end: datetime | None,
+) -> str:
+    """Render a model of the project over an environment; see `Workspace.render`.
+
+    The model's parents are those that a plan for the environment would give it.
+    """
+    name = ModelName.parse(model, workspace.settings.default_namespace)
+    models = workspace.project.models
+    if name not in models:
+        close = get_close_matches(str(name), [str(known) for known in models], 1)
+        raise UsageError(
+            f"there is no model '{name}'",
+            hint=f"did you mean '{close[0]}'?" if close else "list them with: vde info",
+        )
+    definition = models[name]
+    if definition.query is None:
+        raise UsageError(
+            f"{name} has no SQL: it is a {definition.kind.name} model "
+            f"{'in Python' if definition.python else ''}".rstrip(),
+            hint="its file is " + str(definition.location.path),
+        )
+    plan = workspace.plan(environment, save=False)
+    resolver = Resolver(
+        environment,
+        plan.entries,
+        plan.snapshots,
+        {planned.table.id: planned.table for planned in plan.models if planned.table},
+    )
+    now = workspace.store.clock.now()
+    slot = Cadence(definition.cron).latest_slot(now)
+    interval = Interval(start or slot.start, end or slot.end)
+    return render_query(definition, resolver, workspace.settings.catalog, interval, now)
