@@ -1,0 +1,166 @@
+"""Metadata files: read, written once under a name never used before, deleted."""
+
+from __future__ import annotations
+
+import ctypes
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from vde_dagster.errors import ExecutionError
+from vde_dagster.state.effects import Effects
+
+T = TypeVar("T")
+R = TypeVar("R")
+_THREADS = 16
+
+
+def local_path(location: str) -> Path | None:
+    """Return the path of a location on this machine, or None for one elsewhere.
+
+    Spark and Iceberg write `file:/a`, `file:///a` and plain paths; Hadoop's paths are not
+    percent-encoded, so a name with `%` in it is itself.
+    """
+    if location.startswith("file:"):
+        rest = location[len("file:") :]
+        return Path("/" + rest.lstrip("/"))
+    if urlsplit(location).scheme and "://" in location:
+        return None
+    return Path(location)
+
+
+class MetadataFiles:
+    """Reading, writing and deleting metadata files, here or in an object store.
+
+    Args:
+        effects: The port for side effects.
+        properties: PyIceberg's settings for object stores (`s3.endpoint` …).
+    """
+
+    def __init__(self, effects: Effects, properties: dict[str, str] | None = None) -> None:
+        self._effects = effects
+        self._properties = properties or {}
+
+    def read_json(self, location: str) -> dict[str, Any]:
+        """Read a metadata file, gzipped or plain.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        data = self._read(location)
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+        parsed: dict[str, Any] = json.loads(data)
+        return parsed
+
+    def exists(self, location: str) -> bool:
+        """Say whether a file is there."""
+        path = local_path(location)
+        if path is not None:
+            return path.exists()
+        return self._remote(location).new_input(location).exists()  # type: ignore[no-any-return]
+
+    def size(self, location: str) -> int | None:
+        """Return a file's size in bytes, or None when it is not there."""
+        path = local_path(location)
+        if path is not None:
+            return path.stat().st_size if path.exists() else None
+        remote = self._remote(location).new_input(location)
+        return len(remote) if remote.exists() else None
+
+    def write_all(self, files: Iterable[tuple[str, bytes]], point: str) -> None:
+        """Write new files, and make them survive a power cut where they are on this machine.
+
+        Args:
+            files: (location, content); no location may exist yet.
+            point: The side effect's name.
+        """
+        listed = list(files)
+        local = [(path, data) for location, data in listed if (path := local_path(location))]
+        if len(local) == len(listed):
+            for path, data in local:
+                self._write_local(path, data, point)
+            self._sync({path.parent for path, _ in local})
+        else:
+            in_threads(lambda file: self._write_remote(file[0], file[1], point), listed)
+
+    def delete_all(self, locations: Iterable[str], point: str) -> None:
+        """Delete files; those that are gone already are no error."""
+        for location in locations:
+            with self._effects.at(point, location):
+                path = local_path(location)
+                if path is None:
+                    self._remote(location).delete(location)
+                else:
+                    path.unlink(missing_ok=True)
+                    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+    def _read(self, location: str) -> bytes:
+        path = local_path(location)
+        if path is not None:
+            return path.read_bytes()
+        with self._remote(location).new_input(location).open() as stream:
+            data: bytes = stream.read()
+        return data
+
+    def _write_local(self, path: Path, data: bytes, point: str) -> None:
+        with self._effects.at(point, str(path)):
+            try:
+                file = path.open("xb")
+            except FileNotFoundError:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                file = path.open("xb")
+            with file:
+                file.write(data)
+
+    def _write_remote(self, location: str, data: bytes, point: str) -> None:
+        with (
+            self._effects.at(point, location),
+            self._remote(location).new_output(location).create() as stream,
+        ):
+            stream.write(data)
+
+    def _remote(self, location: str) -> Any:
+        from pyiceberg.io import load_file_io
+
+        return load_file_io(properties=dict(self._properties), location=location)
+
+    def _sync(self, directories: set[Path]) -> None:
+        """Flush the file system that holds the new files, in one call where there is one."""
+        if not directories:
+            return
+        syncfs = getattr(ctypes.CDLL(None), "syncfs", None) if os.name == "posix" else None
+        descriptor = os.open(next(iter(directories)), os.O_RDONLY)
+        try:
+            if syncfs is None or syncfs(descriptor) != 0:
+                os.sync()
+        finally:
+            os.close(descriptor)
+
+
+def in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Run work on every item, several at once; the first error is raised after all have ended."""
+    if len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(work, items))
+
+
+def read_metadata(files: MetadataFiles, location: str, what: str) -> dict[str, Any]:
+    """Read a metadata file that a pointer names.
+
+    Raises:
+        ExecutionError: The file is missing.
+    """
+    try:
+        return files.read_json(location)
+    except FileNotFoundError as error:
+        raise ExecutionError(
+            f"the metadata file of {what} is missing: {location}",
+            hint="`vde fsck` says what is damaged and what can be done",
+        ) from error

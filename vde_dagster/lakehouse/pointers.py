@@ -1,0 +1,223 @@
+"""The catalog's pointers: rows of `iceberg_tables`, read together and swapped together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, insert, or_, select, update
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.planning.table import TableRef
+from vde_dagster.state.schema import iceberg_namespace_properties, iceberg_tables
+from vde_dagster.state.snapshots import chunks
+
+VIEW = "VIEW"
+TABLE = "TABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Where a table or view is at.
+
+    Args:
+        location: Its metadata file.
+        kind: `VIEW` or `TABLE`.
+    """
+
+    location: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """One pointer's change.
+
+    Args:
+        ref: Whose.
+        kind: `VIEW` or `TABLE`.
+        before: The metadata file that it has to be at; None when there may be no such name.
+        after: The one that it goes to; None to remove it.
+    """
+
+    ref: TableRef
+    kind: str
+    before: str | None
+    after: str | None
+
+
+class PointerMovedError(ConflictError):
+    """A pointer is not where it was read.
+
+    Args:
+        ref: Whose.
+        kind: `VIEW` or `TABLE`.
+    """
+
+    def __init__(self, ref: TableRef, kind: str) -> None:
+        super().__init__(
+            f"the {kind.lower()} {ref} was changed by somebody else during the publication",
+            hint="plan again; if a program other than vde replaces views here, stop it first",
+        )
+        self.ref = ref
+        self.kind = kind
+
+
+def read_pointers(
+    connection: Connection, catalog: str, refs: Iterable[TableRef]
+) -> dict[TableRef, Pointer]:
+    """Read the pointers of the given names; absent ones are left out."""
+    table = iceberg_tables.c
+    wanted: dict[str, list[str]] = {}
+    for ref in dict.fromkeys(refs):
+        wanted.setdefault(ref.namespace, []).append(ref.name)
+    found: dict[TableRef, Pointer] = {}
+    for namespace, names in wanted.items():
+        for part in chunks(names):
+            query = select(table.table_name, table.metadata_location, table.iceberg_type).where(
+                table.catalog_name == catalog,
+                table.table_namespace == namespace,
+                table.table_name.in_(part),
+            )
+            for name, location, kind in connection.execute(query):
+                found[TableRef(namespace, name)] = Pointer(location, kind or TABLE)
+    return found
+
+
+def swap_pointers(connection: Connection, catalog: str, swaps: Sequence[Swap]) -> None:
+    """Compare and swap many pointers inside the publish transaction: all of them, or an error.
+
+    The transaction is exclusive (SQLite) or serializable (PostgreSQL), so what is compared here
+    is still true when it commits.
+
+    Raises:
+        PointerMovedError: One of them is not at `before`.
+    """
+    now = read_pointers(connection, catalog, [swap.ref for swap in swaps])
+    for swap in swaps:
+        pointer = now.get(swap.ref)
+        if swap.before is None:
+            moved = pointer is not None
+        else:
+            moved = pointer is None or pointer.location != swap.before or pointer.kind != swap.kind
+        if moved:
+            raise PointerMovedError(swap.ref, swap.kind)
+    _insert(connection, catalog, [swap for swap in swaps if swap.before is None and swap.after])
+    _update(connection, catalog, [swap for swap in swaps if swap.before and swap.after])
+    _delete(connection, catalog, [swap for swap in swaps if swap.before and swap.after is None])
+
+
+def _insert(connection: Connection, catalog: str, swaps: Sequence[Swap]) -> None:
+    if swaps:
+        connection.execute(
+            insert(iceberg_tables),
+            [
+                {
+                    "catalog_name": catalog,
+                    "table_namespace": swap.ref.namespace,
+                    "table_name": swap.ref.name,
+                    "metadata_location": swap.after,
+                    "previous_metadata_location": None,
+                    "iceberg_type": swap.kind,
+                }
+                for swap in swaps
+            ],
+        )
+
+
+def _at(catalog: str) -> ColumnElement[bool]:
+    table = iceberg_tables.c
+    return and_(
+        table.catalog_name == catalog,
+        table.table_namespace == bindparam("at_namespace"),
+        table.table_name == bindparam("at_name"),
+        table.metadata_location == bindparam("at_location"),
+    )
+
+
+def _parameters(swap: Swap) -> dict[str, str | None]:
+    return {
+        "at_namespace": swap.ref.namespace,
+        "at_name": swap.ref.name,
+        "at_location": swap.before,
+        "to_location": swap.after,
+    }
+
+
+def _update(connection: Connection, catalog: str, swaps: Sequence[Swap]) -> None:
+    if swaps:
+        connection.execute(
+            update(iceberg_tables)
+            .where(_at(catalog))
+            .values(
+                metadata_location=bindparam("to_location"),
+                previous_metadata_location=bindparam("at_location"),
+            ),
+            [_parameters(swap) for swap in swaps],
+        )
+
+
+def _delete(connection: Connection, catalog: str, swaps: Sequence[Swap]) -> None:
+    if swaps:
+        parameters = [_parameters(swap) for swap in swaps]
+        for parameter in parameters:
+            del parameter["to_location"]
+        connection.execute(iceberg_tables.delete().where(_at(catalog)), parameters)
+
+
+def namespaces_present(connection: Connection, catalog: str, names: Iterable[str]) -> set[str]:
+    """Return those of the namespaces that the catalog has."""
+    properties, tables = iceberg_namespace_properties.c, iceberg_tables.c
+    wanted = list(dict.fromkeys(names))
+    present: set[str] = set()
+    for part in chunks(wanted):
+        for catalog_name, column in (
+            (properties.catalog_name, properties.namespace),
+            (tables.catalog_name, tables.table_namespace),
+        ):
+            query = select(column).where(catalog_name == catalog, column.in_(part)).distinct()
+            present.update(connection.execute(query).scalars())
+    return present
+
+
+def create_namespaces(
+    connection: Connection, catalog: str, namespaces: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Add namespaces with properties; `exists` is what Iceberg's JDBC catalog marks them by."""
+    rows = [
+        {
+            "catalog_name": catalog,
+            "namespace": namespace,
+            "property_key": key,
+            "property_value": value,
+        }
+        for namespace, properties in namespaces.items()
+        for key, value in {"exists": "true", **properties}.items()
+    ]
+    if rows:
+        connection.execute(insert(iceberg_namespace_properties), rows)
+
+
+def drop_namespace_if_empty(connection: Connection, catalog: str, namespace: str) -> bool:
+    """Remove a namespace that holds nothing, nor a namespace below it; say whether it did."""
+    table = iceberg_tables.c
+    occupied = connection.execute(
+        select(table.table_name)
+        .where(
+            table.catalog_name == catalog,
+            or_(
+                table.table_namespace == namespace,
+                table.table_namespace.startswith(f"{namespace}.", autoescape=True),
+            ),
+        )
+        .limit(1)
+    ).first()
+    if occupied:
+        return False
+    properties = iceberg_namespace_properties
+    connection.execute(
+        properties.delete().where(
+            properties.c.catalog_name == catalog, properties.c.namespace == namespace
+        )
+    )
+    return True

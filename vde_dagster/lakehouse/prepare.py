@@ -1,0 +1,217 @@
+"""Step one of a publication: what has to change, and the content of every new metadata file."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.lakehouse.files import in_threads, read_metadata
+from vde_dagster.lakehouse.pointers import (
+    TABLE,
+    VIEW,
+    Pointer,
+    Swap,
+    namespaces_present,
+    read_pointers,
+)
+from vde_dagster.lakehouse.publication import FastForward, Publication
+from vde_dagster.lakehouse.table_metadata import fast_forward
+from vde_dagster.lakehouse.view_ledger import PublishedView, published_views
+from vde_dagster.lakehouse.view_metadata import definition_hash, new_view_metadata
+from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.state.publications import PublishedFile
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+
+_PLAIN_FILE_NUMBER = re.compile(r"(\d+)-[^/]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything that the transaction will do, worked out.
+
+    Args:
+        swaps: The pointers' changes.
+        files: (location, content) of the files to write.
+        published: The ledger's new rows.
+        dropped: Views that leave the ledger.
+        namespaces: Namespaces to create.
+    """
+
+    swaps: tuple[Swap, ...]
+    files: tuple[tuple[str, bytes], ...]
+    published: tuple[PublishedView, ...]
+    dropped: tuple[TableRef, ...]
+    namespaces: tuple[str, ...]
+
+    def publication_files(self) -> list[PublishedFile]:
+        """Return what the publication's record has to know about files."""
+        return [
+            PublishedFile(swap.after or "", swap.before, swap.kind.lower()) for swap in self.swaps
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """How definitions differ from the catalog.
+
+    Args:
+        created: Views that the catalog has not.
+        replaced: Views that it has with another definition, with their pointers.
+        dropped: Views of the ledger that are no longer wanted, with their pointers.
+    """
+
+    created: tuple[ViewDefinition, ...]
+    replaced: tuple[tuple[ViewDefinition, Pointer], ...]
+    dropped: tuple[tuple[TableRef, Pointer | None], ...]
+
+
+def ref_of(definition: ViewDefinition) -> TableRef:
+    """Return a view's place in the catalog."""
+    return TableRef(definition.namespace, definition.name)
+
+
+def differences(
+    connection: Connection,
+    catalog: str,
+    definitions: Sequence[ViewDefinition],
+    dropped: Sequence[TableRef],
+) -> Differences:
+    """Compare definitions with the catalog, reading no file.
+
+    Raises:
+        ConflictError: A name is taken by a table, or by a view that no publication made.
+    """
+    wanted = {ref_of(definition): definition for definition in definitions}
+    refs = [*wanted, *dropped]
+    pointers = read_pointers(connection, catalog, refs)
+    ledger = published_views(connection, catalog, refs=refs)
+    created: list[ViewDefinition] = []
+    replaced: list[tuple[ViewDefinition, Pointer]] = []
+    for ref, definition in wanted.items():
+        pointer, known = pointers.get(ref), ledger.get(ref)
+        if pointer is None:
+            created.append(definition)
+            continue
+        if pointer.kind != VIEW or known is None:
+            raise _in_the_way(ref, pointer)
+        current = known.metadata_location == pointer.location
+        if not current or known.definition_hash != definition_hash(definition):
+            replaced.append((definition, pointer))
+    gone = tuple((ref, pointers.get(ref)) for ref in dict.fromkeys(dropped) if ref not in wanted)
+    for ref, pointer in gone:
+        if pointer is not None and (pointer.kind != VIEW or ref not in ledger):
+            raise _in_the_way(ref, pointer)
+    return Differences(tuple(created), tuple(replaced), gone)
+
+
+def _in_the_way(ref: TableRef, pointer: Pointer) -> ConflictError:
+    return ConflictError(
+        f"the catalog has a {pointer.kind.lower()} {ref} that vde did not publish",
+        hint="rename or drop it, or give the model another name; vde touches only what is its own",
+    )
+
+
+def prepare(lakehouse: Lakehouse, publication: Publication) -> Prepared:
+    """Work out a publication's changes and the content of its files; writes nothing.
+
+    Raises:
+        ConflictError: A name is taken, or a table's branch cannot be fast-forwarded.
+        ExecutionError: A pointer names a file that is missing.
+    """
+    catalog = lakehouse.catalog_name
+    environment = publication.environment.name
+    with lakehouse.store.reading() as conn:
+        dropped = list(publication.dropped)
+        if publication.ends_environment:
+            dropped.extend(published_views(conn, catalog, environment=environment))
+        found = differences(conn, catalog, publication.views, dropped)
+        namespaces = dict.fromkeys(
+            [*publication.create_namespaces, *(view.namespace for view in publication.views)]
+        )
+        missing = set(namespaces) - namespaces_present(conn, catalog, namespaces)
+        refs = [item.ref for item in publication.fast_forwards]
+        tables = read_pointers(conn, catalog, refs)
+    now_ms = int(lakehouse.store.clock.now().timestamp() * 1000)
+    made = _views(lakehouse, found, environment, now_ms)
+    made += in_threads(
+        lambda item: _table(lakehouse, item, tables, now_ms), publication.fast_forwards
+    )
+    gone = [Swap(ref, VIEW, pointer.location, None) for ref, pointer in found.dropped if pointer]
+    return Prepared(
+        swaps=(*(item.swap for item in made), *gone),
+        files=tuple((item.swap.after or "", item.content) for item in made),
+        published=tuple(item.view for item in made if item.view),
+        dropped=tuple(ref for ref, _ in found.dropped),
+        namespaces=tuple(name for name in namespaces if name in missing),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    swap: Swap
+    content: bytes
+    view: PublishedView | None = None
+
+
+def _views(lakehouse: Lakehouse, found: Differences, environment: str, now_ms: int) -> list[_Made]:
+    items: list[tuple[ViewDefinition, Pointer | None]] = [
+        *((definition, None) for definition in found.created),
+        *found.replaced,
+    ]
+    before = in_threads(lambda item: _previous(lakehouse, item[1], str(ref_of(item[0]))), items)
+    made = []
+    for (definition, pointer), previous in zip(items, before, strict=True):
+        ref = ref_of(definition)
+        metadata = new_view_metadata(
+            definition, previous, lakehouse.new_location(ref, uuid.uuid4().hex), now_ms
+        )
+        old = pointer.location if pointer else None
+        location = _next_file(metadata["location"], old)
+        view = PublishedView(ref, environment, definition_hash(definition), location)
+        made.append(_Made(Swap(ref, VIEW, old, location), _encode(metadata), view))
+    return made
+
+
+def _previous(lakehouse: Lakehouse, pointer: Pointer | None, what: str) -> dict[str, Any] | None:
+    return read_metadata(lakehouse.files, pointer.location, what) if pointer else None
+
+
+def _table(
+    lakehouse: Lakehouse,
+    item: FastForward,
+    pointers: dict[TableRef, Pointer],
+    now_ms: int,
+) -> _Made:
+    pointer = pointers.get(item.ref)
+    if pointer is None or pointer.kind != TABLE:
+        raise ConflictError(
+            f"the table {item.ref} is no longer in the catalog",
+            hint="plan again; `vde fsck` says what is damaged",
+        )
+    metadata = read_metadata(lakehouse.files, pointer.location, str(item.ref))
+    moved = fast_forward(
+        metadata, pointer.location, item.branch, item.expected_main, now_ms, str(item.ref)
+    )
+    location = _next_file(metadata["location"], pointer.location)
+    return _Made(Swap(item.ref, TABLE, pointer.location, location), _encode(moved))
+
+
+def _next_file(base: str, current: str | None) -> str:
+    """Name the next metadata file; Iceberg counts up the number at its start."""
+    match = _PLAIN_FILE_NUMBER.search(current or "")
+    number = int(match.group(1)) + 1 if match else 0
+    return f"{base}/metadata/{number:05d}-{uuid.uuid4()}.metadata.json"
+
+
+def _encode(metadata: dict[str, Any]) -> bytes:
+    return json.dumps(metadata, separators=(",", ":"), ensure_ascii=False).encode()

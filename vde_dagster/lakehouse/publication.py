@@ -1,0 +1,54 @@
+"""What is to become visible together, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vde_dagster.planning.environment import Environment
+from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.state.leases import Lease
+
+
+@dataclass(frozen=True, slots=True)
+class FastForward:
+    """A table whose `main` moves to what a plan wrote on a branch.
+
+    Args:
+        ref: The table's place in the catalog.
+        table_id: The physical table.
+        branch: The branch, which ends with the publication.
+        expected_main: The snapshot that `main` is at, as the branch was made; None for none.
+    """
+
+    ref: TableRef
+    table_id: str
+    branch: str
+    expected_main: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One transaction's worth of change to what readers see.
+
+    Args:
+        environment: The new version; its number is assigned by the publication.
+        base_version: The version that it was made from, 0 when there was no environment.
+        views: The complete set of the environment's views.
+        dropped: Views to remove.
+        fast_forwards: Tables that move from a branch.
+        plan_id: The plan that becomes `applied`, and whose pending intervals become filled.
+        leases: Leases that have to be still valid when it commits.
+        create_namespaces: Namespaces to create beside those of the views.
+        ends_environment: Whether this drops the environment: every view of it goes.
+    """
+
+    environment: Environment
+    base_version: int
+    views: tuple[ViewDefinition, ...] = ()
+    dropped: tuple[TableRef, ...] = ()
+    fast_forwards: tuple[FastForward, ...] = ()
+    plan_id: str | None = None
+    leases: tuple[Lease, ...] = ()
+    create_namespaces: tuple[str, ...] = ()
+    ends_environment: bool = False

@@ -1,0 +1,172 @@
+"""Table metadata as the Iceberg table specification has it. Pure: JSON in, JSON out.
+
+Edited as JSON and not through a library's classes, so that fields of newer format versions come
+through untouched. Source: https://iceberg.apache.org/spec/#table-metadata-and-snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.lakehouse.types import iceberg_to_spark
+from vde_dagster.planning.interval import Interval
+
+MAIN = "main"
+PLAN_KEY = "vde.plan"
+TABLE_KEY = "vde.table"
+INTERVAL_KEY = "vde.interval"
+ROWS_KEY = "vde.rows"
+_METADATA_LOG_PROPERTY = "write.metadata.previous-versions-max"
+_METADATA_LOG_SIZE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedFill:
+    """A fill that an Iceberg commit's summary tells of.
+
+    Args:
+        plan_id: The plan that filled it.
+        table_id: The physical table that it was meant for.
+        interval: The range (UTC, half-open).
+        iceberg_snapshot_id: The commit.
+        rows: Rows that the commit added, when its summary says.
+    """
+
+    plan_id: str
+    table_id: str
+    interval: Interval
+    iceberg_snapshot_id: int
+    rows: int | None
+
+
+def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None]]:
+    """Return (name, Spark SQL type, description) of a table's current schema."""
+    current = metadata["current-schema-id"]
+    schema = next(item for item in metadata["schemas"] if item["schema-id"] == current)
+    return [
+        (field["name"], iceberg_to_spark(field["type"]), field.get("doc"))
+        for field in schema["fields"]
+    ]
+
+
+def head_of(metadata: dict[str, Any], branch: str | None = None) -> int | None:
+    """Return the snapshot id that a branch (or `main`) points to, or None."""
+    ref = metadata.get("refs", {}).get(branch or MAIN)
+    if ref is not None:
+        return int(ref["snapshot-id"])
+    if branch is None or branch == MAIN:
+        current = metadata.get("current-snapshot-id")
+        return int(current) if current not in (None, -1) else None
+    return None
+
+
+def history(metadata: dict[str, Any], head: int | None) -> Iterator[dict[str, Any]]:
+    """Walk from a snapshot back through its parents, as far as they are kept."""
+    snapshots = {int(item["snapshot-id"]): item for item in metadata.get("snapshots", [])}
+    while head is not None and head in snapshots:
+        snapshot = snapshots[head]
+        yield snapshot
+        head = snapshot.get("parent-snapshot-id")
+
+
+def committed_fills(metadata: dict[str, Any], branch: str | None = None) -> list[CommittedFill]:
+    """Return the fills on a branch (or `main`), newest first, from the commits' summaries."""
+    fills: list[CommittedFill] = []
+    for snapshot in history(metadata, head_of(metadata, branch)):
+        summary = snapshot.get("summary", {})
+        if PLAN_KEY not in summary or INTERVAL_KEY not in summary:
+            continue
+        rows = summary.get(ROWS_KEY, summary.get("added-records"))
+        fills.append(
+            CommittedFill(
+                plan_id=summary[PLAN_KEY],
+                table_id=summary.get(TABLE_KEY, ""),
+                interval=Interval.parse(summary[INTERVAL_KEY]),
+                iceberg_snapshot_id=int(snapshot["snapshot-id"]),
+                rows=int(rows) if rows is not None else None,
+            )
+        )
+    return fills
+
+
+def fast_forward(
+    metadata: dict[str, Any],
+    metadata_location: str,
+    branch: str,
+    expected_main: int | None,
+    now_ms: int,
+    table: str,
+) -> dict[str, Any]:
+    """Move `main` to a branch's head and remove the branch.
+
+    Args:
+        metadata: The table's metadata now.
+        metadata_location: Its file; goes into the metadata log.
+        branch: The branch.
+        expected_main: The snapshot that `main` is expected at; None for no snapshot.
+        now_ms: Milliseconds since 1970 (UTC).
+        table: The table's name, for messages.
+
+    Raises:
+        ConflictError: `main` is elsewhere, the branch is gone, or `main` is not among the
+            branch's ancestors.
+    """
+    main = head_of(metadata)
+    if main != expected_main:
+        raise ConflictError(
+            f"the table {table} was written by somebody else: main is at {main}, not at "
+            f"{expected_main}",
+            hint="plan again",
+        )
+    head = head_of(metadata, branch)
+    if head is None:
+        raise ConflictError(
+            f"the table {table} no longer has the branch '{branch}'",
+            hint="apply the plan again: it fills the branch anew",
+        )
+    ancestors = {int(snapshot["snapshot-id"]) for snapshot in history(metadata, head)}
+    if main is not None and main not in ancestors:
+        raise ConflictError(
+            f"the branch '{branch}' of {table} was not made from what main is now",
+            hint="plan again",
+        )
+    refs = {name: ref for name, ref in metadata.get("refs", {}).items() if name != branch}
+    refs[MAIN] = {**refs.get(MAIN, {"type": "branch"}), "snapshot-id": head}
+    updated = max(now_ms, int(metadata["last-updated-ms"]))
+    log = [
+        *metadata.get("metadata-log", []),
+        {"timestamp-ms": metadata["last-updated-ms"], "metadata-file": metadata_location},
+    ]
+    size = int(metadata.get("properties", {}).get(_METADATA_LOG_PROPERTY, _METADATA_LOG_SIZE))
+    snapshot_log = list(metadata.get("snapshot-log", []))
+    if head != main:
+        snapshot_log.append({"timestamp-ms": updated, "snapshot-id": head})
+    return {
+        **metadata,
+        "refs": refs,
+        "current-snapshot-id": head,
+        "last-updated-ms": updated,
+        "metadata-log": log[-size:],
+        "snapshot-log": snapshot_log,
+    }
+
+
+def without_branch(
+    metadata: dict[str, Any], metadata_location: str, branch: str, now_ms: int
+) -> dict[str, Any]:
+    """Remove a branch; its snapshots stay until they are expired."""
+    refs = {name: ref for name, ref in metadata.get("refs", {}).items() if name != branch}
+    log = [
+        *metadata.get("metadata-log", []),
+        {"timestamp-ms": metadata["last-updated-ms"], "metadata-file": metadata_location},
+    ]
+    size = int(metadata.get("properties", {}).get(_METADATA_LOG_PROPERTY, _METADATA_LOG_SIZE))
+    return {
+        **metadata,
+        "refs": refs,
+        "last-updated-ms": max(now_ms, int(metadata["last-updated-ms"])),
+        "metadata-log": log[-size:],
+    }

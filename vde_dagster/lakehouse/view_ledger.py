@@ -1,0 +1,103 @@
+"""The ledger of the views that publications made: tells what differs without reading files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from vde_dagster.planning.table import TableRef
+from vde_dagster.state.schema import views
+from vde_dagster.state.snapshots import chunks
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedView:
+    """A view as the last publication left it.
+
+    Args:
+        ref: Its place in the catalog.
+        environment: Whose it is.
+        definition_hash: Hash of its definition.
+        metadata_location: Its metadata file.
+    """
+
+    ref: TableRef
+    environment: str
+    definition_hash: str
+    metadata_location: str
+
+
+def published_views(
+    connection: Connection,
+    catalog: str,
+    *,
+    refs: Iterable[TableRef] = (),
+    namespaces: Iterable[str] = (),
+    environment: str | None = None,
+) -> dict[TableRef, PublishedView]:
+    """Read the ledger for some views, for whole namespaces, and for an environment."""
+    found: dict[TableRef, PublishedView] = {}
+    by_namespace: dict[str, list[str]] = {}
+    for ref in refs:
+        by_namespace.setdefault(ref.namespace, []).append(ref.name)
+    conditions: list[Any] = [
+        (views.c.namespace == namespace) & views.c.name.in_(part)
+        for namespace, names in by_namespace.items()
+        for part in chunks(names)
+    ]
+    conditions.extend(views.c.namespace.in_(part) for part in chunks(list(namespaces)))
+    if environment is not None:
+        conditions.append(views.c.environment == environment)
+    for condition in conditions:
+        query = select(views).where(views.c.catalog_name == catalog, condition)
+        for row in connection.execute(query):
+            ref = TableRef(row.namespace, row.name)
+            found[ref] = PublishedView(
+                ref, row.environment, row.definition_hash, row.metadata_location
+            )
+    return found
+
+
+def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef]) -> None:
+    """Remove views from the ledger."""
+    from sqlalchemy import bindparam
+
+    rows = [{"at_namespace": ref.namespace, "at_name": ref.name} for ref in refs]
+    if rows:
+        connection.execute(
+            views.delete().where(
+                views.c.catalog_name == catalog,
+                views.c.namespace == bindparam("at_namespace"),
+                views.c.name == bindparam("at_name"),
+            ),
+            rows,
+        )
+
+
+def record_views(
+    connection: Connection,
+    catalog: str,
+    publication_id: str,
+    published: Sequence[PublishedView],
+) -> None:
+    """Write views into the ledger, in place of what it said of them."""
+    forget_views(connection, catalog, [view.ref for view in published])
+    if published:
+        connection.execute(
+            insert(views),
+            [
+                {
+                    "catalog_name": catalog,
+                    "namespace": view.ref.namespace,
+                    "name": view.ref.name,
+                    "environment": view.environment,
+                    "definition_hash": view.definition_hash,
+                    "metadata_location": view.metadata_location,
+                    "publication_id": publication_id,
+                }
+                for view in published
+            ],
+        )

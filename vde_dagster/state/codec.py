@@ -1,0 +1,122 @@
+"""Values of the planning layer as bytes: JSON through Pydantic, compressed."""
+
+from __future__ import annotations
+
+import functools
+import json
+import zlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.planning.environment import Entry
+from vde_dagster.planning.plan import Plan, PlanKind, PlannedModel, PlannedViews
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalColumn
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
+    """A plan with its snapshots by id only, since those are stored once for all plans."""
+
+    id: str
+    environment: str
+    kind: PlanKind
+    base_version: int
+    created_at: datetime
+    models: tuple[PlannedModel, ...]
+    views: PlannedViews
+    entries: tuple[Entry, ...]
+    snapshot_ids: tuple[str, ...]
+    start: datetime | None
+    end: datetime | None
+    expires_at: datetime | None
+
+
+@functools.cache
+def _snapshot_adapter() -> TypeAdapter[Snapshot]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Snapshot)
+
+
+@functools.cache
+def _plan_adapter() -> TypeAdapter[StoredPlan]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(StoredPlan)
+
+
+def pack(value: Any) -> bytes:
+    """Write plain JSON data as compressed bytes."""
+    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)
+
+
+def unpack(data: bytes) -> Any:
+    """Read what `pack` wrote."""
+    return json.loads(zlib.decompress(data))
+
+
+def dump_snapshot(snapshot: Snapshot) -> bytes:
+    """Write a snapshot as compressed JSON."""
+    return zlib.compress(_snapshot_adapter().dump_json(snapshot), 6)
+
+
+def load_snapshot(data: bytes) -> Snapshot:
+    """Read what `dump_snapshot` wrote."""
+    return _snapshot_adapter().validate_json(zlib.decompress(data))
+
+
+def dump_plan(plan: Plan) -> bytes:
+    """Write a plan, without the content of its snapshots, as compressed JSON."""
+    stored = StoredPlan(
+        id=plan.id,
+        environment=plan.environment,
+        kind=plan.kind,
+        base_version=plan.base_version,
+        created_at=plan.created_at,
+        models=plan.models,
+        views=plan.views,
+        entries=tuple(plan.entries.values()),
+        snapshot_ids=tuple(plan.snapshots),
+        start=plan.start,
+        end=plan.end,
+        expires_at=plan.expires_at,
+    )
+    return zlib.compress(_plan_adapter().dump_json(stored), 6)
+
+
+def load_stored_plan(data: bytes) -> StoredPlan:
+    """Read what `dump_plan` wrote."""
+    return _plan_adapter().validate_json(zlib.decompress(data))
+
+
+def to_plan(stored: StoredPlan, snapshots: dict[str, Snapshot]) -> Plan:
+    """Put a stored plan and its snapshots together again."""
+    return Plan(
+        id=stored.id,
+        environment=stored.environment,
+        kind=stored.kind,
+        base_version=stored.base_version,
+        created_at=stored.created_at,
+        models=stored.models,
+        views=stored.views,
+        entries={entry.name: entry for entry in stored.entries},
+        snapshots=snapshots,
+        start=stored.start,
+        end=stored.end,
+        expires_at=stored.expires_at,
+    )
+
+
+def dump_columns(columns: tuple[PhysicalColumn, ...]) -> str:
+    """Write a physical table's columns as JSON text."""
+    return json.dumps([[column.name, column.version, column.type] for column in columns])
+
+
+def load_columns(text: str) -> tuple[PhysicalColumn, ...]:
+    """Read what `dump_columns` wrote."""
+    return tuple(PhysicalColumn(*column) for column in json.loads(text))

@@ -1,0 +1,332 @@
+"""Environments with every version they ever had, stored as what changed between versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, insert, select, update
+
+from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
+from vde_dagster.planning.interval import iso
+from vde_dagster.project.names import ModelName
+from vde_dagster.state import schema
+from vde_dagster.state.tables import TableStore
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentVersion:
+    """One line of an environment's history.
+
+    Args:
+        environment: The environment.
+        version: Counts publications, from 1; goes on counting after a drop.
+        publication_id: The publication that made it.
+        plan_id: The plan that was applied, or None.
+        published_at: When (UTC).
+        published_by: Who.
+        note: Text for people.
+        added: Models that the version before had not.
+        changed: Models with another snapshot or table than before.
+        removed: Models that only the version before had.
+        dropped: Whether this version is the end of the environment.
+    """
+
+    environment: str
+    version: int
+    publication_id: str
+    plan_id: str | None
+    published_at: datetime
+    published_by: str
+    note: str
+    added: int
+    changed: int
+    removed: int
+    dropped: bool
+
+
+class EnvironmentStore(TableStore):
+    """Reading and writing environments."""
+
+    def environment(self, name: str, connection: Connection | None = None) -> Environment | None:
+        """Return the environment as it is published now, or None when there is none."""
+        with self.reading(connection) as conn:
+            head = self._head(conn, name)
+            if head is None or not head.live:
+                return None
+            found = self._version(conn, name, head.version)
+        return replace(found, expires_at=head.expires_at) if found else None
+
+    def environments(self) -> list[Environment]:
+        """Return every environment as it is published now, by name."""
+        with self.reading() as conn:
+            names = conn.execute(
+                select(schema.environments.c.environment)
+                .where(schema.environments.c.live)
+                .order_by(schema.environments.c.environment)
+            ).scalars()
+            found = [self.environment(name, conn) for name in names.all()]
+        return [environment for environment in found if environment is not None]
+
+    def environment_at(self, name: str, version: int) -> Environment | None:
+        """Return an environment as one of its publications left it, or None when unknown."""
+        with self.reading() as conn:
+            return self._version(conn, name, version)
+
+    def history(self, name: str, limit: int | None = None) -> list[EnvironmentVersion]:
+        """Return the versions of an environment, newest first."""
+        query = (
+            select(schema.environment_versions)
+            .where(schema.environment_versions.c.environment == name)
+            .order_by(schema.environment_versions.c.version.desc())
+            .limit(limit)
+        )
+        with self.reading() as conn:
+            return [
+                EnvironmentVersion(
+                    environment=row.environment,
+                    version=row.version,
+                    publication_id=row.publication_id,
+                    plan_id=row.plan_id,
+                    published_at=row.published_at,
+                    published_by=row.published_by,
+                    note=row.note,
+                    added=row.added,
+                    changed=row.changed,
+                    removed=row.removed,
+                    dropped=row.dropped,
+                )
+                for row in conn.execute(query)
+            ]
+
+    def write_environment_version(
+        self, connection: Connection, environment: Environment, base_version: int
+    ) -> Environment:
+        """Write an environment's next version, as part of the publication's transaction.
+
+        Args:
+            connection: The transaction.
+            environment: What it becomes; its version number is assigned here.
+            base_version: The version that it was made from, 0 when there was no environment.
+
+        Returns:
+            The environment with its version number.
+
+        Raises:
+            ConflictError: The environment is at another version; the message says who published.
+        """
+        head = self._head(connection, environment.name)
+        current = head.version if head is not None and head.live else 0
+        if current != base_version:
+            raise self._lost(connection, environment.name, base_version, current)
+        version = (head.version if head is not None else 0) + 1
+        counts = self._write_entries(connection, environment, version)
+        connection.execute(
+            insert(schema.environment_versions).values(
+                environment=environment.name,
+                version=version,
+                publication_id=environment.publication_id,
+                plan_id=environment.plan_id,
+                published_at=environment.published_at,
+                published_by=environment.published_by,
+                expires_at=environment.expires_at,
+                note=environment.note,
+                added=counts[0],
+                changed=counts[1],
+                removed=counts[2],
+                dropped=False,
+            )
+        )
+        self._write_head(connection, environment.name, version, True, environment.expires_at)
+        return replace(environment, version=version)
+
+    def write_environment_drop(
+        self, connection: Connection, environment: Environment, base_version: int
+    ) -> int:
+        """Write that an environment ends, as part of the transaction that drops its views.
+
+        Args:
+            connection: The transaction.
+            environment: Who drops it, when and why; its entries are ignored.
+            base_version: The version that is dropped.
+
+        Returns:
+            The number of the version that records the end.
+
+        Raises:
+            ConflictError: The environment is at another version.
+        """
+        empty = replace(environment, entries={})
+        written = self.write_environment_version(connection, empty, base_version)
+        table = schema.environment_versions
+        connection.execute(
+            update(table)
+            .where(
+                table.c.environment == environment.name,
+                table.c.version == written.version,
+            )
+            .values(dropped=True)
+        )
+        self._write_head(connection, environment.name, written.version, False, None)
+        return written.version
+
+    def expire_environment(
+        self, name: str, at: datetime | None, connection: Connection | None = None
+    ) -> None:
+        """Set when the janitor may drop an environment.
+
+        Args:
+            name: The environment.
+            at: When (UTC), or None for never.
+            connection: A transaction to take part in.
+
+        Raises:
+            UsageError: It does not exist, or it is production.
+        """
+        if name == PRODUCTION and at is not None:
+            raise UsageError(
+                f"'{PRODUCTION}' cannot expire", hint="only other environments can be dropped"
+            )
+
+        def work(conn: Connection) -> None:
+            table = schema.environments
+            changed = conn.execute(
+                update(table).where(table.c.environment == name, table.c.live).values(expires_at=at)
+            )
+            if changed.rowcount == 0:
+                raise UsageError(
+                    f"there is no environment '{name}'", hint="`vde environments` lists them"
+                )
+
+        self.run(connection, work, name="state.expire_environment")
+
+    def invalidate_environment(self, name: str) -> None:
+        """Let the janitor drop an environment from now on.
+
+        Raises:
+            UsageError: It does not exist, or it is production.
+        """
+        self.expire_environment(name, self.clock.now())
+
+    def _head(self, conn: Connection, name: str) -> Row[Any] | None:
+        table = schema.environments
+        query = select(table).where(table.c.environment == name)
+        return conn.execute(query).one_or_none()
+
+    def _write_head(
+        self,
+        conn: Connection,
+        name: str,
+        version: int,
+        live: bool,
+        expires_at: datetime | None,
+    ) -> None:
+        table = schema.environments
+        values = {"version": version, "live": live, "expires_at": expires_at}
+        changed = conn.execute(update(table).where(table.c.environment == name).values(**values))
+        if changed.rowcount == 0:
+            conn.execute(insert(table).values(environment=name, **values))
+
+    def _version(self, conn: Connection, name: str, version: int) -> Environment | None:
+        table = schema.environment_versions
+        row = conn.execute(
+            select(table).where(table.c.environment == name, table.c.version == version)
+        ).one_or_none()
+        if row is None:
+            return None
+        entry = schema.entries
+        valid = (entry.c.valid_from <= version) & (
+            entry.c.valid_to.is_(None) | (entry.c.valid_to > version)
+        )
+        return Environment(
+            name=name,
+            version=version,
+            entries=self._entries(conn, (entry.c.environment == name) & valid),
+            publication_id=row.publication_id,
+            plan_id=row.plan_id,
+            published_at=row.published_at,
+            published_by=row.published_by,
+            expires_at=row.expires_at,
+            note=row.note,
+        )
+
+    def _entries(self, conn: Connection, where: ColumnElement[bool]) -> dict[ModelName, Entry]:
+        entry = schema.entries.c
+        query = (
+            select(entry.model_namespace, entry.model_name, entry.snapshot_id, entry.table_id)
+            .where(where)
+            .order_by(entry.model_namespace, entry.model_name)
+        )
+        found = {}
+        for namespace, model, snapshot_id, table_id in conn.execute(query):
+            name = ModelName(namespace, model)
+            found[name] = Entry(name, snapshot_id, table_id)
+        return found
+
+    def _write_entries(
+        self, conn: Connection, environment: Environment, version: int
+    ) -> tuple[int, int, int]:
+        """Close the entries that changed, open the new ones; return added, changed, removed."""
+        table = schema.entries
+        open_entries = (table.c.environment == environment.name) & table.c.valid_to.is_(None)
+        before = self._entries(conn, open_entries)
+        after = environment.entries
+        removed = before.keys() - after.keys()
+        added = after.keys() - before.keys()
+        changed = {name for name in after.keys() & before.keys() if after[name] != before[name]}
+        self._close(conn, environment.name, removed | changed, version)
+        opened = [after[name] for name in sorted(added | changed)]
+        if opened:
+            conn.execute(
+                insert(table),
+                [
+                    {
+                        "environment": environment.name,
+                        "model_namespace": entry.name.namespace,
+                        "model_name": entry.name.name,
+                        "valid_from": version,
+                        "valid_to": None,
+                        "snapshot_id": entry.snapshot_id,
+                        "table_id": entry.table_id,
+                    }
+                    for entry in opened
+                ],
+            )
+        return len(added), len(changed), len(removed)
+
+    def _close(
+        self, conn: Connection, environment: str, names: Iterable[ModelName], version: int
+    ) -> None:
+        from sqlalchemy import bindparam
+
+        rows = [{"ns": name.namespace, "model": name.name} for name in sorted(names)]
+        if rows:
+            table = schema.entries
+            conn.execute(
+                update(table)
+                .where(
+                    table.c.environment == environment,
+                    table.c.model_namespace == bindparam("ns"),
+                    table.c.model_name == bindparam("model"),
+                    table.c.valid_to.is_(None),
+                )
+                .values(valid_to=version),
+                rows,
+            )
+
+    def _lost(self, conn: Connection, name: str, base: int, current: int) -> ConflictError:
+        winner = self._version(conn, name, current) if current else None
+        if winner is None:
+            return ConflictError(
+                f"the environment '{name}' no longer is at version {base}: it was dropped",
+                hint="plan again",
+            )
+        plan = f" with plan {winner.plan_id}" if winner.plan_id else ""
+        return ConflictError(
+            f"the environment '{name}' is at version {current}, not {base}: "
+            f"{winner.published_by} published{plan} at {iso(winner.published_at)}",
+            hint="plan again",
+        )

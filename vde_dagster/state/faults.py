@@ -1,0 +1,132 @@
+"""Failing on purpose at a named side effect. For tests only; production never imports this."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sqlalchemy.exc import OperationalError
+
+from vde_dagster.state.clock import Clock, SystemClock
+
+Mode = Literal["kill_before", "kill_after", "fail_once", "fail_always", "lose_answer", "stall"]
+MODES: tuple[Mode, ...] = (
+    "kill_before",
+    "kill_after",
+    "fail_once",
+    "fail_always",
+    "lose_answer",
+    "stall",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One failure to provoke.
+
+    Args:
+        point: The side effect's name; empty for none (the points are only listed).
+        mode: What happens there.
+        occurrence: At which passage of the point, from 1.
+        stall_seconds: How long a stall lasts, on the injector's clock.
+        log: A file that every passed point is appended to, one a line, or None.
+    """
+
+    point: str = ""
+    mode: Mode = "kill_before"
+    occurrence: int = 1
+    stall_seconds: float = 0.0
+    log: str | None = None
+
+
+class ProcessKilled(BaseException):
+    """Stands for SIGKILL where a test runs in one process: no handler may do work after it."""
+
+
+class FaultInjector:
+    """The port that makes one named side effect fail.
+
+    Args:
+        fault: What to provoke.
+        clock: Whose time a stall spends.
+        in_process: Raise `ProcessKilled` in place of a real SIGKILL.
+    """
+
+    def __init__(
+        self, fault: Fault | None = None, clock: Clock | None = None, in_process: bool = False
+    ) -> None:
+        self.fault = fault or Fault()
+        self.passed: list[str] = []
+        self.fired = False
+        self._clock = clock or SystemClock()
+        self._in_process = in_process
+        self._dead = False
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_json(cls, text: str) -> FaultInjector:
+        """Build an injector from the JSON object of a `Fault`."""
+        return cls(Fault(**json.loads(text)))
+
+    def at(self, point: str, detail: str = "") -> AbstractContextManager[None]:
+        """Return a context that fails as the fault says."""
+        return self._at(point)
+
+    @contextmanager
+    def _at(self, point: str) -> Iterator[None]:
+        active = self._passes(point)
+        mode = self.fault.mode
+        if active and mode == "kill_before":
+            self._kill()
+        if active and mode in ("fail_once", "fail_always"):
+            raise _failure(point)
+        if active and mode == "stall":
+            self._clock.sleep(self.fault.stall_seconds)
+        yield
+        if active and mode == "kill_after":
+            self._kill()
+        if active and mode == "lose_answer":
+            raise _failure(point, lost=True)
+
+    def _passes(self, point: str) -> bool:
+        with self._lock:
+            if self._dead:
+                raise ProcessKilled(point)
+            self.passed.append(point)
+            if self.fault.log:
+                with Path(self.fault.log).open("a", encoding="utf-8") as log:
+                    log.write(point + "\n")
+            if point != self.fault.point:
+                return False
+            count = self.passed.count(point)
+            if self.fault.mode == "fail_always":
+                active = count >= self.fault.occurrence
+            else:
+                active = count == self.fault.occurrence
+            self.fired = self.fired or active
+            return active
+
+    def _kill(self) -> None:
+        if not self._in_process:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._dead = True
+        raise ProcessKilled(self.fault.point)
+
+
+def _failure(point: str, lost: bool = False) -> Exception:
+    """Return what a real failure of this kind of effect would raise."""
+    if point.endswith(".commit"):
+        if lost:
+            cause: Exception = ConnectionResetError(f"the answer of {point} was lost (injected)")
+        else:
+            cause = sqlite3.OperationalError(f"{point}: database is locked (injected)")
+        return OperationalError(point, None, cause)
+    return OSError(f"{point} failed (injected)")

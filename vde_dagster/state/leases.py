@@ -1,0 +1,227 @@
+"""Leases: who may work on what, until when, and how a commit knows that it still may.
+
+A lease is a row with an owner, an end, and a token that grows with every change of owner. Work
+renews it by heartbeat; whoever finds it past its end takes it over under a higher token. Commits
+carry their token (`check_lease`), so an owner who stalled past its end can write nothing late
+(Kleppmann, "How to do distributed locking", 2016: fencing tokens).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, insert, select, update
+
+from vde_dagster.errors import ConflictError, LeaseLostError, VdeError
+from vde_dagster.planning.interval import iso
+from vde_dagster.state import schema
+from vde_dagster.state.audits import AuditStore
+
+DEFAULT_TTL_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to work on a resource.
+
+    Args:
+        resource: What it is for (`environment/prod`, `table/<id>`).
+        owner: Who has it; unique per process and piece of work.
+        token: Grows with every change of owner.
+    """
+
+    resource: str
+    owner: str
+    token: int
+
+
+class LeaseStore(AuditStore):
+    """Acquiring, renewing, checking and giving back leases."""
+
+    def acquire_lease(
+        self,
+        resource: str,
+        owner: str,
+        ttl_seconds: float = DEFAULT_TTL_SECONDS,
+        wait_seconds: float = 0.0,
+    ) -> Lease:
+        """Take a lease, or renew it when the owner already has it.
+
+        Args:
+            resource: What to lock.
+            owner: Who locks it; has to be unique to this piece of work.
+            ttl_seconds: How long it is valid without a heartbeat.
+            wait_seconds: How long to wait for another owner to finish.
+
+        Raises:
+            ConflictError: Somebody else has it; the message says who and until when.
+        """
+        deadline = self.clock.now() + timedelta(seconds=wait_seconds)
+        while True:
+            lease, holder, until = self.run_transaction(
+                lambda conn: self._try_acquire(conn, resource, owner, ttl_seconds),
+                name="lease.acquire",
+            )
+            if lease is not None:
+                return lease
+            if self.clock.now() >= deadline:
+                raise ConflictError(
+                    f"'{resource}' is being worked on by {holder}, whose lease runs until "
+                    f"{iso(until)}",
+                    hint="wait until it is done; a lease whose owner died ends by itself",
+                )
+            self.clock.sleep(min(0.5, max(0.05, wait_seconds / 20)))
+
+    def _try_acquire(
+        self, conn: Connection, resource: str, owner: str, ttl_seconds: float
+    ) -> tuple[Lease | None, str, datetime]:
+        table = schema.leases
+        now = self.clock.now()
+        until = now + timedelta(seconds=ttl_seconds)
+        row = conn.execute(select(table).where(table.c.resource == resource)).one_or_none()
+        times = {"acquired_at": now, "heartbeat_at": now, "expires_at": until}
+        if row is None:
+            conn.execute(insert(table).values(resource=resource, owner=owner, token=1, **times))
+            return Lease(resource, owner, 1), owner, until
+        held = row.owner is not None and row.expires_at > now
+        if held and row.owner != owner:
+            return None, row.owner, row.expires_at
+        token = row.token if held else row.token + 1
+        conn.execute(
+            update(table)
+            .where(table.c.resource == resource)
+            .values(owner=owner, token=token, **times)
+        )
+        return Lease(resource, owner, token), owner, until
+
+    def heartbeat(self, lease: Lease, ttl_seconds: float = DEFAULT_TTL_SECONDS) -> None:
+        """Renew a lease.
+
+        Raises:
+            LeaseLostError: It ended or was taken over.
+        """
+
+        def work(conn: Connection) -> None:
+            self.check_lease(conn, lease)
+            now = self.clock.now()
+            conn.execute(
+                update(schema.leases)
+                .where(schema.leases.c.resource == lease.resource)
+                .values(heartbeat_at=now, expires_at=now + timedelta(seconds=ttl_seconds))
+            )
+
+        self.run_transaction(work, name="lease.heartbeat")
+
+    def release_lease(self, lease: Lease) -> None:
+        """Give a lease back; one that was lost is left to its new owner."""
+
+        def work(conn: Connection) -> None:
+            table = schema.leases
+            conn.execute(
+                update(table)
+                .where(
+                    table.c.resource == lease.resource,
+                    table.c.token == lease.token,
+                    table.c.owner == lease.owner,
+                )
+                .values(owner=None, expires_at=self.clock.now())
+            )
+
+        self.run_transaction(work, name="lease.release")
+
+    def check_lease(self, connection: Connection, lease: Lease) -> None:
+        """Make sure, inside a commit's transaction, that the lease still is its owner's.
+
+        Raises:
+            LeaseLostError: It ended or was taken over: nothing more may be written.
+        """
+        table = schema.leases
+        query = select(table).where(table.c.resource == lease.resource)
+        if not self.is_sqlite:
+            query = query.with_for_update()
+        row = connection.execute(query).one_or_none()
+        if row is None or row.token != lease.token or row.owner != lease.owner:
+            holder = row.owner if row is not None and row.owner else "nobody"
+            raise LeaseLostError(
+                f"the lease on '{lease.resource}' was lost: {holder} has it now",
+                hint="apply the plan again: what is done is kept",
+            )
+        if row.expires_at <= self.clock.now():
+            raise LeaseLostError(
+                f"the lease on '{lease.resource}' ended at {iso(row.expires_at)}",
+                hint="the process was stalled for too long: apply the plan again",
+            )
+
+    @contextmanager
+    def holding_lease(
+        self,
+        resource: str,
+        owner: str,
+        ttl_seconds: float = DEFAULT_TTL_SECONDS,
+        wait_seconds: float = 0.0,
+    ) -> Iterator[HeldLease]:
+        """Hold a lease for the duration of a block, renewed by a thread.
+
+        Args:
+            resource: What to lock.
+            owner: Who locks it.
+            ttl_seconds: How long it outlives this process; renewed every third of it.
+            wait_seconds: How long to wait for another owner.
+
+        Raises:
+            ConflictError: Somebody else has it.
+        """
+        lease = self.acquire_lease(resource, owner, ttl_seconds, wait_seconds)
+        held = HeldLease(self, lease, ttl_seconds)
+        held.start()
+        try:
+            yield held
+        finally:
+            held.stop()
+            self.release_lease(lease)
+
+
+class HeldLease:
+    """A lease that a thread keeps alive."""
+
+    def __init__(self, store: LeaseStore, lease: Lease, ttl_seconds: float) -> None:
+        self.lease = lease
+        self._store = store
+        self._ttl_seconds = ttl_seconds
+        self._stopped = threading.Event()
+        self._error: VdeError | None = None
+        self._thread = threading.Thread(
+            target=self._beat, name=f"lease {lease.resource}", daemon=True
+        )
+
+    def start(self) -> None:
+        """Begin to renew the lease."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End renewing; returns when the thread has ended."""
+        self._stopped.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Make sure that the lease is not known to be lost.
+
+        Raises:
+            LeaseLostError: A heartbeat found it lost.
+        """
+        if isinstance(self._error, LeaseLostError):
+            raise self._error
+
+    def _beat(self) -> None:
+        while not self._stopped.wait(self._ttl_seconds / 3):
+            try:
+                self._store.heartbeat(self.lease, self._ttl_seconds)
+            except LeaseLostError as error:
+                self._error = error  # told by check(); a commit finds out by the token anyhow
+                return
+            except VdeError as error:
+                self._error = error  # unreachable just now: the next beat may come in time

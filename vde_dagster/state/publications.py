@@ -1,0 +1,185 @@
+"""Publications: announced before they write files, decided exactly once.
+
+The row of a publication goes `intended` → `committed` (in the publish transaction itself) or
+`intended` → `aborted`. Both are an update of the same row that demands `intended`, so whoever has
+lost a commit's answer decides it by trying to abort: the database lets that wait for a commit
+under way, and then either the abort or the commit has happened, never both and never later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import Connection, insert, select, update
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.state import schema
+from vde_dagster.state.codec import pack, unpack
+from vde_dagster.state.leases import LeaseStore
+
+PublicationStatus = Literal["intended", "committed", "aborted"]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFile:
+    """A metadata file of a publication.
+
+    Args:
+        location: Where it was written.
+        previous: The file that its pointer named before, or None.
+        kind: `view` or `table`.
+    """
+
+    location: str
+    previous: str | None
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationRecord:
+    """A publication as it is known to the state store.
+
+    Args:
+        id: Unique id.
+        environment: The environment.
+        status: Whether it happened.
+        version: The environment's version that it made, once committed.
+        plan_id: The plan, or None.
+        published_by: Who.
+        files: The files that it wrote or meant to write.
+        started_at: When it was announced (UTC).
+        decided_at: When it was committed or aborted (UTC), or None.
+    """
+
+    id: str
+    environment: str
+    status: PublicationStatus
+    version: int | None
+    plan_id: str | None
+    published_by: str
+    files: tuple[PublishedFile, ...]
+    started_at: datetime
+    decided_at: datetime | None
+
+
+class PublicationStore(LeaseStore):
+    """Announcing and deciding publications."""
+
+    def intend_publication(
+        self,
+        publication_id: str,
+        environment: str,
+        plan_id: str | None,
+        published_by: str,
+        files: Sequence[PublishedFile],
+    ) -> None:
+        """Announce a publication and the files that it is about to write."""
+        row = {
+            "publication_id": publication_id,
+            "environment": environment,
+            "status": "intended",
+            "plan_id": plan_id,
+            "published_by": published_by,
+            "files": pack([[file.location, file.previous, file.kind] for file in files]),
+            "started_at": self.clock.now(),
+        }
+
+        def work(conn: Connection) -> None:
+            table = schema.publications
+            conn.execute(
+                table.delete().where(
+                    table.c.publication_id == publication_id, table.c.status == "intended"
+                )
+            )
+            conn.execute(insert(table).values(**row))
+
+        self.run_transaction(work, name="publish.intend")
+
+    def commit_publication(self, connection: Connection, publication_id: str, version: int) -> None:
+        """Decide, inside the publish transaction, that the publication happens.
+
+        Raises:
+            ConflictError: It was aborted or committed before.
+        """
+        if not self._decide(connection, publication_id, "committed", version):
+            raise ConflictError(
+                f"the publication {publication_id} was given up by a recovery meanwhile",
+                hint="apply the plan again",
+            )
+
+    def resolve_publication(self, publication_id: str) -> PublicationStatus:
+        """Find out whether a publication happened, and make sure that the answer stays true.
+
+        One that has not happened is aborted, so that it cannot happen later.
+
+        Returns:
+            `committed` or `aborted` (also for one that is unknown).
+        """
+
+        def work(conn: Connection) -> PublicationStatus:
+            self._decide(conn, publication_id, "aborted", None)
+            found = conn.execute(
+                select(schema.publications.c.status).where(
+                    schema.publications.c.publication_id == publication_id
+                )
+            ).scalar_one_or_none()
+            return found or "aborted"
+
+        return self.run_transaction(work, name="publish.resolve")
+
+    def publication(self, publication_id: str) -> PublicationRecord | None:
+        """Return a publication, or None when it was never announced."""
+        table = schema.publications
+        with self.reading() as conn:
+            row = conn.execute(
+                select(table).where(table.c.publication_id == publication_id)
+            ).one_or_none()
+        return _record(row) if row is not None else None
+
+    def uncleaned_publications(self) -> list[PublicationRecord]:
+        """Return the publications whose files the janitor has not seen to, oldest first."""
+        table = schema.publications
+        query = select(table).where(table.c.cleaned_at.is_(None)).order_by(table.c.started_at)
+        with self.reading() as conn:
+            return [_record(row) for row in conn.execute(query)]
+
+    def mark_publication_cleaned(self, publication_id: str) -> None:
+        """Record that a publication left no file behind that is not in use."""
+        table = schema.publications
+
+        def work(conn: Connection) -> None:
+            conn.execute(
+                update(table)
+                .where(table.c.publication_id == publication_id, table.c.status != "intended")
+                .values(cleaned_at=self.clock.now())
+            )
+
+        self.run_transaction(work, name="publish.cleaned")
+
+    def _decide(
+        self, conn: Connection, publication_id: str, status: str, version: int | None
+    ) -> bool:
+        table = schema.publications
+        changed = conn.execute(
+            update(table)
+            .where(table.c.publication_id == publication_id, table.c.status == "intended")
+            .values(status=status, version=version, decided_at=self.clock.now())
+        )
+        return changed.rowcount == 1
+
+
+def _record(row: Any) -> PublicationRecord:
+    return PublicationRecord(
+        id=row.publication_id,
+        environment=row.environment,
+        status=row.status,
+        version=row.version,
+        plan_id=row.plan_id,
+        published_by=row.published_by,
+        files=tuple(PublishedFile(*file) for file in unpack(row.files)),
+        started_at=row.started_at,
+        decided_at=row.decided_at,
+    )

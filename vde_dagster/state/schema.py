@@ -1,0 +1,301 @@
+"""The tables of the state store.
+
+Instants are whole microseconds since 1970 (UTC) in a BIGINT: exact, and comparable in every
+database. The Iceberg catalog's own two tables are created with the very statements of Iceberg's
+Java JDBC catalog, schema version V1.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    text,
+)
+
+SCHEMA_VERSION = "0001"
+VERSION_TABLE = "vde_alembic_version"
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_micros(value: datetime) -> int:
+    """Return an instant as whole microseconds since 1970 (UTC)."""
+    return (value - EPOCH) // _MICROSECOND
+
+
+def from_micros(value: int) -> datetime:
+    """Return the instant of a number of microseconds since 1970 (UTC)."""
+    return EPOCH + timedelta(microseconds=value)
+
+
+class Instant(TypeDecorator[datetime]):
+    """An aware datetime kept as microseconds since 1970."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> int | None:
+        """Return the stored form."""
+        return None if value is None else to_micros(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """Return the datetime (UTC)."""
+        return None if value is None else from_micros(value)
+
+
+metadata = MetaData()
+
+snapshots = Table(
+    "vde_snapshots",
+    metadata,
+    Column("snapshot_id", String(64), primary_key=True),
+    Column("model_namespace", String(255), nullable=False),
+    Column("model_name", String(255), nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    Column("created_at", Instant, nullable=False),
+)
+
+view_types = Table(
+    "vde_view_types",
+    metadata,
+    Column("snapshot_id", String(64), primary_key=True),
+    Column("columns", Text, nullable=False),
+)
+
+tables = Table(
+    "vde_tables",
+    metadata,
+    Column("table_id", String(64), primary_key=True),
+    Column("namespace", String(255), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("fill_version", String(64), nullable=False),
+    Column("columns_version", String(64), nullable=False),
+    Column("columns", Text, nullable=False),
+    Column("snapshot_id", String(64), nullable=False),
+    Column("created", Boolean, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("registered_at", Instant, nullable=False),
+    Column("tombstoned_at", Instant),
+    Index("vde_tables_place", "namespace", "name", unique=True),
+    Index(
+        "vde_tables_content",
+        "fill_version",
+        "columns_version",
+        unique=True,
+        sqlite_where=text("status = 'live'"),
+        postgresql_where=text("status = 'live'"),
+    ),
+)
+
+intervals = Table(
+    "vde_intervals",
+    metadata,
+    Column("table_id", String(64), primary_key=True),
+    Column("start_at", Instant, primary_key=True),
+    Column("end_at", Instant, nullable=False),
+)
+
+fills = Table(
+    "vde_fills",
+    metadata,
+    Column("table_id", String(64), primary_key=True),
+    Column("start_at", Instant, primary_key=True),
+    Column("end_at", Instant, primary_key=True),
+    Column("plan_id", String(64), primary_key=True),
+    Column("iceberg_snapshot_id", BigInteger),
+    Column("row_count", BigInteger),
+    Column("recorded_at", Instant, nullable=False),
+)
+
+environments = Table(
+    "vde_environments",
+    metadata,
+    Column("environment", String(64), primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("live", Boolean, nullable=False),
+    Column("expires_at", Instant),
+)
+
+environment_versions = Table(
+    "vde_environment_versions",
+    metadata,
+    Column("environment", String(64), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("publication_id", String(64), nullable=False, unique=True),
+    Column("plan_id", String(64)),
+    Column("published_at", Instant, nullable=False),
+    Column("published_by", String(255), nullable=False),
+    Column("expires_at", Instant),
+    Column("note", Text, nullable=False),
+    Column("added", Integer, nullable=False),
+    Column("changed", Integer, nullable=False),
+    Column("removed", Integer, nullable=False),
+    Column("dropped", Boolean, nullable=False),
+)
+
+entries = Table(
+    "vde_entries",
+    metadata,
+    Column("environment", String(64), primary_key=True),
+    Column("model_namespace", String(255), primary_key=True),
+    Column("model_name", String(255), primary_key=True),
+    Column("valid_from", Integer, primary_key=True, autoincrement=False),
+    Column("valid_to", Integer),
+    Column("snapshot_id", String(64), nullable=False),
+    Column("table_id", String(64)),
+    Index("vde_entries_valid", "environment", "valid_to"),
+)
+
+plans = Table(
+    "vde_plans",
+    metadata,
+    Column("plan_id", String(64), primary_key=True),
+    Column("environment", String(64), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("base_version", Integer, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("started_at", Instant),
+    Column("finished_at", Instant),
+    Column("message", Text),
+    Column("payload", LargeBinary, nullable=False),
+    Index("vde_plans_recent", "environment", "created_at"),
+)
+
+journal = Table(
+    "vde_journal",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("plan_id", String(64), nullable=False, index=True),
+    Column("step", String(255), nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("at", Instant, nullable=False),
+)
+
+pending = Table(
+    "vde_pending_intervals",
+    metadata,
+    Column("plan_id", String(64), primary_key=True),
+    Column("table_id", String(64), primary_key=True),
+    Column("start_at", Instant, primary_key=True),
+    Column("end_at", Instant, primary_key=True),
+    Column("branch", String(255), nullable=False),
+    Column("iceberg_snapshot_id", BigInteger),
+    Column("row_count", BigInteger),
+    Column("recorded_at", Instant, nullable=False),
+)
+
+audit_results = Table(
+    "vde_audit_results",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("plan_id", String(64), nullable=False, index=True),
+    Column("table_id", String(64), index=True),
+    Column("model_namespace", String(255), nullable=False),
+    Column("model_name", String(255), nullable=False),
+    Column("audit", Text, nullable=False),
+    Column("blocking", Boolean, nullable=False),
+    Column("start_at", Instant, nullable=False),
+    Column("end_at", Instant, nullable=False),
+    Column("failed_rows", BigInteger, nullable=False),
+    Column("sample", Text, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Column("recorded_at", Instant, nullable=False),
+)
+
+leases = Table(
+    "vde_leases",
+    metadata,
+    Column("resource", String(255), primary_key=True),
+    Column("owner", String(255)),
+    Column("token", BigInteger, nullable=False),
+    Column("acquired_at", Instant, nullable=False),
+    Column("heartbeat_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+)
+
+publications = Table(
+    "vde_publications",
+    metadata,
+    Column("publication_id", String(64), primary_key=True),
+    Column("environment", String(64), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("version", Integer),
+    Column("plan_id", String(64)),
+    Column("published_by", String(255), nullable=False),
+    Column("files", LargeBinary, nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("decided_at", Instant),
+    Column("cleaned_at", Instant),
+    Index("vde_publications_cleaned", "cleaned_at"),
+)
+
+views = Table(
+    "vde_views",
+    metadata,
+    Column("catalog_name", String(255), primary_key=True),
+    Column("namespace", String(255), primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Column("environment", String(64), nullable=False),
+    Column("definition_hash", String(64), nullable=False),
+    Column("metadata_location", String(1000), nullable=False),
+    Column("publication_id", String(64), nullable=False),
+    Index("vde_views_environment", "environment"),
+)
+
+namespaces = Table(
+    "vde_namespaces",
+    metadata,
+    Column("catalog_name", String(255), primary_key=True),
+    Column("namespace", String(255), primary_key=True),
+    Column("environment", String(64), nullable=False),
+    Column("created_at", Instant, nullable=False),
+)
+
+iceberg_metadata = MetaData()
+
+iceberg_tables = Table(
+    "iceberg_tables",
+    iceberg_metadata,
+    Column("catalog_name", String(255), primary_key=True),
+    Column("table_namespace", String(255), primary_key=True),
+    Column("table_name", String(255), primary_key=True),
+    Column("metadata_location", String(1000)),
+    Column("previous_metadata_location", String(1000)),
+    Column("iceberg_type", String(5)),
+)
+
+iceberg_namespace_properties = Table(
+    "iceberg_namespace_properties",
+    iceberg_metadata,
+    Column("catalog_name", String(255), primary_key=True),
+    Column("namespace", String(255), primary_key=True),
+    Column("property_key", String(255), primary_key=True),
+    Column("property_value", String(1000)),
+)
+
+ICEBERG_DDL = (
+    "CREATE TABLE IF NOT EXISTS iceberg_tables(catalog_name VARCHAR(255) NOT NULL,"
+    "table_namespace VARCHAR(255) NOT NULL,table_name VARCHAR(255) NOT NULL,"
+    "metadata_location VARCHAR(1000),previous_metadata_location VARCHAR(1000), "
+    "iceberg_type VARCHAR(5),PRIMARY KEY (catalog_name, table_namespace, table_name))",
+    "CREATE TABLE IF NOT EXISTS iceberg_namespace_properties(catalog_name VARCHAR(255) NOT NULL,"
+    "namespace VARCHAR(255) NOT NULL,property_key VARCHAR(255),property_value VARCHAR(1000),"
+    "PRIMARY KEY (catalog_name, namespace, property_key))",
+)

@@ -1,0 +1,127 @@
+"""Snapshots: every model definition that was ever planned, stored once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from vde_dagster.errors import StoreError
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.state import schema
+from vde_dagster.state.codec import dump_snapshot, load_snapshot
+from vde_dagster.state.database import Database
+
+T = TypeVar("T")
+_CHUNK = 500
+
+
+def chunks(values: Sequence[T], size: int = _CHUNK) -> Iterator[Sequence[T]]:
+    """Split a sequence, so that no statement has more parameters than databases allow."""
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
+
+
+def insert_if_absent(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """Insert rows, leaving alone those whose key is there."""
+    if not rows:
+        return
+    if connection.dialect.name == "sqlite":
+        connection.execute(sqlite.insert(table).on_conflict_do_nothing(), rows)
+    elif connection.dialect.name == "postgresql":
+        connection.execute(postgresql.insert(table).on_conflict_do_nothing(), rows)
+    else:
+        connection.execute(insert(table), rows)
+
+
+class SnapshotStore(Database):
+    """Reading and writing snapshots."""
+
+    def save_snapshots(
+        self, snapshots: Iterable[Snapshot], connection: Connection | None = None
+    ) -> None:
+        """Store those snapshots that are not stored yet; the others cost one read of their ids."""
+        wanted = {snapshot.id: snapshot for snapshot in snapshots}
+        if connection is None:
+            with self.reading() as reader:
+                absent = [wanted[key] for key in wanted.keys() - self._known(reader, wanted)]
+        else:
+            absent = [wanted[key] for key in wanted.keys() - self._known(connection, wanted)]
+        if not absent:
+            return
+        now = self.clock.now()
+        rows = [
+            {
+                "snapshot_id": snapshot.id,
+                "model_namespace": snapshot.name.namespace,
+                "model_name": snapshot.name.name,
+                "payload": dump_snapshot(snapshot),
+                "created_at": now,
+            }
+            for snapshot in absent
+        ]
+        self.run(
+            connection,
+            lambda conn: insert_if_absent(conn, schema.snapshots, rows),
+            name="state.save_snapshots",
+        )
+
+    def _known(self, connection: Connection, ids: Iterable[str]) -> set[str]:
+        column = schema.snapshots.c.snapshot_id
+        known: set[str] = set()
+        for part in chunks(list(ids)):
+            known.update(connection.execute(select(column).where(column.in_(part))).scalars())
+        return known
+
+    def snapshots(
+        self, ids: Iterable[str], connection: Connection | None = None
+    ) -> dict[str, Snapshot]:
+        """Read snapshots by id.
+
+        Raises:
+            StoreError: One of them was never stored.
+        """
+        wanted = list(dict.fromkeys(ids))
+        table = schema.snapshots.c
+        payloads: dict[str, bytes] = {}
+        with self.reading(connection) as conn:
+            for part in chunks(wanted):
+                query = select(table.snapshot_id, table.payload).where(table.snapshot_id.in_(part))
+                payloads.update((row[0], row[1]) for row in conn.execute(query))
+        for key in wanted:
+            if key not in payloads:
+                raise StoreError(
+                    f"the state store has no snapshot {key}",
+                    hint="the store is incomplete: restore it from a backup or an export",
+                )
+        return {key: load_snapshot(payloads[key]) for key in wanted}
+
+    def view_types(self, snapshot_id: str) -> tuple[tuple[str, str], ...] | None:
+        """Return (name, Spark SQL type) per output column of a VIEW model, or None if unknown."""
+        return self.all_view_types([snapshot_id]).get(snapshot_id)
+
+    def all_view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Return the known view types of many snapshots in one read."""
+        table = schema.view_types.c
+        found: dict[str, tuple[tuple[str, str], ...]] = {}
+        with self.reading() as conn:
+            for part in chunks(list(ids)):
+                query = select(table.snapshot_id, table.columns).where(table.snapshot_id.in_(part))
+                for row in conn.execute(query):
+                    found[row[0]] = tuple((name, kind) for name, kind in json.loads(row[1]))
+        return found
+
+    def save_view_types(self, snapshot_id: str, columns: Iterable[tuple[str, str]]) -> None:
+        """Store what Spark computed as a VIEW model's output types; replaces older ones."""
+        text = json.dumps(list(columns))
+
+        def work(conn: Connection) -> None:
+            conn.execute(
+                schema.view_types.delete().where(schema.view_types.c.snapshot_id == snapshot_id)
+            )
+            conn.execute(insert(schema.view_types).values(snapshot_id=snapshot_id, columns=text))
+
+        self.run_transaction(work, name="state.save_view_types")

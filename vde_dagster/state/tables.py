@@ -1,0 +1,263 @@
+"""Physical tables: the ledger of everything that was ever created in the lakehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, insert, select, update
+
+from vde_dagster.errors import StoreError
+from vde_dagster.planning.hashing import digest
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
+from vde_dagster.state import schema
+from vde_dagster.state.codec import dump_columns, load_columns
+from vde_dagster.state.snapshots import SnapshotStore, chunks
+
+LIVE = "live"
+TOMBSTONED = "tombstoned"
+DROPPED = "dropped"
+
+
+def columns_version(columns: Iterable[PhysicalColumn]) -> str:
+    """Hash which values a table holds, whatever their columns are called or ordered."""
+    return digest("columns", *sorted({column.version for column in columns}))
+
+
+class TableStore(SnapshotStore):
+    """Reading and writing physical tables and what is filled in them."""
+
+    def ensure_table(
+        self, table: PhysicalTable, connection: Connection | None = None
+    ) -> PhysicalTable:
+        """Register a table, or return the live one that holds the same rows and columns."""
+        version = columns_version(table.columns)
+
+        def work(conn: Connection) -> PhysicalTable:
+            found = self._read_tables(
+                conn,
+                select(schema.tables).where(
+                    schema.tables.c.fill_version == table.fill_version,
+                    schema.tables.c.columns_version == version,
+                    schema.tables.c.status == LIVE,
+                ),
+            )
+            if found:
+                return found[0]
+            conn.execute(
+                insert(schema.tables).values(
+                    table_id=table.id,
+                    namespace=table.ref.namespace,
+                    name=table.ref.name,
+                    fill_version=table.fill_version,
+                    columns_version=version,
+                    columns=dump_columns(table.columns),
+                    snapshot_id=table.snapshot_id,
+                    created=False,
+                    status=LIVE,
+                    registered_at=self.clock.now(),
+                )
+            )
+            return replace(table, intervals=IntervalSet(), created=False)
+
+        return self.run(connection, work, name="state.ensure_table")
+
+    def tables(
+        self, ids: Iterable[str], connection: Connection | None = None
+    ) -> dict[str, PhysicalTable]:
+        """Read tables, with their filled intervals, by id; unknown ids are left out."""
+        found: dict[str, PhysicalTable] = {}
+        with self.reading(connection) as conn:
+            for part in chunks(list(dict.fromkeys(ids))):
+                query = select(schema.tables).where(schema.tables.c.table_id.in_(part))
+                found.update((table.id, table) for table in self._read_tables(conn, query))
+        return found
+
+    def tables_by_fill(
+        self, fill_versions: Iterable[str], connection: Connection | None = None
+    ) -> list[PhysicalTable]:
+        """Read every live table with one of the fill versions, oldest first."""
+        found: list[PhysicalTable] = []
+        with self.reading(connection) as conn:
+            for part in chunks(list(dict.fromkeys(fill_versions))):
+                query = (
+                    select(schema.tables)
+                    .where(schema.tables.c.fill_version.in_(part), schema.tables.c.status == LIVE)
+                    .order_by(schema.tables.c.registered_at, schema.tables.c.table_id)
+                )
+                found.extend(self._read_tables(conn, query))
+        return found
+
+    def mark_created(
+        self,
+        table_id: str,
+        columns: Iterable[tuple[str, str]],
+        connection: Connection | None = None,
+    ) -> PhysicalTable:
+        """Record that a table exists in the catalog, with the types that it really has.
+
+        Args:
+            table_id: The table.
+            columns: (name, Spark SQL type) of its columns; others than its own are ignored.
+            connection: A transaction to take part in.
+
+        Raises:
+            StoreError: The table is unknown or was dropped.
+        """
+        types = dict(columns)
+
+        def work(conn: Connection) -> PhysicalTable:
+            table = self._one(conn, table_id)
+            typed = tuple(
+                replace(column, type=types.get(column.name, column.type))
+                for column in table.columns
+            )
+            conn.execute(
+                update(schema.tables)
+                .where(schema.tables.c.table_id == table_id)
+                .values(created=True, columns=dump_columns(typed))
+            )
+            return replace(table, columns=typed, created=True)
+
+        return self.run(connection, work, name="state.mark_created")
+
+    def record_intervals(
+        self,
+        table_id: str,
+        interval: Interval,
+        plan_id: str,
+        iceberg_snapshot_id: int | None = None,
+        rows: int | None = None,
+        connection: Connection | None = None,
+    ) -> None:
+        """Record that a range of a table is filled and audited; recording it twice is harmless.
+
+        Args:
+            table_id: The table.
+            interval: What was filled (UTC, half-open).
+            plan_id: The plan that filled it.
+            iceberg_snapshot_id: The commit that holds the rows, when there was one.
+            rows: Rows in the range, when counted.
+            connection: A transaction to take part in.
+
+        Raises:
+            StoreError: The table is unknown or was given up to the janitor.
+        """
+
+        def work(conn: Connection) -> None:
+            self._one(conn, table_id)
+            fill = schema.fills
+            key = (
+                (fill.c.table_id == table_id)
+                & (fill.c.start_at == interval.start)
+                & (fill.c.end_at == interval.end)
+                & (fill.c.plan_id == plan_id)
+            )
+            conn.execute(fill.delete().where(key))
+            conn.execute(
+                insert(fill).values(
+                    table_id=table_id,
+                    start_at=interval.start,
+                    end_at=interval.end,
+                    plan_id=plan_id,
+                    iceberg_snapshot_id=iceberg_snapshot_id,
+                    row_count=rows,
+                    recorded_at=self.clock.now(),
+                )
+            )
+            self._change_intervals(conn, table_id, interval, add=True)
+
+        self.run(connection, work, name="state.record_intervals")
+
+    def remove_intervals(
+        self, table_id: str, interval: Interval, connection: Connection | None = None
+    ) -> None:
+        """Record that a range of a table has to be filled again."""
+        self.run(
+            connection,
+            lambda conn: self._change_intervals(conn, table_id, interval, add=False),
+            name="state.remove_intervals",
+        )
+
+    def fills(self, table_id: str) -> list[Row[Any]]:
+        """Return the log of fills of a table, newest first.
+
+        Rows have `start_at`, `end_at`, `plan_id`, `iceberg_snapshot_id`, `row_count` and
+        `recorded_at`.
+        """
+        query = (
+            select(schema.fills)
+            .where(schema.fills.c.table_id == table_id)
+            .order_by(schema.fills.c.recorded_at.desc(), schema.fills.c.start_at.desc())
+        )
+        with self.reading() as conn:
+            return list(conn.execute(query))
+
+    def _change_intervals(
+        self, conn: Connection, table_id: str, interval: Interval, *, add: bool
+    ) -> None:
+        """Replace the stored ranges that touch the interval by their union or difference."""
+        table = schema.intervals
+        touching = (
+            (table.c.table_id == table_id)
+            & (table.c.start_at <= interval.end)
+            & (table.c.end_at >= interval.start)
+        )
+        rows = conn.execute(select(table.c.start_at, table.c.end_at).where(touching)).all()
+        before = IntervalSet.of(Interval(row[0], row[1]) for row in rows)
+        change = IntervalSet((interval,))
+        after = before | change if add else before - change
+        if after == before:
+            return
+        conn.execute(table.delete().where(touching))
+        if after:
+            conn.execute(
+                insert(table),
+                [
+                    {"table_id": table_id, "start_at": part.start, "end_at": part.end}
+                    for part in after
+                ],
+            )
+
+    def _one(self, conn: Connection, table_id: str) -> PhysicalTable:
+        query = select(schema.tables).where(
+            schema.tables.c.table_id == table_id, schema.tables.c.status == LIVE
+        )
+        found = self._read_tables(conn, query)
+        if not found:
+            raise StoreError(
+                f"the state store has no live table {table_id}",
+                hint="the janitor may have dropped it meanwhile: plan again",
+            )
+        return found[0]
+
+    def _read_tables(self, conn: Connection, query: Select[Any]) -> list[PhysicalTable]:
+        rows = conn.execute(query).all()
+        filled = self._read_intervals(conn, [row.table_id for row in rows])
+        return [_table(row, filled.get(row.table_id, [])) for row in rows]
+
+    def _read_intervals(
+        self, conn: Connection, ids: Sequence[str]
+    ) -> dict[str, list[tuple[datetime, datetime]]]:
+        table = schema.intervals.c
+        found: dict[str, list[tuple[datetime, datetime]]] = {}
+        for part in chunks(ids):
+            query = select(table.table_id, table.start_at, table.end_at)
+            for row in conn.execute(query.where(table.table_id.in_(part))):
+                found.setdefault(row[0], []).append((row[1], row[2]))
+        return found
+
+
+def _table(row: Row[Any], ranges: list[tuple[datetime, datetime]]) -> PhysicalTable:
+    return PhysicalTable(
+        id=row.table_id,
+        ref=TableRef(row.namespace, row.name),
+        fill_version=row.fill_version,
+        columns=load_columns(row.columns),
+        snapshot_id=row.snapshot_id,
+        intervals=IntervalSet.of(Interval(start, end) for start, end in ranges),
+        created=row.created,
+    )
