@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from vde_dagster.errors import (
     AuditFailedError,
     ConflictError,
     ExecutionError,
+    UnknownOutcomeError,
     UsageError,
 )
 from vde_dagster.execution.engine import Engine
@@ -22,8 +24,9 @@ from vde_dagster.execution.events import (
     ModelFailed,
     Published,
 )
-from vde_dagster.execution.fill_table import TableFiller
+from vde_dagster.execution.fill_table import TABLE_WAIT_SECONDS, TableFiller
 from vde_dagster.execution.publish import publish_plan
+from vde_dagster.execution.lease_names import environment_lease, table_lease
 from vde_dagster.execution.run_graph import run_graph
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.planning.environment import PRODUCTION, Environment
@@ -35,7 +38,6 @@ from vde_dagster.project.names import ModelName
 from vde_dagster.project.settings import Settings
 from vde_dagster.state import Lease, StateStore
 
-LEASE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,12 @@ class Applier:
     concurrency: int
     who: str
     stop: threading.Event = field(default_factory=threading.Event)
+    owner: str = field(init=False)
     _events: queue.SimpleQueue[Event] = field(default_factory=queue.SimpleQueue)
+
+    def __post_init__(self) -> None:
+        """Name this piece of work, so that two processes with one plan exclude each other."""
+        self.owner = f"{self.who}, plan {self.plan.id}, {uuid.uuid4().hex[:8]}"
 
     def run(self) -> ApplyResult:
         """Apply the plan.
@@ -90,22 +97,27 @@ class Applier:
             ExecutionError: A model failed; nothing was published, what was finished is kept.
         """
         started = time.monotonic()
-        if self.store.plan_status(self.plan.id) == "applied":
+        self.store.save_plan(self.plan)
+        if self._is_applied():
             current = self.store.environment(self.plan.environment)
             return ApplyResult(self.plan, current, False, 0.0)
         self._check_base()
         with ExitStack() as held:
             lease = held.enter_context(
-                self.store.holding(
-                    f"environment:{self.plan.environment}", self.plan.id, LEASE_SECONDS
-                )
+                self.store.holding_lease(environment_lease(self.plan.environment), self.owner)
             )
+            if self._is_applied():
+                current = self.store.environment(self.plan.environment)
+                return ApplyResult(self.plan, current, False, 0.0)
             self._check_base()
-            self.store.start_plan(self.plan)
+            self.store.set_plan_status(self.plan.id, "applying")
             try:
-                environment, plan = self._work(held, lease)
+                environment, plan = self._work(held, lease.lease)
+            except UnknownOutcomeError:
+                # Whether it was published is found out by the next apply; it has not failed.
+                raise
             except BaseException as error:
-                self.store.fail_plan(self.plan.id, _message(error))
+                self.store.set_plan_status(self.plan.id, "failed", _message(error))
                 raise
             finally:
                 self._drain()
@@ -129,6 +141,7 @@ class Applier:
             store=self.store,
             lakehouse=self.lakehouse,
             engine=self.engine,
+            owner=self.owner,
             emit=self._events.put,
             stop=self.stop,
         )
@@ -146,6 +159,10 @@ class Applier:
             who=self.who,
         )
         return environment, plan
+
+    def _is_applied(self) -> bool:
+        record = self.store.plan_record(self.plan.id)
+        return record is not None and record.status == "applied"
 
     def _check_base(self) -> None:
         current = self.store.environment(self.plan.environment)
@@ -185,14 +202,19 @@ class Applier:
         Their leases are held until the publication, and taken at once in the order of their
         names: two applies can never wait for each other in a circle.
         """
-        shown = self.store.shown_table_ids()
+        shown = {
+            entry.table_id
+            for environment in self.store.environments()
+            for entry in environment.entries.values()
+            if entry.table_id
+        }
         writing = sorted({m.table.id for m in plan.builds if m.table and m.table.id in shown})
         leases = [
             held.enter_context(
-                self.store.holding(
-                    f"table:{table_id}", plan.id, LEASE_SECONDS, wait_seconds=LEASE_SECONDS * 10
+                self.store.holding_lease(
+                    table_lease(table_id), self.owner, wait_seconds=TABLE_WAIT_SECONDS
                 )
-            )
+            ).lease
             for table_id in writing
         ]
         return {table_id: f"vde_{plan.id}" for table_id in writing}, leases

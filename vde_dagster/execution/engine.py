@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from vde_dagster.planning.snapshot import Snapshot
@@ -33,11 +34,17 @@ class Engine(Protocol):
         """Count and sample the rows that fail an audit."""
         ...
 
-    def query(self, sql: str, limit: int | None = None) -> Any:
-        """Run a query and return its columns and rows."""
+    def query(
+        self, sql: str, limit: int | None = None
+    ) -> tuple[tuple[tuple[str, str], ...], Sequence[tuple[Any, ...]]]:
+        """Run a query and return its (column, type)s and its rows."""
         ...
 
-    def cancel(self, plan_id: str) -> None:
+    def begin(self, plan_id: str) -> None:
+        """Let a plan run again that was cancelled before."""
+        ...
+
+    def cancel(self, plan_id: str) -> object:
         """Stop everything that runs for a plan."""
         ...
 

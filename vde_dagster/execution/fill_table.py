@@ -17,6 +17,7 @@ from vde_dagster.execution.events import (
     ModelFinished,
     ModelStarted,
 )
+from vde_dagster.execution.lease_names import table_lease
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval, IntervalSet
@@ -26,12 +27,11 @@ from vde_dagster.planning.render import relation, render_audit, render_query
 from vde_dagster.planning.resolver import Binding, Resolver, column_map, select_physical
 from vde_dagster.planning.serve import choose_filler
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalColumn, PhysicalTable
+from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AuditTask, FillResult, FillTask
 from vde_dagster.project.settings import Settings
 from vde_dagster.state import StateStore
 
-TABLE_LEASE_SECONDS = 60.0
 TABLE_WAIT_SECONDS = 6 * 3600.0
 
 
@@ -48,6 +48,7 @@ class TableFiller:
         store: The state store.
         lakehouse: The catalog.
         engine: Starts or returns the engine.
+        owner: Who holds the leases.
         emit: Takes events from any thread.
         stop: When set, no further range is begun.
     """
@@ -60,6 +61,7 @@ class TableFiller:
     store: StateStore
     lakehouse: Lakehouse
     engine: Callable[[], Engine]
+    owner: str
     emit: Callable[[Event], None]
     stop: threading.Event
 
@@ -78,11 +80,8 @@ class TableFiller:
         guard = (
             nullcontext()
             if branch
-            else self.store.holding(
-                f"table:{model.table.id}",
-                self.plan.id,
-                TABLE_LEASE_SECONDS,
-                wait_seconds=TABLE_WAIT_SECONDS,
+            else self.store.holding_lease(
+                table_lease(model.table.id), self.owner, wait_seconds=TABLE_WAIT_SECONDS
             )
         )
         with guard:
@@ -194,9 +193,7 @@ class TableFiller:
                 )
             columns.append((physical, type_))
         self.engine().create_table(table, filler, tuple(columns))
-        versions = {column.name: column.version for column in table.columns}
-        created = tuple(PhysicalColumn(name, versions[name], type_) for name, type_ in columns)
-        return self.store.mark_created(table.id, created)
+        return self.store.mark_created(table.id, columns)
 
     def _pending(self, table: PhysicalTable) -> IntervalSet:
         """Return what this plan has already written, audited and left on its branch."""
@@ -274,14 +271,11 @@ class TableFiller:
             query = render_audit(
                 audit, snapshot, rows, self.resolver, self.settings.catalog, interval
             )
-            result = self.engine().audit(
-                AuditTask(
-                    self.plan.id, snapshot.name, audit.label, query, audit.blocking, interval
-                )
+            task = AuditTask(
+                self.plan.id, snapshot.name, audit.label, query, audit.blocking, interval
             )
-            self.store.save_audit_result(
-                self.plan.id, table.id, snapshot.name, audit, interval, result
-            )
+            result = self.engine().audit(task)
+            self.store.save_audit_result(task, table.id, result)
             self.emit(AuditFinished(snapshot, table, audit, interval, result))
             if result.failed_rows and audit.blocking:
                 failures.append(f"{audit.label} found {result.failed_rows} rows")

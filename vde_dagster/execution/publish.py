@@ -51,8 +51,11 @@ def publish_plan(
     """
     current = store.environment(plan.environment)
     forwards = tuple(
-        FastForward(resolver.tables[table_id].ref, table_id, branch)
-        for table_id, branch in sorted(written.items())
+        FastForward(ref, table_id, branch, lakehouse.main_snapshot(ref))
+        for table_id, branch, ref in sorted(
+            (table_id, branch, resolver.tables[table_id].ref)
+            for table_id, branch in written.items()
+        )
     )
     # The views read `main`, where the branches are when readers see the views.
     published = replace(resolver, branches={}, tables=store.tables(list(resolver.tables)))
@@ -115,7 +118,7 @@ def define_views(
         for name, binding in bindings.items()
         if binding.table is None and has_view(binding)
     }
-    types = dict(store.view_types([binding.snapshot.id for binding in queries.values()]))
+    types = store.all_view_types(binding.snapshot.id for binding in queries.values())
     for binding in queries.values():
         if binding.snapshot.id not in types:
             sql = view_query(binding, resolver, settings.catalog)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.apply import LEASE_SECONDS
 from vde_dagster.execution.gather_state import complete_state
+from vde_dagster.execution.lease_names import environment_lease
 from vde_dagster.execution.publish import define_views, dropped_views
 from vde_dagster.lakehouse import Publication
 from vde_dagster.planning.environment import PRODUCTION, Environment
@@ -48,7 +48,8 @@ def rollback(
         raise UsageError(
             f"there is no environment '{environment}'", hint=f"plan it: vde plan {environment}"
         )
-    with store.holding(f"environment:{environment}", f"rollback-{who}", LEASE_SECONDS) as lease:
+    owner = f"{who}, rollback, {uuid.uuid4().hex[:8]}"
+    with store.holding_lease(environment_lease(environment), owner) as held:
         current = store.environment(environment)
         assert current is not None
         old = _find(workspace, current, version)
@@ -74,7 +75,7 @@ def rollback(
                 dropped=dropped_views(current, environment, views),
                 fast_forwards=(),
                 plan_id=None,
-                leases=(lease,),
+                leases=(held.lease,),
             )
         )
     return RollbackResult(published, old.version, _missing(workspace, old, state))

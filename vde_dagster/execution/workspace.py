@@ -259,12 +259,7 @@ class Workspace:
         Raises:
             UsageError: There is no such plan.
         """
-        plan = self.store.load_plan(plan_id)
-        if plan is None:
-            raise UsageError(
-                f"there is no plan '{plan_id}'", hint="make one with: vde plan ENVIRONMENT"
-            )
-        return plan
+        return self.store.load_plan(plan_id)
 
     def apply(
         self,
@@ -291,6 +286,8 @@ class Workspace:
 
         if plan.is_empty:
             return ApplyResult(plan, self.store.environment(plan.environment), False, 0.0)
+        if self._engine is not None:
+            self._engine.begin(plan.id)
         stop = threading.Event()
         self._stops[plan.id] = stop
         try:
@@ -400,13 +397,9 @@ class Workspace:
             UsageError: There is no such environment, or it is production.
         """
         environment = environment_name(environment)
-        if environment == PRODUCTION:
-            raise UsageError(
-                "production cannot be dropped", hint="roll it back, or drop another environment"
-            )
         if self.store.environment(environment) is None:
             raise self._no_environment(environment)
-        self.store.expire_environment(environment)
+        self.store.invalidate_environment(environment)
 
     def reload(self) -> None:
         """Forget the project as it was read, so that the next use reads the files again."""
