@@ -7,9 +7,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import Connection
+
 from vde_dagster.errors import ExecutionError
 from vde_dagster.lakehouse.files import MetadataFiles, read_metadata
-from vde_dagster.lakehouse.pointers import TABLE, namespaces_present, read_pointers
+from vde_dagster.lakehouse.pointers import (
+    TABLE,
+    create_namespaces,
+    namespaces_present,
+    read_pointers,
+)
 from vde_dagster.lakehouse.prepare import differences, ref_of
 from vde_dagster.lakehouse.publication import Publication
 from vde_dagster.lakehouse.publish import publish
@@ -144,14 +151,12 @@ class Lakehouse:
 
     def ensure_namespaces(self, names: Iterable[str]) -> None:
         """Create namespaces (for physical tables) that the catalog has not yet."""
-        from vde_dagster.lakehouse.pointers import create_namespaces
-
         wanted = list(dict.fromkeys(names))
         with self.store.reading() as conn:
             if namespaces_present(conn, self.catalog_name, wanted) >= set(wanted):
                 return
 
-        def work(conn: Any) -> None:
+        def work(conn: Connection) -> None:
             missing = set(wanted) - namespaces_present(conn, self.catalog_name, wanted)
             create_namespaces(conn, self.catalog_name, {name: {} for name in sorted(missing)})
 

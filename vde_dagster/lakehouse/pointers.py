@@ -79,8 +79,9 @@ def read_pointers(
                 table.table_namespace == namespace,
                 table.table_name.in_(part),
             )
-            for name, location, kind in connection.execute(query):
-                found[TableRef(namespace, name)] = Pointer(location, kind or TABLE)
+            for row in connection.execute(query):
+                ref = TableRef(namespace, row.table_name)
+                found[ref] = Pointer(row.metadata_location, row.iceberg_type or TABLE)
     return found
 
 

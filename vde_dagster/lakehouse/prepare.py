@@ -107,11 +107,17 @@ def differences(
         current = known.metadata_location == pointer.location
         if not current or known.definition_hash != definition_hash(definition):
             replaced.append((definition, pointer))
-    gone = tuple((ref, pointers.get(ref)) for ref in dict.fromkeys(dropped) if ref not in wanted)
-    for ref, pointer in gone:
-        if pointer is not None and (pointer.kind != VIEW or ref not in ledger):
-            raise _in_the_way(ref, pointer)
-    return Differences(tuple(created), tuple(replaced), gone)
+    gone = [
+        (ref, _view(pointers.get(ref)))
+        for ref in dict.fromkeys(dropped)
+        if ref not in wanted and ref in ledger
+    ]
+    return Differences(tuple(created), tuple(replaced), tuple(gone))
+
+
+def _view(pointer: Pointer | None) -> Pointer | None:
+    """Return the pointer if it is a view's: a table that took its place is somebody else's."""
+    return pointer if pointer is not None and pointer.kind == VIEW else None
 
 
 def _in_the_way(ref: TableRef, pointer: Pointer) -> ConflictError:

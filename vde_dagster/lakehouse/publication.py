@@ -18,13 +18,14 @@ class FastForward:
         ref: The table's place in the catalog.
         table_id: The physical table.
         branch: The branch, which ends with the publication.
-        expected_main: The snapshot that `main` is at, as the branch was made; None for none.
+        expected_main: The snapshot that `main` has to be at; None when it is enough that it is
+            among the branch's ancestors, so that nothing on it is lost.
     """
 
     ref: TableRef
     table_id: str
     branch: str
-    expected_main: int | None
+    expected_main: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Publication:
         environment: The new version; its number is assigned by the publication.
         base_version: The version that it was made from, 0 when there was no environment.
         views: The complete set of the environment's views.
-        dropped: Views to remove.
+        dropped: Views to remove; names that no publication made are left alone.
         fast_forwards: Tables that move from a branch.
         plan_id: The plan that becomes `applied`, and whose pending intervals become filled.
         leases: Leases that have to be still valid when it commits.

@@ -16,13 +16,14 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, ScalarResult, select
 
 from vde_dagster.errors import StoreError, UnknownOutcomeError, VdeError
 from vde_dagster.lakehouse.pointers import (
     TABLE,
     PointerMovedError,
     create_namespaces,
+    drop_namespace_if_empty,
     namespaces_present,
     swap_pointers,
 )
@@ -156,10 +157,12 @@ def _commit(
         store.check_lease(conn, lease)
     environment = _write_environment(conn, lakehouse, publication)
     store.commit_publication(conn, environment.publication_id, environment.version)
+    _create_namespaces(conn, lakehouse, prepared, environment.name)
     swap_pointers(conn, catalog, prepared.swaps)
     record_views(conn, catalog, environment.publication_id, prepared.published)
     forget_views(conn, catalog, prepared.dropped)
-    _create_namespaces(conn, lakehouse, prepared, environment.name)
+    if publication.ends_environment:
+        _drop_namespaces(conn, lakehouse, environment.name)
     if publication.plan_id is not None:
         store.settle_pending_intervals(
             conn, publication.plan_id, [item.table_id for item in publication.fast_forwards]
@@ -196,3 +199,13 @@ def _create_namespaces(
         for name in created
     ]
     insert_if_absent(conn, namespace_ledger, rows)
+
+
+def _drop_namespaces(conn: Connection, lakehouse: Lakehouse, environment: str) -> None:
+    """Remove the namespaces that publications of an environment created, where they are empty."""
+    ledger = namespace_ledger
+    own = (ledger.c.catalog_name == lakehouse.catalog_name) & (ledger.c.environment == environment)
+    names: ScalarResult[str] = conn.execute(select(ledger.c.namespace).where(own)).scalars()
+    for name in names.all():
+        if drop_namespace_if_empty(conn, lakehouse.catalog_name, name):
+            conn.execute(ledger.delete().where(own, ledger.c.namespace == name))

@@ -59,7 +59,7 @@ def head_of(metadata: dict[str, Any], branch: str | None = None) -> int | None:
         return int(ref["snapshot-id"])
     if branch is None or branch == MAIN:
         current = metadata.get("current-snapshot-id")
-        return int(current) if current not in (None, -1) else None
+        return int(current) if current is not None and current != -1 else None
     return None
 
 
@@ -106,7 +106,7 @@ def fast_forward(
         metadata: The table's metadata now.
         metadata_location: Its file; goes into the metadata log.
         branch: The branch.
-        expected_main: The snapshot that `main` is expected at; None for no snapshot.
+        expected_main: The snapshot that `main` is expected at; None for any ancestor.
         now_ms: Milliseconds since 1970 (UTC).
         table: The table's name, for messages.
 
@@ -115,7 +115,7 @@ def fast_forward(
             branch's ancestors.
     """
     main = head_of(metadata)
-    if main != expected_main:
+    if expected_main is not None and main != expected_main:
         raise ConflictError(
             f"the table {table} was written by somebody else: main is at {main}, not at "
             f"{expected_main}",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, bindparam, insert, select
 
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state.schema import views
@@ -63,8 +63,6 @@ def published_views(
 
 def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef]) -> None:
     """Remove views from the ledger."""
-    from sqlalchemy import bindparam
-
     rows = [{"at_namespace": ref.namespace, "at_name": ref.name} for ref in refs]
     if rows:
         connection.execute(

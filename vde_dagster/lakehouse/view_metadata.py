@@ -135,7 +135,7 @@ def _bounded(
 
 def _after(log: list[dict[str, Any]], now_ms: int) -> int:
     """Keep the log in order of time even when a clock went back."""
-    return max([now_ms, *(entry["timestamp-ms"] for entry in log[-1:])])
+    return max([now_ms, *(int(entry["timestamp-ms"]) for entry in log[-1:])])
 
 
 def _properties(definition: ViewDefinition, before: dict[str, str]) -> dict[str, str]:

@@ -102,7 +102,7 @@ def is_disconnect(error: BaseException) -> bool:
     if state is None:
         kind = type(error.orig).__module__.split(".")[0]
         return kind == "psycopg" and type(error.orig).__name__ == "OperationalError"
-    return state.startswith(("08", "57P"))
+    return bool(state.startswith(("08", "57P")))
 
 
 class Database:

@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    ScalarResult,
+    bindparam,
+    insert,
+    select,
+    update,
+)
 
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
@@ -63,12 +72,12 @@ class EnvironmentStore(TableStore):
     def environments(self) -> list[Environment]:
         """Return every environment as it is published now, by name."""
         with self.reading() as conn:
-            names = conn.execute(
+            names: ScalarResult[Any] = conn.execute(
                 select(schema.environments.c.environment)
                 .where(schema.environments.c.live)
                 .order_by(schema.environments.c.environment)
             ).scalars()
-            found = [self.environment(name, conn) for name in names.all()]
+            found = [self.environment(str(name), conn) for name in names.all()]
         return [environment for environment in found if environment is not None]
 
     def environment_at(self, name: str, version: int) -> Environment | None:
@@ -116,12 +125,16 @@ class EnvironmentStore(TableStore):
             The environment with its version number.
 
         Raises:
-            ConflictError: The environment is at another version; the message says who published.
+            ConflictError: The environment is at another version (the message says who published),
+                or the janitor gave up one of its tables.
         """
         head = self._head(connection, environment.name)
         current = head.version if head is not None and head.live else 0
         if current != base_version:
             raise self._lost(connection, environment.name, base_version, current)
+        self.require_live(
+            connection, [entry.table_id for entry in environment.entries.values() if entry.table_id]
+        )
         version = (head.version if head is not None else 0) + 1
         counts = self._write_entries(connection, environment, version)
         connection.execute(
@@ -261,9 +274,9 @@ class EnvironmentStore(TableStore):
             .order_by(entry.model_namespace, entry.model_name)
         )
         found = {}
-        for namespace, model, snapshot_id, table_id in conn.execute(query):
-            name = ModelName(namespace, model)
-            found[name] = Entry(name, snapshot_id, table_id)
+        for row in conn.execute(query):
+            name = ModelName(row.model_namespace, row.model_name)
+            found[name] = Entry(name, row.snapshot_id, row.table_id)
         return found
 
     def _write_entries(
@@ -300,8 +313,6 @@ class EnvironmentStore(TableStore):
     def _close(
         self, conn: Connection, environment: str, names: Iterable[ModelName], version: int
     ) -> None:
-        from sqlalchemy import bindparam
-
         rows = [{"ns": name.namespace, "model": name.name} for name in sorted(names)]
         if rows:
             table = schema.entries

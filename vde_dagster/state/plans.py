@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, insert, select, update
 
-from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
 from vde_dagster.state import schema
@@ -117,6 +117,7 @@ class PlanStore(EnvironmentStore):
 
         Raises:
             UsageError: No plan has this id.
+            StoreError: Its snapshots were cleaned up.
         """
         with self.reading() as conn:
             payload = conn.execute(
@@ -127,8 +128,14 @@ class PlanStore(EnvironmentStore):
                     f"there is no plan '{plan_id}'", hint="`vde plan ENV` makes one and prints it"
                 )
             stored = load_stored_plan(payload)
-            plan = to_plan(stored, self.snapshots(stored.snapshot_ids, conn))
-        return plan
+            snapshots = self.snapshots(stored.snapshot_ids, conn)
+        lacking = [key for key in stored.snapshot_ids if key not in snapshots]
+        if lacking:
+            raise StoreError(
+                f"the plan '{plan_id}' needs snapshots that were cleaned up: {', '.join(lacking)}",
+                hint=f"plan again: vde plan {stored.environment}",
+            )
+        return to_plan(stored, snapshots)
 
     def plans(self, environment: str | None = None, limit: int = 20) -> list[PlanRecord]:
         """Return what is known of the latest plans, newest first."""

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Table, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from vde_dagster.errors import StoreError
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.state import schema
 from vde_dagster.state.codec import dump_snapshot, load_snapshot
@@ -79,11 +78,7 @@ class SnapshotStore(Database):
     def snapshots(
         self, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, Snapshot]:
-        """Read snapshots by id.
-
-        Raises:
-            StoreError: One of them was never stored.
-        """
+        """Read snapshots by id in one go; unknown ids are left out."""
         wanted = list(dict.fromkeys(ids))
         table = schema.snapshots.c
         payloads: dict[str, bytes] = {}
@@ -91,13 +86,7 @@ class SnapshotStore(Database):
             for part in chunks(wanted):
                 query = select(table.snapshot_id, table.payload).where(table.snapshot_id.in_(part))
                 payloads.update((row[0], row[1]) for row in conn.execute(query))
-        for key in wanted:
-            if key not in payloads:
-                raise StoreError(
-                    f"the state store has no snapshot {key}",
-                    hint="the store is incomplete: restore it from a backup or an export",
-                )
-        return {key: load_snapshot(payloads[key]) for key in wanted}
+        return {key: load_snapshot(payloads[key]) for key in wanted if key in payloads}
 
     def view_types(self, snapshot_id: str) -> tuple[tuple[str, str], ...] | None:
         """Return (name, Spark SQL type) per output column of a VIEW model, or None if unknown."""

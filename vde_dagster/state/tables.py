@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, insert, select, update
 
-from vde_dagster.errors import StoreError
+from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
@@ -68,11 +68,13 @@ class TableStore(SnapshotStore):
     def tables(
         self, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, PhysicalTable]:
-        """Read tables, with their filled intervals, by id; unknown ids are left out."""
+        """Read live tables, with their filled intervals, by id; others are left out."""
         found: dict[str, PhysicalTable] = {}
         with self.reading(connection) as conn:
             for part in chunks(list(dict.fromkeys(ids))):
-                query = select(schema.tables).where(schema.tables.c.table_id.in_(part))
+                query = select(schema.tables).where(
+                    schema.tables.c.table_id.in_(part), schema.tables.c.status == LIVE
+                )
                 found.update((table.id, table) for table in self._read_tables(conn, query))
         return found
 
@@ -220,6 +222,27 @@ class TableStore(SnapshotStore):
                     {"table_id": table_id, "start_at": part.start, "end_at": part.end}
                     for part in after
                 ],
+            )
+
+    def require_live(self, connection: Connection, ids: Iterable[str]) -> None:
+        """Make sure, inside a commit's transaction, that the janitor gave up none of the tables.
+
+        Raises:
+            ConflictError: It did.
+        """
+        table = schema.tables.c
+        wanted = sorted(set(ids))
+        live: set[str] = set()
+        for part in chunks(wanted):
+            query = select(table.table_id).where(table.table_id.in_(part), table.status == LIVE)
+            if not self.is_sqlite:
+                query = query.with_for_update(read=True)
+            live.update(connection.execute(query).scalars())
+        gone = [table_id for table_id in wanted if table_id not in live]
+        if gone:
+            raise ConflictError(
+                f"{len(gone)} of the tables to publish were cleaned up: {', '.join(gone[:5])}",
+                hint="plan again",
             )
 
     def _one(self, conn: Connection, table_id: str) -> PhysicalTable:
