@@ -1,0 +1,1 @@
+"""The `vde` command: a thin shell over the same functions that Dagster calls."""

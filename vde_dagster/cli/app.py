@@ -1,0 +1,80 @@
+"""The `vde` command: its subcommands, and how every one of them ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from vde_dagster.cli.commands import (
+    applying,
+    cleaning,
+    environments,
+    inspecting,
+    planning,
+    starting,
+    syncing,
+    testing,
+)
+from vde_dagster.cli.errors import CANCELLED, Cancelled, report, report_call
+
+app = typer.Typer(
+    name="vde",
+    help="Virtual data environments: plan, publish and roll back a warehouse like code.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command("init")(starting.init)
+app.command("info")(inspecting.info)
+app.command("plan")(planning.plan)
+app.command("diff")(planning.diff)
+app.command("apply")(applying.apply)
+app.command("run")(applying.run)
+app.command("environments")(environments.environments)
+app.command("history")(environments.history)
+app.command("rollback")(environments.rollback)
+app.command("drop")(environments.drop)
+app.command("janitor")(cleaning.janitor)
+app.command("render")(inspecting.render)
+app.command("query")(inspecting.query)
+app.command("test")(testing.test)
+app.command("sync")(syncing.sync)
+
+# Typer exports this one class of what its parser raises; the base holds the message.
+_CALL_ERROR = typer.BadParameter.__mro__[1]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code: 0 done, 1 failed at work, 2 a mistake."""
+    sys.exit(call(sys.argv[1:] if arguments is None else arguments))
+
+
+def call(arguments: Sequence[str]) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: What follows `vde`.
+
+    Returns:
+        The process's exit code.
+    """
+    given = list(arguments) or ["--help"]
+    as_json = "--json" in given
+    try:
+        code = app(given, prog_name="vde", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except _CALL_ERROR as error:
+        return report_call(error.format_message(), as_json=as_json)
+    except (Cancelled, typer.Abort):
+        print("cancelled", file=sys.stderr)
+        return CANCELLED
+    except BrokenPipeError:
+        # Whoever read stdout has enough (`vde … | head`).
+        sys.stderr.close()
+        return 0
+    except Exception as error:
+        return report(error, as_json=as_json, debug="--debug" in given)

@@ -1,0 +1,147 @@
+"""Applying a plan from a terminal: progress, Ctrl-C, and the result."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.cli.errors import Cancelled
+from vde_dagster.cli.output import Output
+from vde_dagster.cli.shapes import environment_json
+from vde_dagster.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vde_dagster.execution.apply import ApplyResult
+    from vde_dagster.execution.events import Event
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.plan import Plan
+    from vde_dagster.planning.snapshot import Snapshot
+
+
+def previous_snapshots(workspace: Workspace, plan: Plan) -> dict[str, Snapshot]:
+    """Read the snapshots that a plan replaces or removes, for showing what changed."""
+    ids = [
+        model.previous_snapshot_id
+        for model in plan.models
+        if model.previous_snapshot_id and model.previous_snapshot_id != model.snapshot_id
+    ]
+    return dict(workspace.store.snapshots(ids)) if ids else {}
+
+
+def confirm(output: Output, plan: Plan, yes: bool) -> bool:
+    """Ask whether to apply, where somebody is there to answer.
+
+    Args:
+        output: The command's output.
+        plan: The plan.
+        yes: Whether the caller has answered already.
+
+    Returns:
+        True without asking when there is no terminal, no work, or JSON was asked for.
+    """
+    if yes or output.as_json or plan.is_empty:
+        return True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    import typer
+
+    return typer.confirm(f"Apply this to {plan.environment}?", default=True, err=True)
+
+
+def apply_and_report(
+    workspace: Workspace, plan: Plan, output: Output, concurrency: int | None
+) -> None:
+    """Apply a plan with progress on stderr and print what it did.
+
+    Raises:
+        Cancelled: Ctrl-C was pressed; the Spark jobs were stopped.
+        VdeError: See `Workspace.apply`.
+    """
+    from vde_dagster.cli.progress import ApplyProgress
+
+    with ApplyProgress(output.err, plan) as progress, _Interruptible(workspace, plan).on() as guard:
+
+        def show(event: Event) -> None:
+            guard.install()
+            progress.show(event)
+
+        try:
+            result = workspace.apply(plan, on_event=show, concurrency=concurrency)
+        except ExecutionError:
+            if guard.pressed:
+                raise Cancelled from None
+            raise
+    output.result(result_json(result), lambda console: _show(console, result))
+
+
+def result_json(result: ApplyResult) -> dict[str, Any]:
+    """Describe what an apply did."""
+    return {
+        "plan": result.plan.to_json(),
+        "published": result.published,
+        "environment": environment_json(result.environment) if result.environment else None,
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def _show(console: Console, result: ApplyResult) -> None:
+    if not result.published:
+        console.print(f"[bold]{result.plan.environment}[/]: nothing to do")
+        return
+    assert result.environment is not None
+    views = result.plan.views
+    console.print(
+        f"[bold]{result.environment.name}[/] is at version {result.environment.version}: "
+        f"{len(result.plan.builds)} models computed, {len(views.created)} views created, "
+        f"{len(views.replaced)} replaced, {len(views.dropped)} dropped"
+    )
+
+
+@dataclass
+class _Interruptible:
+    """Turns Ctrl-C into a cancellation of the apply; a second one ends the process's wait.
+
+    Starting Spark in the main thread puts PySpark's own handler in place, so the handler is
+    installed again whenever an event shows that work goes on.
+    """
+
+    workspace: Workspace
+    plan: Plan
+    pressed: bool = False
+    _before: Any = field(default=None)
+
+    @contextmanager
+    def on(self) -> Iterator[_Interruptible]:
+        self._before = signal.getsignal(signal.SIGINT) if self._in_main() else None
+        self.install()
+        try:
+            yield self
+        except KeyboardInterrupt:
+            raise Cancelled from None
+        finally:
+            if self._in_main():
+                signal.signal(signal.SIGINT, self._before or signal.default_int_handler)
+
+    def install(self) -> None:
+        if self._in_main() and signal.getsignal(signal.SIGINT) != self._handle:
+            signal.signal(signal.SIGINT, self._handle)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.pressed:
+            raise KeyboardInterrupt
+        self.pressed = True
+        print("cancelling; what is finished is kept", file=sys.stderr)
+        # Stopping Spark's jobs asks the JVM, which must not happen inside a signal handler.
+        threading.Thread(target=self.workspace.cancel, args=(self.plan.id,), daemon=True).start()
+
+    @staticmethod
+    def _in_main() -> bool:
+        return threading.current_thread() is threading.main_thread()

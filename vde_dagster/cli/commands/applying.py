@@ -1,0 +1,96 @@
+"""`vde apply` and `vde run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from vde_dagster.cli.opening import opened
+from vde_dagster.cli.options import (
+    Concurrency,
+    Debug,
+    End,
+    EnvironmentName,
+    Json,
+    ProjectDir,
+    Select,
+    SkipBackfill,
+    Start,
+    Yes,
+    instant,
+)
+from vde_dagster.cli.output import Output
+from vde_dagster.errors import UsageError
+
+PlanId = Annotated[
+    Optional[str], typer.Option("--plan", metavar="ID", help="Apply this stored plan.")
+]
+
+
+def apply(
+    environment: EnvironmentName,
+    plan_id: PlanId = None,
+    start: Start = None,
+    end: End = None,
+    select: Select = None,
+    skip_backfill: SkipBackfill = False,
+    concurrency: Concurrency = None,
+    yes: Yes = False,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Bring an environment to the project's state: compute what is missing, audit, publish.
+
+    Without --plan it plans first, and asks before it applies when it runs on a terminal.
+    """
+    output = Output(as_json)
+    if plan_id is not None and (start or end or select or skip_backfill):
+        raise UsageError(
+            "--plan takes no other choices: they are part of the stored plan",
+            hint="plan again with these options, or leave them out",
+        )
+    with opened(project) as workspace:
+        from vde_dagster.cli.applying import apply_and_report, confirm, previous_snapshots
+
+        if plan_id is not None:
+            plan = workspace.load_plan(plan_id)
+            if plan.environment != environment.strip().lower():
+                raise UsageError(
+                    f"plan {plan_id} is for environment '{plan.environment}', not '{environment}'",
+                    hint=f"run: vde apply {plan.environment} --plan {plan_id}",
+                )
+        else:
+            plan = workspace.plan(
+                environment,
+                start=instant(start, "--start"),
+                end=instant(end, "--end"),
+                select=select or (),
+                skip_backfill=skip_backfill,
+            )
+        if not as_json and not plan.is_empty:
+            from vde_dagster.cli.plan_view import show_plan
+
+            show_plan(output.err, plan, previous_snapshots(workspace, plan))
+        if not confirm(output, plan, yes):
+            output.note(f"not applied; later: vde apply {plan.environment} --plan {plan.id}")
+            return
+        apply_and_report(workspace, plan, output, concurrency)
+
+
+def run(
+    environment: EnvironmentName,
+    concurrency: Concurrency = None,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Compute what is due in an environment as it was published, and publish it."""
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.cli.applying import apply_and_report
+
+        plan = workspace.plan_run(environment)
+        apply_and_report(workspace, plan, output, concurrency)

@@ -1,0 +1,156 @@
+"""`vde environments`, `vde history`, `vde rollback` and `vde drop`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from vde_dagster.cli.opening import opened
+from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir
+from vde_dagster.cli.output import Output, simple_table
+from vde_dagster.errors import UsageError
+
+Version = Annotated[
+    Optional[int],
+    typer.Option(
+        "--to", min=1, metavar="VERSION", help="The version; by default the last different one."
+    ),
+]
+Limit = Annotated[int, typer.Option(min=1, help="The most versions to list.")]
+
+
+def environments(
+    project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False
+) -> None:
+    """List the environments as they are published now."""
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.cli.shapes import environment_json, short_time
+
+        found = workspace.store.environments()
+        rows = [
+            (
+                environment.name,
+                environment.version,
+                len(environment.entries),
+                short_time(environment.published_at),
+                environment.published_by,
+                short_time(environment.expires_at) or "never",
+            )
+            for environment in found
+        ]
+        table = simple_table(
+            ("environment", "version", "models", "published (UTC)", "by", "expires (UTC)"), rows
+        )
+        output.result(
+            {"environments": [environment_json(environment) for environment in found]},
+            lambda console: console.print(table if found else "no environment was published yet"),
+        )
+
+
+def history(
+    environment: EnvironmentName,
+    limit: Limit = 20,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the versions of an environment, newest first."""
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.cli.shapes import instant_json, short_time
+        from vde_dagster.planning.environment import environment_name
+
+        name = environment_name(environment)
+        versions = workspace.store.history(name, limit)
+        if not versions:
+            raise UsageError(
+                f"there is no environment '{name}'", hint="`vde environments` lists them"
+            )
+        rows = [
+            (
+                version.version,
+                short_time(version.published_at),
+                version.published_by,
+                version.plan_id,
+                version.added,
+                version.changed,
+                version.removed,
+                "dropped" if version.dropped else version.note,
+            )
+            for version in versions
+        ]
+        headers = ("version", "published (UTC)", "by", "plan", "added", "changed", "removed", "note")
+        output.result(
+            {
+                "environment": name,
+                "versions": [
+                    {
+                        "version": version.version,
+                        "published_at": instant_json(version.published_at),
+                        "published_by": version.published_by,
+                        "plan": version.plan_id,
+                        "note": version.note,
+                        "added": version.added,
+                        "changed": version.changed,
+                        "removed": version.removed,
+                        "dropped": version.dropped,
+                    }
+                    for version in versions
+                ],
+            },
+            lambda console: console.print(simple_table(headers, rows)),
+        )
+
+
+def rollback(
+    environment: EnvironmentName,
+    to: Version = None,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Publish an earlier version of an environment again; no data is computed or moved."""
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.cli.shapes import environment_json
+
+        result = workspace.rollback(environment, to)
+        missing = {str(name): ranges.to_json() for name, ranges in result.missing.items()}
+        output.result(
+            {
+                "environment": environment_json(result.environment),
+                "restored": result.restored,
+                "missing": missing,
+            },
+            lambda console: console.print(
+                f"[bold]{result.environment.name}[/] is at version {result.environment.version}, "
+                f"equal to version {result.restored}"
+            ),
+        )
+        if missing and not as_json:
+            output.note(
+                f"fallen due since and not filled: {', '.join(missing)}; "
+                f"fill it with: vde run {result.environment.name}"
+            )
+
+
+def drop(
+    environment: EnvironmentName,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Let an environment expire now; the next `vde janitor` removes what only it used."""
+    output = Output(as_json)
+    with opened(project) as workspace:
+        workspace.drop_environment(environment)
+        name = environment.strip().lower()
+        output.result(
+            {"environment": name, "dropped": True},
+            lambda console: console.print(
+                f"[bold]{name}[/] has expired; `vde janitor` removes its views and tables"
+            ),
+        )

@@ -1,0 +1,89 @@
+"""`vde info`, `vde render` and `vde query`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from vde_dagster.cli.opening import opened
+from vde_dagster.cli.options import Debug, End, EnvironmentName, Json, ProjectDir, Start, instant
+from vde_dagster.cli.output import Output, simple_table
+
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
+InEnvironment = Annotated[
+    str, typer.Option("--environment", "-e", metavar="ENV", help="Whose tables the SQL reads.")
+]
+Sql = Annotated[
+    str, typer.Argument(metavar="SQL", help="A query; model names mean the environment's views.")
+]
+RowLimit = Annotated[Optional[int], typer.Option("--limit", min=1, help="The most rows to return.")]
+
+
+def info(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
+    """Describe the project: its settings, models and environments."""
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.cli.project_info import project_info, show_info
+
+        found = project_info(workspace)
+        output.result(found, lambda console: show_info(console, found))
+
+
+def render(
+    model: ModelArgument,
+    environment: InEnvironment = "prod",
+    start: Start = None,
+    end: End = None,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Print the SQL that Spark runs for a model."""
+    output = Output(as_json)
+    with opened(project) as workspace:
+        sql = workspace.render(
+            model,
+            environment=environment,
+            start=instant(start, "--start"),
+            end=instant(end, "--end"),
+        )
+        import sqlglot
+
+        pretty = sqlglot.parse_one(sql, read="spark").sql(dialect="spark", pretty=True)
+        output.result(
+            {"model": model.lower(), "environment": environment, "sql": pretty},
+            lambda console: console.print(pretty, markup=False),
+        )
+
+
+def query(
+    environment: EnvironmentName,
+    sql: Sql,
+    limit: RowLimit = None,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run a query on an environment's views and print its rows."""
+    output = Output(as_json)
+    with opened(project) as workspace:
+        result = workspace.query(environment, sql, limit)
+        from vde_dagster.cli.values import json_value, text_value
+
+        output.result(
+            {
+                "columns": [{"name": name, "type": kind} for name, kind in result.columns],
+                "rows": [[json_value(value) for value in row] for row in result.rows],
+                "publication": result.publication_id,
+            },
+            lambda console: console.print(
+                simple_table(
+                    [name for name, _ in result.columns],
+                    [[text_value(value) for value in row] for row in result.rows],
+                )
+            ),
+        )
+        if not as_json:
+            output.note(f"[dim]{len(result.rows)} rows[/]")

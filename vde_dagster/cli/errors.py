@@ -1,0 +1,87 @@
+"""From an exception to a message, a JSON object and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from vde_dagster.cli.output import print_json
+from vde_dagster.errors import VdeError
+
+CANCELLED = 130
+"""Exit code after Ctrl-C, as shells have it (128 + SIGINT)."""
+
+
+class Cancelled(Exception):
+    """The user pressed Ctrl-C, and the work was stopped."""
+
+
+def report(error: Exception, *, as_json: bool, debug: bool) -> int:
+    """Print an error and return the process's exit code.
+
+    Args:
+        error: What was raised.
+        as_json: Print `{"error": …}` on stdout too.
+        debug: Show the traceback of an unexpected error.
+
+    Returns:
+        1 for work that failed, 2 for a mistake in the project or the call.
+    """
+    if isinstance(error, VdeError):
+        code = error.exit_code
+        detail = _detail(error)
+        lines = [_headline(error)]
+        if error.hint:
+            lines.append(f"hint: {error.hint}")
+    else:
+        code = 1
+        message = f"unexpected {type(error).__name__}: {_first_line(error)}"
+        detail = {"message": message, "hint": "run it again with --debug for the traceback"}
+        lines = [f"error: {message} (--debug shows the traceback)"]
+    if debug:
+        import traceback
+
+        traceback.print_exception(error, file=sys.stderr)
+    if as_json:
+        print_json({"error": {**_EMPTY, **detail}})
+    print("\n".join(lines), file=sys.stderr)
+    return code
+
+
+def report_call(message: str, *, as_json: bool) -> int:
+    """Print a mistake in the call that the argument parser found; return exit code 2."""
+    hint = "--help lists the commands and their options"
+    if as_json:
+        print_json({"error": {**_EMPTY, "message": message, "hint": hint}})
+    print(f"error: {message}\nhint: {hint}", file=sys.stderr)
+    return 2
+
+
+_EMPTY: dict[str, Any] = {
+    "message": None,
+    "hint": None,
+    "file": None,
+    "line": None,
+    "column": None,
+}
+
+
+def _headline(error: VdeError) -> str:
+    where = f"{error.location}: " if error.location else ""
+    return f"{where}error: {error.message}"
+
+
+def _detail(error: VdeError) -> dict[str, Any]:
+    location = error.location
+    return {
+        "message": error.message,
+        "hint": error.hint,
+        "file": location.path.as_posix() if location else None,
+        "line": location.line if location else None,
+        "column": location.column if location else None,
+    }
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else "no message"

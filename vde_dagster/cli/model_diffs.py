@@ -1,0 +1,77 @@
+"""How the models of a plan differ from what an environment has, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.cli.source_diff import coloured, diff_lines
+from vde_dagster.planning.plan import Change, Plan
+from vde_dagster.planning.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDiff:
+    """One model that differs.
+
+    Args:
+        name: The model's name.
+        change: How it differs.
+        category: What that means for its data, or None.
+        lines: A unified diff of its file's text; empty when only its parents changed.
+    """
+
+    name: str
+    change: Change
+    category: str | None
+    lines: tuple[str, ...]
+
+
+def model_diffs(plan: Plan, previous: Mapping[str, Snapshot]) -> tuple[ModelDiff, ...]:
+    """Return what differs, in the plan's order.
+
+    Args:
+        plan: The plan.
+        previous: The snapshots that the plan replaces or removes, by id.
+    """
+    found = []
+    for model in plan.models:
+        if model.change is Change.UNCHANGED:
+            continue
+        old = previous.get(model.previous_snapshot_id or "")
+        new = plan.snapshots.get(model.snapshot_id or "")
+        lines = diff_lines(old.model.source if old else "", new.model.source if new else "")
+        category = model.category.value if model.category else None
+        found.append(ModelDiff(str(model.name), model.change, category, tuple(lines)))
+    return tuple(found)
+
+
+def diff_json(environment: str, diffs: tuple[ModelDiff, ...]) -> dict[str, Any]:
+    """Return the documented JSON form."""
+    return {
+        "environment": environment,
+        "models": [
+            {
+                "name": diff.name,
+                "change": diff.change.value,
+                "category": diff.category,
+                "diff": list(diff.lines),
+            }
+            for diff in diffs
+        ],
+    }
+
+
+def show_diffs(console: Console, environment: str, diffs: tuple[ModelDiff, ...]) -> None:
+    """Print what differs."""
+    if not diffs:
+        console.print(f"the project is what [bold]{environment}[/] has")
+    for diff in diffs:
+        category = f", {diff.category}" if diff.category not in (None, diff.change.value) else ""
+        console.print(f"[bold]{diff.name}[/]  {diff.change.value}{category}")
+        if diff.lines and diff.change is not Change.ADDED:
+            console.print(coloured(list(diff.lines)))

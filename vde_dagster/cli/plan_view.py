@@ -1,0 +1,153 @@
+"""A plan for people: what will be computed, what costs nothing, which views change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from vde_dagster.cli.source_diff import coloured, diff_lines
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.plan import Change, Plan, PlannedModel, PlanKind
+from vde_dagster.planning.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.tree import Tree
+
+MOST_REASONS = 8
+"""Reasons shown per model; the JSON form has them all."""
+
+_STYLES = {
+    Change.ADDED: "green",
+    Change.MODIFIED: "yellow",
+    Change.AFFECTED: "magenta",
+    Change.REMOVED: "red",
+    Change.UNCHANGED: "dim",
+}
+
+
+def show_plan(
+    console: Console, plan: Plan, previous: Mapping[str, Snapshot], *, diffs: bool = True
+) -> None:
+    """Print a plan.
+
+    Args:
+        console: Where to.
+        plan: The plan.
+        previous: The snapshots that the plan replaces, by id.
+        diffs: Whether to show the change of each modified model's text.
+    """
+    from rich.tree import Tree
+
+    if plan.is_empty:
+        console.print(f"[bold]{plan.environment}[/] is up to date: nothing to do")
+        return
+    tree = Tree(_title(plan))
+    works = [model for model in plan.models if model.builds]
+    free = [m for m in plan.models if not m.builds and m.change is not Change.UNCHANGED]
+    for title, models in (
+        (f"[bold]computes[/] {count(len(works), 'model')}", works),
+        (f"[bold]changes without computing[/] {count(len(free), 'model')}", free),
+    ):
+        if models:
+            branch = tree.add(title)
+            for model in models:
+                _add_model(branch, plan, model, previous, diffs)
+    untouched = len(plan.models) - len(works) - len(free)
+    if untouched:
+        tree.add(f"[dim]leaves {count(untouched, 'model')} as they are[/]")
+    _add_views(tree, plan)
+    console.print(tree)
+
+
+def _title(plan: Plan) -> str:
+    what = "run of" if plan.kind is PlanKind.RUN else "plan for"
+    base = f"at version {plan.base_version}" if plan.base_version else "new"
+    return f"{what} [bold]{plan.environment}[/] ({base}) · id {plan.id}"
+
+
+def _add_model(
+    branch: Tree,
+    plan: Plan,
+    model: PlannedModel,
+    previous: Mapping[str, Snapshot],
+    diffs: bool,
+) -> None:
+    from rich.text import Text
+
+    line = Text(str(model.name), style="bold")
+    line.append(f"  {model.change.value}", style=_STYLES[model.change])
+    if model.category is not None and model.category.value != model.change.value:
+        line.append(f", {model.category.value.replace('_', '-')}", style=_STYLES[model.change])
+    if model.builds:
+        line.append(f"  {describe_intervals(plan, model)}", style="cyan")
+    node = branch.add(line)
+    if model.change is Change.ADDED:
+        return
+    for reason in model.reasons[:MOST_REASONS]:
+        node.add(Text(reason, style="dim"))
+    if len(model.reasons) > MOST_REASONS:
+        node.add(Text(f"and {len(model.reasons) - MOST_REASONS} more", style="dim"))
+    old = previous.get(model.previous_snapshot_id or "")
+    new = plan.snapshots.get(model.snapshot_id or "")
+    if diffs and model.change is Change.MODIFIED and old and new:
+        lines = diff_lines(old.model.source, new.model.source)
+        if lines:
+            node.add(coloured(lines))
+
+
+def _add_views(tree: Tree, plan: Plan) -> None:
+    counts = {
+        "created": len(plan.views.created),
+        "replaced": len(plan.views.replaced),
+        "dropped": len(plan.views.dropped),
+    }
+    changes = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+    if changes:
+        branch = tree.add(f"[bold]views[/] {changes}")
+        for ref in plan.views.dropped:
+            branch.add(f"[red]drops {ref}[/]")
+
+
+def describe_intervals(plan: Plan, model: PlannedModel) -> str:
+    """Say what of a model is computed: `365 days, 2013-01-01 … 2013-12-31`, or `whole table`."""
+    snapshot = plan.snapshots[model.snapshot_id or ""]
+    if not snapshot.is_incremental:
+        return "whole table"
+    total = count_units(snapshot.model.cron, model.intervals)
+    ranges = [describe_range(snapshot.model.cron, interval) for interval in model.intervals]
+    shown = ", ".join(ranges[:3]) + (f" and {len(ranges) - 3} more ranges" if ranges[3:] else "")
+    return f"{count(total, unit_name(snapshot.model.cron))}, {shown}"
+
+
+def describe_range(cron: str, interval: Interval) -> str:
+    """Write a range by its first and last unit, both included."""
+    from vde_dagster.planning.cadence import Cadence, IntervalUnit
+
+    unit = Cadence(cron).unit
+    last = unit.shift(interval.end, -1)
+    form = "%Y-%m-%d" if unit in (IntervalUnit.DAY, IntervalUnit.MONTH) else "%Y-%m-%d %H:%M"
+    form = "%Y" if unit is IntervalUnit.YEAR else form
+    first_text, last_text = interval.start.strftime(form), last.strftime(form)
+    return first_text if first_text == last_text else f"{first_text} … {last_text}"
+
+
+def count_units(cron: str, intervals: Iterable[Interval]) -> int:
+    """Count the units (days, hours …) of a model's cadence in aligned ranges."""
+    from vde_dagster.planning.cadence import Cadence
+
+    unit = Cadence(cron).unit
+    return sum(unit.count(interval) for interval in intervals)
+
+
+def unit_name(cron: str) -> str:
+    """Name the unit of a model's cadence, as in `day` or `quarter hour`."""
+    from vde_dagster.planning.cadence import Cadence
+
+    name = Cadence(cron).unit.name.lower().replace("_", " ")
+    return name.removesuffix("s")
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number with its noun: `1 day`, `2 days`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

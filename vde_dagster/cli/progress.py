@@ -1,0 +1,174 @@
+"""What an apply is doing, as bars on stderr: all intervals, and a line per model at work."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+
+from vde_dagster.cli.plan_view import count, count_units, describe_range
+from vde_dagster.execution.events import (
+    ApplyStarted,
+    AuditFinished,
+    Event,
+    IntervalFilled,
+    ModelFailed,
+    ModelFinished,
+    ModelStarted,
+    Published,
+)
+from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.names import ModelName
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+
+class ApplyProgress:
+    """Shows an apply's events; use it as a context manager and pass `show` as `on_event`.
+
+    On a terminal it draws bars with the time left; elsewhere it prints a line per model.
+
+    Args:
+        console: A console on stderr.
+        plan: The plan that is applied.
+    """
+
+    def __init__(self, console: Console, plan: Plan) -> None:
+        self._console = console
+        self._plan = plan
+        self._units = {
+            model.name: self._count(plan.snapshots[model.snapshot_id or ""], model.intervals)
+            for model in plan.builds
+        }
+        self._done: dict[ModelName, int] = {}
+        self._tasks: dict[ModelName, TaskID] = {}
+        self._progress: Progress | None = None
+        self._total: TaskID | None = None
+
+    def __enter__(self) -> ApplyProgress:
+        if self._console.is_terminal and self._units:
+            self._progress = _bars(self._console)
+            self._progress.start()
+            self._total = self._progress.add_task("all", total=sum(self._units.values()))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def show(self, event: Event) -> None:
+        """Show one event."""
+        match event:
+            case ApplyStarted():
+                self._start()
+            case ModelStarted():
+                self._add_bar(event)
+            case IntervalFilled():
+                self._advance(event)
+            case AuditFinished():
+                self._audit(event)
+            case ModelFinished():
+                self._finish(event)
+            case ModelFailed():
+                self._fail(event)
+            case Published():
+                environment = event.environment
+                self._say(
+                    f"published [bold]{environment.name}[/] version {environment.version} "
+                    f"in {event.seconds:.1f} s"
+                )
+
+    def _start(self) -> None:
+        units = sum(self._units.values())
+        if units:
+            models = count(len(self._units), "model")
+            self._say(f"computing {models}, {count(units, 'interval')}")
+
+    def _add_bar(self, event: ModelStarted) -> None:
+        name = event.snapshot.name
+        total = self._units.get(name, 0)
+        # What an earlier attempt had finished is not missing any more.
+        self._done[name] = max(0, total - self._count(event.snapshot, event.missing))
+        if self._progress is not None and self._total is not None:
+            self._tasks[name] = self._progress.add_task(
+                str(name), total=total, completed=self._done[name]
+            )
+            self._progress.advance(self._total, self._done[name])
+
+    def _advance(self, event: IntervalFilled) -> None:
+        name = event.snapshot.name
+        total = self._units.get(name, 0)
+        before = self._done.get(name, 0)
+        filled = self._count(event.snapshot, IntervalSet((event.interval,)))
+        # Lookback fills some intervals again: they were never counted as missing.
+        self._done[name] = min(total, before + filled)
+        if self._progress is None or self._total is None:
+            return
+        self._progress.advance(self._total, self._done[name] - before)
+        if name in self._tasks:
+            self._progress.update(self._tasks[name], completed=self._done[name])
+
+    def _audit(self, event: AuditFinished) -> None:
+        if not event.result.failed_rows:
+            return
+        style, word = ("red", "blocks") if event.audit.blocking else ("yellow", "warns")
+        rows = count(event.result.failed_rows, "row")
+        where = describe_range(event.snapshot.model.cron, event.interval)
+        self._say(f"[{style}]{event.snapshot.name}: {event.audit.name} {word}: {rows}, {where}[/]")
+
+    def _finish(self, event: ModelFinished) -> None:
+        name = event.snapshot.name
+        self._remove_bar(name)
+        ready = f"[dim]({len(self._done)}/{len(self._units)})[/]"
+        self._say(f"{ready} {name} [dim]{event.seconds:.1f} s[/]")
+
+    def _fail(self, event: ModelFailed) -> None:
+        self._remove_bar(event.name)
+        self._say(f"[red]{event.name} failed[/]")
+        if event.skipped:
+            self._say(f"[yellow]skipped for it: {', '.join(map(str, event.skipped))}[/]")
+
+    def _remove_bar(self, name: ModelName) -> None:
+        task = self._tasks.pop(name, None)
+        if self._progress is not None and task is not None:
+            self._progress.remove_task(task)
+
+    def _say(self, text: str) -> None:
+        console = self._progress.console if self._progress is not None else self._console
+        console.print(text)
+
+    @staticmethod
+    def _count(snapshot: Snapshot, intervals: IntervalSet) -> int:
+        if not snapshot.is_incremental:
+            return 1 if intervals else 0
+        return count_units(snapshot.model.cron, intervals)
+
+
+def _bars(console: Console) -> Progress:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
+        console=console,
+        transient=True,
+    )
