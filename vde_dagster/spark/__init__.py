@@ -1,0 +1,9 @@
+"""Running work on Spark: one session, one write strategy per model kind, audits and previews.
+
+Nothing here imports PySpark until a session is asked for.
+"""
+
+from vde_dagster.spark.engine import SparkEngine
+from vde_dagster.spark.settings import SparkSettings
+
+__all__ = ["SparkEngine", "SparkSettings"]

@@ -1,0 +1,64 @@
+"""Spark's data types as SQL text."""
+
+from __future__ import annotations
+
+from datetime import timezone
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.project.names import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+
+def spark_type(data_type: DataType) -> str:
+    """Write a data type as Spark SQL, in lower case, with every field's name quoted as needed.
+
+    `DataType.simpleString` leaves a field called `a b` unquoted, which Spark cannot read back.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(data_type, ArrayType):
+        return f"array<{spark_type(data_type.elementType)}>"
+    if isinstance(data_type, MapType):
+        return f"map<{spark_type(data_type.keyType)},{spark_type(data_type.valueType)}>"
+    if isinstance(data_type, StructType):
+        fields = (f"{_field(f.name)}:{spark_type(f.dataType)}" for f in data_type.fields)
+        return f"struct<{','.join(fields)}>"
+    return data_type.simpleString()
+
+
+def in_utc(value: Any, data_type: DataType) -> Any:
+    """Return a collected value with every TIMESTAMP in it as an instant in UTC.
+
+    PySpark gives timestamps without a zone in the process's local time, whatever the session's
+    time zone is.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
+
+    if value is None:
+        return None
+    if isinstance(data_type, TimestampType):
+        return value.astimezone(timezone.utc)
+    if isinstance(data_type, ArrayType):
+        return [in_utc(item, data_type.elementType) for item in value]
+    if isinstance(data_type, MapType):
+        return {
+            in_utc(key, data_type.keyType): in_utc(item, data_type.valueType)
+            for key, item in value.items()
+        }
+    if isinstance(data_type, StructType):
+        return {
+            field.name: in_utc(item, field.dataType)
+            for field, item in zip(data_type.fields, value, strict=True)
+        }
+    return value
+
+
+def is_orderable(data_type: str) -> bool:
+    """Say whether Spark can sort by values of a type (not by maps and variants)."""
+    return not any(word in data_type.lower() for word in ("map<", "variant", "geo"))
+
+
+def _field(name: str) -> str:
+    return name if name.isidentifier() else quote(name)

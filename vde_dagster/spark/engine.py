@@ -1,0 +1,264 @@
+"""The engine: everything that the layers above ask of Spark."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.errors import UnknownOutcomeError
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask
+from vde_dagster.project.names import quote
+from vde_dagster.spark.audits import failing_rows
+from vde_dagster.spark.data_types import in_utc, spark_type
+from vde_dagster.spark.failures import execution_error
+from vde_dagster.spark.iceberg import IcebergTable, load_table
+from vde_dagster.spark.jobs import PlanJobs
+from vde_dagster.spark.sessions import Sessions
+from vde_dagster.spark.settings import SparkSettings
+from vde_dagster.spark.source import source_frame
+from vde_dagster.spark.strategies import Write, find_strategy
+from vde_dagster.spark.tables import create_physical_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from vde_dagster.project.settings import Settings
+
+Columns = tuple[tuple[str, str], ...]
+Rows = tuple[tuple[Any, ...], ...]
+
+
+class SparkEngine:
+    """Runs models, audits and queries on Spark; every method may be called from any thread.
+
+    Spark starts with the first method that needs it.
+
+    Args:
+        settings: The project's settings, or just what Spark needs of them.
+        project_root: The project's folder, which seeds are read from.
+    """
+
+    def __init__(
+        self, settings: Settings | SparkSettings, project_root: Path | None = None
+    ) -> None:
+        if not isinstance(settings, SparkSettings):
+            settings = SparkSettings.of(settings)
+        self.settings = settings
+        self._root = project_root or settings.project_root
+        self._sessions = Sessions(settings)
+        self._jobs = PlanJobs()
+
+    @property
+    def session(self) -> SparkSession:
+        """The engine's session; the first use starts Spark.
+
+        Raises:
+            StoreError: Java or Spark's packages cannot be had.
+        """
+        return self._sessions.shared
+
+    def analyze(self, sql: str) -> Columns:
+        """Return (column, Spark SQL type) of a query, without running it.
+
+        Raises:
+            ExecutionError: Spark does not understand the query.
+        """
+        with _translated("the query"):
+            schema = self.session.sql(_as_subquery(sql)).schema
+        return tuple((field.name, spark_type(field.dataType)) for field in schema.fields)
+
+    def create_table(
+        self,
+        table: PhysicalTable,
+        snapshot: Snapshot,
+        columns: Columns,
+        location_suffix: str = "",
+    ) -> None:
+        """Create a physical table with the snapshot's layout; do nothing when it exists.
+
+        Args:
+            table: The table.
+            snapshot: The definition that fills it.
+            columns: (physical name, Spark SQL type) in order.
+            location_suffix: Added to the location of the table's files.
+
+        Raises:
+            ExecutionError: A column's type cannot be stored, or the layout is refused.
+            ConflictError: Another table has the name.
+        """
+        with _translated(f"creating the table of {snapshot.name}"):
+            create_physical_table(
+                self.session,
+                self.settings.catalog,
+                self.settings.warehouse,
+                table,
+                snapshot,
+                columns,
+                location_suffix,
+            )
+
+    def fill(self, task: FillTask) -> FillResult:
+        """Fill one range of a table in one Iceberg commit, on the task's branch.
+
+        The commit's summary carries `vde.plan`, `vde.table`, `vde.interval` and `vde.kind`, also
+        when the range has no rows.
+
+        Raises:
+            ExecutionError: The model's code or Spark failed, or the plan was cancelled.
+            UnknownOutcomeError: The write ended well but its commit is not to be found.
+        """
+        began = time.monotonic()
+        model = task.snapshot.model
+        strategy = find_strategy(task.snapshot)
+        statements = bool(model.pre_statements or model.post_statements)
+        changes_session = statements or model.python is not None
+        what = f"{model.name} {task.interval}"
+        with (
+            self._session_for(strategy.own_session or changes_session, not changes_session) as s,
+            self._jobs.running(s.sparkContext, task.plan_id, what),
+        ):
+            table = load_table(s, self.settings.catalog, task.table.ref)
+            if task.branch is not None and not table.has_branch(task.branch):
+                table.ensure_branch(task.branch)
+            write = self._prepare(s, task, table)
+            strategy.write(write)
+            for statement in model.post_statements:
+                s.sql(statement)
+            table.refresh()
+            commit = table.find_commit(task.branch, write.summary)
+        if commit is None:
+            raise UnknownOutcomeError(
+                f"{what}: the commit to {task.table.ref} cannot be found",
+                hint="apply the plan again: it looks for the commit first",
+            )
+        return FillResult(
+            rows=commit.added_records,
+            iceberg_snapshot_id=commit.snapshot_id,
+            seconds=time.monotonic() - began,
+            bytes=commit.added_bytes,
+        )
+
+    def audit(self, task: AuditTask) -> AuditResult:
+        """Count and sample the rows that fail an audit, in one Spark job.
+
+        Raises:
+            ExecutionError: The audit's query failed, or the plan was cancelled.
+        """
+        began = time.monotonic()
+        what = f"{task.model} {task.interval} audit {task.audit}"
+        with self._jobs.running(self.session.sparkContext, task.plan_id, what):
+            count, sample = failing_rows(self.session, task.query)
+        return AuditResult(count, sample, time.monotonic() - began)
+
+    def query(self, sql: str, limit: int | None = None) -> tuple[Columns, Rows]:
+        """Run a query (never a statement) and return its columns with types, and its rows.
+
+        Args:
+            sql: A SELECT.
+            limit: The most rows to return, or None for all.
+
+        Returns:
+            (column, Spark SQL type) in order, and rows of Python values; a TIMESTAMP is a
+            datetime in UTC, a struct a dictionary.
+
+        Raises:
+            ExecutionError: Spark refuses or fails the query.
+        """
+        with _translated("the query"):
+            frame = self.session.sql(_as_subquery(sql))
+            if limit is not None:
+                frame = frame.limit(limit)
+            fields = frame.schema.fields
+            rows = tuple(
+                tuple(in_utc(v, f.dataType) for v, f in zip(row, fields, strict=True))
+                for row in frame.collect()
+            )
+        return tuple((f.name, spark_type(f.dataType)) for f in fields), rows
+
+    def preview(self, ref: TableRef, limit: int = 20) -> list[dict[str, Any]]:
+        """Return a few rows of a table or view, by column."""
+        columns, rows = self.query(f"SELECT * FROM {self._quoted(ref)}", limit)
+        names = [name for name, _ in columns]
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def row_count(self, ref: TableRef) -> int:
+        """Count the rows of a table or view."""
+        _, rows = self.query(f"SELECT count(*) FROM {self._quoted(ref)}")
+        return int(rows[0][0])
+
+    def begin(self, plan_id: str) -> None:
+        """Let a plan run again in this process after it was cancelled."""
+        self._jobs.begin(plan_id)
+
+    def cancel(self, plan_id: str, wait_seconds: float = 30.0) -> bool:
+        """Stop everything that runs for a plan, and refuse more until `begin` is called.
+
+        Args:
+            plan_id: The plan.
+            wait_seconds: How long to wait at most for its threads to notice.
+
+        Returns:
+            Whether nothing of the plan was running any more when this returned.
+        """
+        session = self._sessions.started
+        context = session.sparkContext if session is not None else None
+        return self._jobs.cancel(context, plan_id, wait_seconds)
+
+    def close(self) -> None:
+        """Give the session back; the JVM's Spark stops when no engine uses it any more."""
+        self._sessions.close()
+
+    @contextmanager
+    def _session_for(self, private: bool, reuse: bool) -> Iterator[SparkSession]:
+        if private:
+            with self._sessions.private(reuse=reuse) as session:
+                yield session
+        else:
+            yield self.session
+
+    def _prepare(self, session: SparkSession, task: FillTask, table: IcebergTable) -> Write:
+        for statement in task.snapshot.model.pre_statements:
+            session.sql(statement)
+        types = table.types()
+        frame = source_frame(session, task, types, self._root)
+        return Write(
+            task=task,
+            session=session,
+            catalog=self.settings.catalog,
+            table=table,
+            frame=frame,
+            types={physical: types[physical] for _, physical in task.columns},
+            physical={output.lower(): physical for output, physical in task.columns},
+            summary={
+                "vde.plan": task.plan_id,
+                "vde.table": task.table.id,
+                "vde.interval": str(task.interval),
+                "vde.kind": task.snapshot.model.kind.name,
+                "vde.fill": uuid.uuid4().hex,
+            },
+        )
+
+    def _quoted(self, ref: TableRef) -> str:
+        return ".".join(quote(part) for part in (self.settings.catalog, ref.namespace, ref.name))
+
+
+@contextmanager
+def _translated(what: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raised = execution_error(error, what)
+        if raised is error:
+            raise
+        raise raised from error
+
+
+def _as_subquery(sql: str) -> str:
+    """Put a query into a place where Spark accepts nothing but queries, so it can only read."""
+    return f"SELECT * FROM (\n{sql.rstrip().rstrip(';')}\n)"

@@ -1,0 +1,200 @@
+"""Iceberg's own Java API, for what needs no Spark job: schemas, branches, commit summaries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.errors import ExecutionError
+from vde_dagster.planning.table import TableRef
+from vde_dagster.spark.data_types import spark_type
+from vde_dagster.spark.failures import has_java_cause
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MAIN = "main"
+CONFLICTS = ("ValidationException", "CommitFailedException")
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """An Iceberg snapshot as far as a fill reports it.
+
+    Args:
+        snapshot_id: Its id.
+        added_records: Rows in the data files that it added.
+        added_bytes: Bytes of the files that it added.
+    """
+
+    snapshot_id: int
+    added_records: int
+    added_bytes: int
+
+
+class IcebergTable:
+    """A table as it was when it was loaded; changes through it are atomic commits of their own."""
+
+    def __init__(self, session: SparkSession, handle: Any, ref: TableRef) -> None:
+        self._jvm: Any = session._jvm
+        self._handle = handle
+        self.ref = ref
+
+    def refresh(self) -> None:
+        """Read the table's newest metadata."""
+        self._handle.refresh()
+
+    def types(self) -> dict[str, str]:
+        """Return the columns' Spark SQL types by name, in order."""
+        from pyspark.sql.types import StructType
+
+        text = self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(
+            self._handle.schema()
+        ).json()
+        schema = StructType.fromJson(_json(text))
+        return {field.name: spark_type(field.dataType) for field in schema.fields}
+
+    def property(self, name: str) -> str | None:
+        """Return a table property."""
+        value: str | None = self._handle.properties().get(name)
+        return value
+
+    def head(self, branch: str | None) -> int | None:
+        """Return the id of a branch's newest snapshot; None when it is missing or empty."""
+        snapshot = self._snapshot(branch)
+        return int(snapshot.snapshotId()) if snapshot is not None else None
+
+    def has_branch(self, branch: str) -> bool:
+        """Say whether a branch exists."""
+        return bool(self._handle.refs().containsKey(branch))
+
+    def ensure_branch(self, branch: str) -> None:
+        """Create a branch at main's head unless it exists; an empty table gets an empty start."""
+
+        def create() -> None:
+            if not self.has_branch(branch):
+                self._create_branch(branch, self.head(None))
+
+        self._retried(create)
+
+    def branch_at(self, name: str, branch: str | None) -> None:
+        """Create a branch at the head of another one."""
+
+        self._retried(lambda: self._create_branch(name, self.head(branch)))
+
+    def drop_branch(self, branch: str) -> None:
+        """Remove a branch if it exists."""
+
+        def drop() -> None:
+            if self.has_branch(branch):
+                self._handle.manageSnapshots().removeBranch(branch).commit()
+
+        self._retried(drop)
+
+    def fast_forward(self, branch: str | None, to: str) -> bool:
+        """Move a branch forward to the head of another; False when it has moved since.
+
+        Iceberg checks that the old head is an ancestor, and its commit fails when anybody else
+        committed in between.
+        """
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import IllegalArgumentException
+
+        self.refresh()
+        try:
+            self._handle.manageSnapshots().fastForwardBranch(branch or MAIN, to).commit()
+        except (Py4JJavaError, IllegalArgumentException) as error:
+            moved = "is not an ancestor" in str(error)
+            if moved or has_java_cause(error, *CONFLICTS):
+                return False
+            raise
+        return True
+
+    def find_commit(
+        self, branch: str | None, summary: Mapping[str, str], limit: int = 1000
+    ) -> Commit | None:
+        """Return the newest commit of a branch whose summary holds all given properties.
+
+        Args:
+            branch: The branch, or None for `main`.
+            summary: Properties that must be equal.
+            limit: How many commits to look back at most.
+        """
+        snapshot = self._snapshot(branch)
+        for _ in range(limit):
+            if snapshot is None:
+                return None
+            found = snapshot.summary()
+            if all(found.get(key) == value for key, value in summary.items()):
+                return Commit(
+                    int(snapshot.snapshotId()),
+                    int(found.get("added-records") or 0),
+                    int(found.get("added-files-size") or 0),
+                )
+            parent = snapshot.parentId()
+            snapshot = self._handle.snapshot(parent) if parent is not None else None
+        return None
+
+    def _create_branch(self, name: str, head: int | None) -> None:
+        manager = self._handle.manageSnapshots()
+        if head is None:
+            manager.createBranch(name).commit()
+        else:
+            manager.createBranch(name, head).commit()
+
+    def _snapshot(self, branch: str | None) -> Any:
+        if branch is None or branch == MAIN:
+            return self._handle.currentSnapshot()
+        return self._handle.snapshot(branch)
+
+    def _retried(self, change: Callable[[], None]) -> None:
+        """Run a change of branches again when somebody else committed first."""
+        from py4j.protocol import Py4JJavaError
+
+        for attempt in range(_ATTEMPTS):
+            self.refresh()
+            try:
+                return change()
+            except Py4JJavaError as error:
+                if attempt == _ATTEMPTS - 1 or not has_java_cause(error, *CONFLICTS):
+                    raise
+                time.sleep(0.05 * (attempt + 1))
+
+
+def load_table(session: SparkSession, catalog: str, ref: TableRef) -> IcebergTable:
+    """Load a table's metadata from the catalog.
+
+    Raises:
+        ExecutionError: There is no such table.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    jvm: Any = session._jvm
+    names = session._sc._gateway.new_array(jvm.java.lang.String, 2)
+    names[0], names[1] = ref.namespace, ref.name
+    identifier = jvm.org.apache.iceberg.catalog.TableIdentifier.of(names)
+    try:
+        handle = iceberg_catalog(session, catalog).loadTable(identifier)
+    except Py4JJavaError as error:
+        if has_java_cause(error, "NoSuchTableException"):
+            raise ExecutionError(
+                f"the physical table {ref} does not exist",
+                hint="it was dropped since it was recorded; plan and apply again",
+            ) from error
+        raise
+    return IcebergTable(session, handle, ref)
+
+
+def iceberg_catalog(session: SparkSession, catalog: str) -> Any:
+    """Return the Java `Catalog` that a session's Spark catalog wraps."""
+    jvm_session: Any = session._jsparkSession
+    return jvm_session.sessionState().catalogManager().catalog(catalog).icebergCatalog()
+
+
+def _json(text: str) -> Any:
+    import json
+
+    return json.loads(text)

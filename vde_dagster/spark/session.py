@@ -1,0 +1,191 @@
+"""Starting Spark: one JVM per process, one session per engine."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from vde_dagster.errors import StoreError
+from vde_dagster.project.names import quote
+from vde_dagster.spark.java import check_java
+from vde_dagster.spark.settings import (
+    SparkSettings,
+    command_line_config,
+    context_config,
+    jdbc_options,
+    packages,
+    session_config,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+_lock = threading.Lock()
+_users: set[int] = set()
+_started_here = False
+
+T = TypeVar("T")
+
+
+def start_session(settings: SparkSettings) -> SparkSession:
+    """Return a session of its own for a project, in the process's one JVM.
+
+    The first call starts the JVM, which takes seconds; later ones share it, each with its own
+    catalog, configuration and temporary views. May be called in any thread. The JVM's output
+    goes to `settings.log_file`, never to this process's streams.
+
+    Raises:
+        StoreError: Java is missing or too old, or the JVM or its packages cannot be had.
+    """
+    with _lock:
+        session = _off_main_thread(lambda: _start(settings))
+        _users.add(id(session))
+        return session
+
+
+def new_session(root: SparkSession, settings: SparkSettings) -> SparkSession:
+    """Return a session beside another one, with a project's catalog and configuration.
+
+    What only a new JVM could change is left as it is, with a warning where it differs.
+    """
+    from pyspark.errors import PySparkException
+
+    session = root.newSession()
+    for key, value in session_config(settings).items():
+        if session.conf.get(key, None) == value:
+            continue
+        try:
+            session.conf.set(key, value)
+        except PySparkException as error:
+            if "CANNOT_MODIFY" not in str(error):
+                raise
+            logger.warning("%s is ignored: Spark was already started without it", key)
+    # Spark loads a catalog by the configuration of the thread's active session, which is this one
+    # only inside of `sql`; later calls of Iceberg's API find it loaded.
+    session.sql(f"USE {quote(settings.catalog)}")
+    return session
+
+
+def stop_session(session: SparkSession) -> None:
+    """Give a session back; the last one of a JVM that was started here stops Spark."""
+    global _started_here
+    with _lock:
+        _users.discard(id(session))
+        if not _users and _started_here:
+            session.sparkContext.stop()
+            _started_here = False
+
+
+def _start(settings: SparkSettings) -> SparkSession:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    global _started_here
+    database = jdbc_options(settings)["uri"].removeprefix("jdbc:sqlite:")
+    if database.startswith("/"):
+        Path(database.partition("?")[0]).parent.mkdir(parents=True, exist_ok=True)
+    if SparkContext._active_spark_context is None:
+        _launch(settings)
+        _started_here = True
+    root = SparkSession.builder.getOrCreate()
+    _check_packages(root, settings)
+    return new_session(root, settings)
+
+
+def _launch(settings: SparkSettings) -> None:
+    """Start the JVM with its streams in a file, so that Ivy's and Spark's chatter goes there.
+
+    `launch_gateway` is what PySpark itself calls; only its `popen_kwargs` are ours.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    config = context_config(settings)
+    conf = SparkConf(loadDefaults=False).setAll(list(config.items()))
+    visible = SparkConf(loadDefaults=False).setAll(list(command_line_config(config).items()))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    gateway = SparkContext._gateway
+    if gateway is None:
+        check_java()
+        log_file = settings.log_file or _temporary_log()
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        with log_file.open("wb") as log:
+            try:
+                gateway = launch_gateway(visible, popen_kwargs={"stdout": log, "stderr": log})
+            except PySparkRuntimeError as error:
+                raise _launch_failure(log_file, settings) from error
+    # PySpark logs every failed statement, stack trace included; it is in our exceptions already.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+    SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def _off_main_thread(function: Callable[[], T]) -> T:
+    """Call a function in another thread.
+
+    In the main thread PySpark would put its own handler in place of the caller's for SIGINT.
+    """
+    result: list[T] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            result.append(function())
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name="vde-spark-start", daemon=True)
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return result[0]
+
+
+def _check_packages(root: SparkSession, settings: SparkSettings) -> None:
+    """Refuse a foreign JVM that lacks Iceberg, where every statement would fail obscurely."""
+    if "iceberg" not in (root.conf.get("spark.sql.extensions", "") or "").lower():
+        raise StoreError(
+            "this process has a Spark session without Iceberg",
+            hint="stop it first, or start it with spark.jars.packages="
+            + ",".join(packages(settings))
+            + " and Iceberg's session extensions",
+        )
+
+
+def _temporary_log() -> Path:
+    handle, name = tempfile.mkstemp(prefix="vde-spark-", suffix=".log")
+    os.close(handle)
+    path = Path(name)
+    atexit.register(path.unlink, missing_ok=True)
+    return path
+
+
+def _launch_failure(log_file: Path, settings: SparkSettings) -> StoreError:
+    text = log_file.read_text(errors="replace")
+    missing = re.findall(r"unresolved dependency: ([^:\s]+[^:]*)", text)
+    if missing:
+        return StoreError(
+            "Spark's packages could not be fetched: " + ", ".join(sorted(set(missing))),
+            hint="check the network and the coordinates in spark.packages; "
+            "VDE_JAR_CACHE names a directory with jars fetched before",
+        )
+    lines = [line.strip() for line in text.splitlines() if re.search("(Exception|Error)", line)]
+    reason = lines[0][:300] if lines else "it ended without a message"
+    return StoreError(
+        f"Spark did not start: {reason}",
+        hint=f"the JVM's output is in {log_file}; the master is '{settings.master}'",
+    )

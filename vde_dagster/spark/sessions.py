@@ -1,0 +1,81 @@
+"""Sessions of one engine: a shared one, and private ones for work that changes its session."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from vde_dagster.spark.iceberg import iceberg_catalog
+from vde_dagster.spark.session import new_session, start_session, stop_session
+from vde_dagster.spark.settings import SparkSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Sessions:
+    """Starts Spark when it is first needed, and lends sessions out.
+
+    Args:
+        settings: What the sessions are made from.
+    """
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._shared: SparkSession | None = None
+        self._idle: list[SparkSession] = []
+
+    @property
+    def started(self) -> SparkSession | None:
+        """The shared session if there is one already."""
+        return self._shared
+
+    @property
+    def shared(self) -> SparkSession:
+        """The session for everything that leaves its session as it was."""
+        with self._lock:
+            if self._shared is None:
+                self._shared = start_session(self._settings)
+            return self._shared
+
+    @contextmanager
+    def private(self, *, reuse: bool) -> Iterator[SparkSession]:
+        """Lend a session that no other thread uses meanwhile.
+
+        Args:
+            reuse: Whether the borrower leaves the session as it was, so that the next one may
+                have it (a session's first statement takes some hundred milliseconds).
+        """
+        shared = self.shared
+        with self._lock:
+            session = self._idle.pop() if self._idle else None
+        if session is None:
+            session = new_session(shared, self._settings)
+        clean = False
+        try:
+            yield session
+            clean = reuse
+        finally:
+            if clean:
+                with self._lock:
+                    self._idle.append(session)
+            else:
+                self._close_catalog(session)
+
+    def close(self) -> None:
+        """Give everything back; Spark stops with its last user."""
+        with self._lock:
+            shared, self._shared = self._shared, None
+            idle, self._idle = self._idle, []
+        if shared is None:
+            return
+        for session in [*idle, shared]:
+            self._close_catalog(session)
+        stop_session(shared)
+
+    def _close_catalog(self, session: SparkSession) -> None:
+        """Close a session's database connections, which nothing else would close."""
+        iceberg_catalog(session, self._settings.catalog).close()

@@ -1,0 +1,150 @@
+"""What a write strategy is, and the registry of one per model kind."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from vde_dagster.errors import ExecutionError
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.work import FillTask
+from vde_dagster.project.names import quote
+from vde_dagster.spark.iceberg import IcebergTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
+
+_locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a kind wants its tables laid out where the user says nothing.
+
+    Args:
+        partitioned_by: Iceberg partition transforms over output column names.
+        properties: Iceberg table properties.
+    """
+
+    partitioned_by: tuple[str, ...] = ()
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Everything that a strategy needs to write one task's rows.
+
+    Args:
+        task: The task.
+        session: The session that `frame` belongs to.
+        catalog: The catalog's name.
+        table: The table as it was before the write.
+        frame: The rows, in the table's physical columns and types.
+        types: Spark SQL type by physical column.
+        physical: Physical column by output column in lower case.
+        summary: Properties that the commit's summary must carry.
+    """
+
+    task: FillTask
+    session: SparkSession
+    catalog: str
+    table: IcebergTable
+    frame: DataFrame
+    types: Mapping[str, str]
+    physical: Mapping[str, str]
+    summary: Mapping[str, str]
+
+    def target(self, branch: str | None) -> str:
+        """Return the quoted name to write to, with Iceberg's branch suffix if there is one."""
+        ref = self.task.table.ref
+        parts = [self.catalog, ref.namespace, ref.name]
+        if branch is not None:
+            parts.append(f"branch_{branch}")
+        return ".".join(quote(part) for part in parts)
+
+    def writer(self, frame: DataFrame, branch: str | None) -> DataFrameWriterV2:
+        """Return a writer whose commit carries the summary."""
+        writer = frame.writeTo(self.target(branch))
+        for key, value in self.summary.items():
+            writer = writer.option(f"snapshot-property.{key}", value)
+        return writer
+
+    def physical_name(self, column: str) -> str:
+        """Return the physical column of an output column.
+
+        Raises:
+            ExecutionError: The model has no such column.
+        """
+        name = self.physical.get(column.lower())
+        if name is None:
+            raise ExecutionError(
+                f"{self.task.snapshot.name} has no output column '{column}', which its kind names",
+                hint=f"its columns are {', '.join(self.physical)}",
+                location=self.task.snapshot.model.location,
+            )
+        return name
+
+    @property
+    def lock(self) -> threading.Lock:
+        """A lock per physical table, for what is cheaper done in turn than retried."""
+        return _locks[self.task.table.id]
+
+
+class Strategy(Protocol):
+    """How the tables of one family of kinds are laid out and written.
+
+    Attributes:
+        own_session: Whether the write needs a session that no other thread uses meanwhile.
+    """
+
+    own_session: bool
+
+    def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
+        """Return the default layout; `types` are Spark SQL types by output column."""
+        ...
+
+    def write(self, write: Write) -> None:
+        """Write the rows in one atomic commit to the task's branch."""
+        ...
+
+
+StrategyClass = TypeVar("StrategyClass", bound="type[Strategy]")
+
+_strategies: dict[type, Strategy] = {}
+
+
+def strategy_for(*kinds: type) -> Callable[[StrategyClass], StrategyClass]:
+    """Register the decorated class as the strategy of some kinds."""
+
+    def register(cls: StrategyClass) -> StrategyClass:
+        for kind in kinds:
+            _strategies[kind] = cls()
+        return cls
+
+    return register
+
+
+def find_strategy(snapshot: Snapshot) -> Strategy:
+    """Return the strategy of a snapshot's kind.
+
+    Raises:
+        ExecutionError: The kind owns no table.
+    """
+    kind = snapshot.model.kind
+    strategy = _strategies.get(type(kind))
+    if strategy is None:
+        raise ExecutionError(
+            f"{snapshot.name} is of kind {kind.name}, which has no table to fill",
+            location=snapshot.model.location,
+        )
+    return strategy
+
+
+def condition(text: str) -> Column:
+    """Return a Spark column for a SQL condition."""
+    from pyspark.sql import functions
+
+    return functions.expr(text)

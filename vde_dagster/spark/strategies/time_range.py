@@ -1,0 +1,89 @@
+"""INCREMENTAL_BY_TIME_RANGE: filling an interval replaces exactly the interval's rows."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.planning.cadence import Cadence, IntervalUnit
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.kinds import IncrementalByTimeRange
+from vde_dagster.project.names import quote
+from vde_dagster.spark.failures import java_causes
+from vde_dagster.spark.strategies.base import Layout, Write, condition, strategy_for
+from vde_dagster.spark.time_column import TimeColumn
+
+_ATTEMPTS = 10
+_PARTIAL = "Cannot delete file where some, but not all, rows match filter"
+
+
+@strategy_for(IncrementalByTimeRange)
+class TimeRange:
+    """Overwrites by a filter on the time column; rows outside the interval never get in.
+
+    Iceberg overwrites by filter without reading a file when every file lies inside or outside of
+    the filter, which the default layout makes the rule: one partition per interval. It refuses
+    files that match in part (say after a year was filled at once into an unpartitioned table);
+    then the rows are deleted and added on a branch that nobody sees, which is put in place by a
+    fast-forward: one atomic step again.
+    """
+
+    own_session = False
+
+    def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
+        """Partition by the time column at the unit of the cron."""
+        kind = snapshot.model.kind
+        assert isinstance(kind, IncrementalByTimeRange)
+        type_ = next((t for n, t in types.items() if n.lower() == kind.time_column.lower()), "")
+        unit = Cadence(snapshot.model.cron).unit
+        return Layout((_partition(quote(kind.time_column), type_.lower(), unit),))
+
+    def write(self, write: Write) -> None:
+        """Overwrite the interval."""
+        from py4j.protocol import Py4JJavaError
+
+        kind = write.task.snapshot.model.kind
+        assert isinstance(kind, IncrementalByTimeRange)
+        name = write.physical_name(kind.time_column)
+        column = TimeColumn(name, write.types[name], kind.time_format)
+        rows = condition(column.condition(write.task.interval))
+        frame = write.frame.where(rows)
+        try:
+            write.writer(frame, write.task.branch).overwrite(rows)
+        except Py4JJavaError as error:
+            if not any(_PARTIAL in message for _, message in java_causes(error)):
+                raise
+            _replace_rows(write, column.condition(write.task.interval))
+
+
+def _partition(column: str, type_: str, unit: IntervalUnit) -> str:
+    if type_.startswith("timestamp"):
+        by = {IntervalUnit.DAY: "days", IntervalUnit.MONTH: "months", IntervalUnit.YEAR: "years"}
+        return f"{by.get(unit, 'hours')}({column})"
+    if type_ == "date" and unit in (IntervalUnit.MONTH, IntervalUnit.YEAR):
+        return f"{'months' if unit is IntervalUnit.MONTH else 'years'}({column})"
+    return column
+
+
+def _replace_rows(write: Write, rows: str) -> None:
+    """Delete and add the interval's rows beside the table, and put the result in its place."""
+    task, table = write.task, write.table
+    frame = write.frame.where(condition(rows))
+    with write.lock:
+        for _ in range(_ATTEMPTS):
+            staging = f"vde_fill_{uuid.uuid4().hex}"
+            table.refresh()
+            table.branch_at(staging, task.branch)
+            try:
+                write.session.sql(f"DELETE FROM {write.target(staging)} WHERE {rows}")
+                write.writer(frame, staging).append()
+                if table.fast_forward(task.branch, staging):
+                    return
+            finally:
+                table.drop_branch(staging)
+    raise ConflictError(
+        f"{task.table.ref} was changed by others {_ATTEMPTS} times while {task.snapshot.name} "
+        f"{task.interval} was being replaced",
+        hint="apply the plan again when the other writers are done",
+    )

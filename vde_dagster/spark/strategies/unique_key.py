@@ -1,0 +1,110 @@
+"""INCREMENTAL_BY_UNIQUE_KEY: the interval's rows are merged on their key."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.kinds import IncrementalByUniqueKey
+from vde_dagster.project.names import quote
+from vde_dagster.spark.data_types import is_orderable
+from vde_dagster.spark.failures import has_java_cause
+from vde_dagster.spark.iceberg import CONFLICTS
+from vde_dagster.spark.strategies.base import Layout, Write, strategy_for
+
+_ATTEMPTS = 10
+_NUMBER = "vde_row_number"
+
+
+@strategy_for(IncrementalByUniqueKey)
+class UniqueKey:
+    """Inserts new keys and replaces the rows of known ones, in one MERGE; NULLs are equal.
+
+    Where the query returns several rows of one key, one is taken, always the same: the latest by
+    its timestamp and date columns (in the table's order), then the greatest by the other columns.
+
+    The table merges on read under serializable isolation: a MERGE that raced with another commit
+    is refused by Iceberg and run again, so no key is ever lost or doubled.
+    """
+
+    own_session = True
+
+    def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
+        """Merge on read; the isolation level is Iceberg's default, said for the reader."""
+        return Layout(
+            properties={
+                "write.merge.mode": "merge-on-read",
+                "write.merge.isolation-level": "serializable",
+            }
+        )
+
+    def write(self, write: Write) -> None:
+        """Merge the rows, again when the commit met another one."""
+        kind = write.task.snapshot.model.kind
+        assert isinstance(kind, IncrementalByUniqueKey)
+        keys = [write.physical_name(name) for name in kind.unique_key]
+        source = f"vde_source_{uuid.uuid4().hex}"
+        merge = _merge_statement(write, keys, source)
+        # MERGE takes no options; Iceberg reads the same properties from the session's
+        # configuration, and this session is ours alone until the write is done.
+        settings = {
+            f"spark.sql.iceberg.snapshot-property.{key}": value
+            for key, value in write.summary.items()
+        }
+        write.frame.createOrReplaceTempView(source)
+        for name, value in settings.items():
+            write.session.conf.set(name, value)
+        try:
+            with write.lock:
+                _run(write, merge)
+        finally:
+            for name in settings:
+                write.session.conf.unset(name)
+            write.session.catalog.dropTempView(source)
+
+
+def _run(write: Write, merge: str) -> None:
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            write.session.sql(merge)
+            return
+        except Exception as error:
+            if attempt == _ATTEMPTS or not has_java_cause(error, *CONFLICTS):
+                raise
+            time.sleep(0.05 * 2**attempt)
+
+
+def _merge_statement(write: Write, keys: Sequence[str], source: str) -> str:
+    columns = list(write.types)
+    on = " AND ".join(f"t.{quote(key)} <=> s.{quote(key)}" for key in keys)
+    updates = ", ".join(f"t.{quote(c)} = s.{quote(c)}" for c in columns)
+    names = ", ".join(quote(c) for c in columns)
+    values = ", ".join(f"s.{quote(c)}" for c in columns)
+    return (
+        f"MERGE INTO {write.target(write.task.branch)} t\n"
+        f"USING ({_latest_per_key(write.types, keys, source)}) s\nON {on}\n"
+        f"WHEN MATCHED THEN UPDATE SET {updates}\n"
+        f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
+    )
+
+
+def _latest_per_key(types: Mapping[str, str], keys: Sequence[str], source: str) -> str:
+    rest = [name for name in types if name not in keys]
+    times = [name for name in rest if types[name].startswith(("timestamp", "date"))]
+    others = [name for name in rest if name not in times]
+    order = ", ".join(
+        f"{_sortable(name, types[name])} DESC NULLS LAST" for name in [*times, *others] or keys
+    )
+    names = ", ".join(quote(name) for name in types)
+    by = ", ".join(_sortable(key, types[key]) for key in keys)
+    return (
+        f"SELECT {names} FROM (SELECT {names}, "
+        f"ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {order}) AS {_NUMBER} FROM {source}) "
+        f"WHERE {_NUMBER} = 1"
+    )
+
+
+def _sortable(name: str, type_: str) -> str:
+    return quote(name) if is_orderable(type_) else f"CAST({quote(name)} AS STRING)"
