@@ -25,7 +25,7 @@ def spark_type(data_type: DataType) -> str:
     if isinstance(data_type, StructType):
         fields = (f"{_field(f.name)}:{spark_type(f.dataType)}" for f in data_type.fields)
         return f"struct<{','.join(fields)}>"
-    return data_type.simpleString()
+    return str(data_type.simpleString())
 
 
 def in_utc(value: Any, data_type: DataType) -> Any:

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.errors import UnknownOutcomeError
+from vde_dagster.errors import UnknownOutcomeError, UsageError
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask
 from vde_dagster.project.names import quote
 from vde_dagster.spark.audits import failing_rows
 from vde_dagster.spark.data_types import in_utc, spark_type
-from vde_dagster.spark.failures import execution_error
+from vde_dagster.spark.failures import cause_line, execution_error
 from vde_dagster.spark.iceberg import IcebergTable, load_table
 from vde_dagster.spark.jobs import PlanJobs
 from vde_dagster.spark.sessions import Sessions
@@ -168,10 +168,19 @@ class SparkEngine:
             datetime in UTC, a struct a dictionary.
 
         Raises:
-            ExecutionError: Spark refuses or fails the query.
+            UsageError: Spark does not understand the query.
+            ExecutionError: The query failed while it ran.
         """
+        from pyspark.errors import AnalysisException, ParseException
+
         with _translated("the query"):
-            frame = self.session.sql(_as_subquery(sql))
+            try:
+                frame = self.session.sql(_as_subquery(sql))
+            except (AnalysisException, ParseException) as error:
+                raise UsageError(
+                    f"the query cannot be run: {cause_line(error)}",
+                    hint="write one SELECT in Spark SQL",
+                ) from error
             if limit is not None:
                 frame = frame.limit(limit)
             fields = frame.schema.fields

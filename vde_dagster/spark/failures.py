@@ -9,7 +9,7 @@ from vde_dagster.errors import ExecutionError, VdeError
 
 _HINTS = {
     "TABLE_OR_VIEW_NOT_FOUND": "check the table's name, or plan and apply its model first",
-    "UNRESOLVED_COLUMN": "check the column's name against the columns of the tables it is read from",
+    "UNRESOLVED_COLUMN": "check its name against the columns of the tables that are read",
     "DIVIDE_BY_ZERO": "use try_divide, or nullif on the divisor",
     "CAST_INVALID_INPUT": "use try_cast where bad values should become NULL",
     "CAST_OVERFLOW": "declare a wider type for the column",

@@ -64,7 +64,7 @@ class PlanJobs:
                 self._running[plan_id] -= 1
             context.removeJobTag(tag)
             for name in ("spark.jobGroup.id", "spark.job.description", "spark.scheduler.pool"):
-                context.setLocalProperty(name, None)  # type: ignore[arg-type]
+                context.setLocalProperty(name, None)
 
     def begin(self, plan_id: str) -> None:
         """Let a plan run (again) that was cancelled before."""

@@ -134,7 +134,9 @@ def _as_spark(
             ]
             for part in parts
         ]
-        frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
+        frame = (
+            pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=list(columns))
+        )
         return pandas_to_spark(spark, frame, columns)
     wrong = next(part for part in parts if not isinstance(part, pd.DataFrame | DataFrame))
     raise ExecutionError(

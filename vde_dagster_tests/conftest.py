@@ -1,0 +1,57 @@
+"""Shared by all tests: their order, Hypothesis' settings, and the one Spark session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from vde_dagster.spark import SparkEngine, SparkSettings
+
+settings.register_profile("vde", deadline=None, derandomize=False, print_blob=True)
+settings.load_profile("vde")
+
+SMALL_SPARK = {
+    "spark.driver.memory": "1500m",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what needs nothing first, then what needs Spark, then what needs servers."""
+
+    def cost(item: pytest.Item) -> int:
+        if item.get_closest_marker("server"):
+            return 2
+        return 1 if item.get_closest_marker("spark") else 0
+
+    items.sort(key=cost)
+
+
+@pytest.fixture(scope="session")
+def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
+    """An engine on an empty project with a SQLite catalog.
+
+    Engines that are opened while it lives (those of workspaces on other folders) share its JVM,
+    which takes seconds to start; so tests that open workspaces ask for it too.
+    """
+    root = tmp_path_factory.mktemp("spark")
+    engine = SparkEngine(small_spark(root))
+    yield engine
+    engine.close()
+
+
+def small_spark(root: Path) -> SparkSettings:
+    """Settings for an engine whose catalog, warehouse and log lie in a folder."""
+    return SparkSettings(
+        catalog="lakehouse",
+        state_url=f"sqlite:///{root / 'vde.db'}",
+        warehouse=str(root / "warehouse"),
+        master="local[2]",
+        config=SMALL_SPARK,
+        log_file=root / "spark.log",
+        project_root=root,
+    )
