@@ -1,0 +1,201 @@
+"""The relational algebra that queries are read into.
+
+A query becomes a `Rel`: output expressions over a `Group`, which is a multiset of sources and a
+set of conditions. Select-project-join subqueries dissolve into the group around them; what cannot
+dissolve (an aggregation, a LIMIT, a set operation) is a source of its own. The right side of a
+LEFT JOIN, a lateral subquery and a generator are sources that depend on the row of the others:
+``a LEFT JOIN b ON p`` is ``a`` with, per row, the rows of ``b`` where ``p``, or one row of NULLs.
+Written so, joins of every kind but FULL need no order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from vde_dagster.semantics.names import Scope
+
+
+class Node:
+    """An expression. Interned by `Terms`, so equal expressions are one object."""
+
+    __slots__ = ("parts", "serial", "tag")
+
+    def __init__(self, tag: str, parts: tuple[Any, ...], serial: int) -> None:
+        self.tag = tag
+        self.parts = parts
+        self.serial = serial
+
+    def __repr__(self) -> str:
+        return f"{self.tag}({', '.join(map(repr, self.parts))})"
+
+
+class Terms:
+    """Makes and interns the expressions of one query."""
+
+    __slots__ = ("_known", "same_type")
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], Node] = {}
+        self.same_type: set[Node] = set()
+        """Equalities whose two sides have one type, so that they map values one to one."""
+
+    def make(self, tag: str, *parts: Any) -> Node:
+        """The expression with this tag and these parts (nodes, text, numbers, sources, rels)."""
+        key = (tag, *[(p.__class__, p) for p in parts])
+        node = self._known.get(key)
+        if node is None:
+            node = self._known[key] = Node(tag, parts, len(self._known))
+        return node
+
+    def unordered(self, tag: str, operands: list[Node]) -> Node:
+        """An operator whose operands may be swapped."""
+        return self.make(tag, *sorted(operands, key=_serial))
+
+
+def _serial(node: Node) -> int:
+    return node.serial
+
+
+UNORDERED = frozenset({"and", "or", "eq", "neq", "nseq", "add", "mul", "in list", "keys"})
+"""Tags whose operands are sorted by digest before they are hashed."""
+
+
+@dataclass(slots=True, eq=False)
+class Leaf:
+    """A table: a parent model or an external table."""
+
+    table: str
+    rows: bytes
+    columns: dict[str, bytes]
+    types: dict[str, Any]
+    keys: tuple[frozenset[str], ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Sources side by side and the conditions on their rows.
+
+    Args:
+        sources: In the order in which the query names them.
+        conditions: All must be true.
+        joins: Those of the conditions that a join's ON made (for lineage).
+        sorts: ORDER BY expressions of dissolved subqueries: they decide nothing but the order,
+            which order-sensitive functions see.
+    """
+
+    sources: list[Source] = field(default_factory=list)
+    conditions: list[Node] = field(default_factory=list)
+    joins: set[Node] = field(default_factory=set)
+    sorts: list[Node] = field(default_factory=list)
+
+    def absorb(self, other: Group) -> None:
+        """Take in another group, as an inner join does."""
+        self.sources += other.sources
+        self.conditions += other.conditions
+        self.joins |= other.joins
+        self.sorts += other.sorts
+
+    def snapshot(self) -> Group:
+        """The group as it is now, for a window that is computed over it."""
+        return Group(list(self.sources), list(self.conditions), set(self.joins), list(self.sorts))
+
+
+@dataclass(slots=True, eq=False)
+class Derived:
+    """A source made of a group: `op` says how.
+
+    - ``agg``: grouped; `keys` are the grouping sets, one ``keys`` node each.
+    - ``limit`` and ``distinct on``: the first rows; `args` are the limits and the sort order.
+    - ``left``: per outer row its matches, or one row of NULLs. `unique`: at most one match.
+    - ``block``: the group itself, kept apart.
+
+    `columns` grows as outer expressions ask for inner ones (`export`).
+    """
+
+    op: str
+    group: Group
+    scope: Scope
+    keys: tuple[Node, ...] = ()
+    args: tuple[Any, ...] = ()
+    columns: list[Node] = field(default_factory=list)
+    unique: bool = False
+
+    def export(self, node: Node) -> int:
+        """The position of an inner expression among the columns."""
+        try:
+            return self.columns.index(node)
+        except ValueError:
+            self.columns.append(node)
+            return len(self.columns) - 1
+
+
+@dataclass(slots=True, eq=False)
+class Full:
+    """A FULL JOIN of two groups."""
+
+    left: Group
+    right: Group
+    conditions: list[Node]
+    scope: Scope
+    columns: list[Node] = field(default_factory=list)
+
+    def export(self, node: Node) -> int:
+        """The position of an inner expression among the columns."""
+        try:
+            return self.columns.index(node)
+        except ValueError:
+            self.columns.append(node)
+            return len(self.columns) - 1
+
+
+@dataclass(slots=True, eq=False)
+class SetOperation:
+    """UNION ALL, INTERSECT or EXCEPT of whole queries; columns by position."""
+
+    op: str
+    branches: list[Rel]
+    scope: Scope
+
+
+@dataclass(slots=True, eq=False)
+class Generator:
+    """A table function over the row of the sources beside it (explode and its like)."""
+
+    op: str
+    outer: bool
+    args: list[Node]
+
+
+@dataclass(slots=True, eq=False)
+class Constant:
+    """A VALUES list or a table function over constants."""
+
+    op: str
+    rows: list[list[Node]]
+
+
+Source: TypeAlias = Leaf | Derived | Full | SetOperation | Generator | Constant
+
+
+@dataclass(slots=True)
+class Output:
+    """An output column: its name, its expression and its type where it is known."""
+
+    name: str
+    node: Node
+    type: Any = None
+
+
+@dataclass(slots=True, eq=False)
+class Rel:
+    """What a query returns.
+
+    `local` marks the right side of a semi or anti join, whose conditions name sources beside it.
+    """
+
+    group: Group
+    outputs: list[Output]
+    scope: Scope
+    local: bool = False

@@ -1,0 +1,213 @@
+"""The public functions over queries: one reading gives versions, lineage and types."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from vde_dagster.semantics._sqlglot import canonical_text, parse, type_text
+from vde_dagster.semantics.algebra import Leaf, Output, Rel
+from vde_dagster.semantics.binder import Binder, Unsupported
+from vde_dagster.semantics.digests import Digester
+from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.lineage import ColumnLineage, TableUse, Tracer
+from vde_dagster.semantics.queries import bind_query
+from vde_dagster.semantics.uniqueness import group_keys
+from vde_dagster.semantics.version import SemanticVersion, leaf_version, opaque_version
+
+Schema = Mapping[str, Mapping[str, str]]
+Parents = Mapping[str, SemanticVersion]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What one reading of a query finds out.
+
+    Args:
+        version: The semantic version.
+        lineage: Column-level lineage.
+        output_types: Output name to SQL type, ``UNKNOWN`` where it could not be found out.
+        tables: What is read of each table, by its lower-case name.
+    """
+
+    version: SemanticVersion
+    lineage: ColumnLineage
+    output_types: dict[str, str]
+    tables: dict[str, TableUse]
+
+
+def semantic_version(
+    query: str | exp.Expr,
+    schema: Schema,
+    *,
+    dialect: str = "spark",
+    parents: Parents | None = None,
+    scalar_functions: Collection[str] = (),
+) -> SemanticVersion:
+    """The semantic version of a query; arguments and errors as for `analyze`."""
+    return analyze(
+        query, schema, dialect=dialect, parents=parents, scalar_functions=scalar_functions
+    ).version
+
+
+def column_lineage(
+    query: str | exp.Expr,
+    schema: Schema,
+    *,
+    dialect: str = "spark",
+    scalar_functions: Collection[str] = (),
+) -> ColumnLineage:
+    """The column-level lineage of a query; arguments and errors as for `analyze`."""
+    return analyze(query, schema, dialect=dialect, scalar_functions=scalar_functions).lineage
+
+
+def analyze(
+    query: str | exp.Expr,
+    schema: Schema,
+    *,
+    dialect: str = "spark",
+    parents: Parents | None = None,
+    scalar_functions: Collection[str] = (),
+) -> Analysis:
+    """Read a query once, for its version, lineage and types.
+
+    Args:
+        query: SQL text, or a tree that SQLGlot parsed (it is not changed).
+        schema: Table name, as the query writes it, to columns and their types.
+        dialect: A dialect name of SQLGlot.
+        parents: Table name to version; a table without one is external.
+        scalar_functions: Names of user functions that are deterministic and return one value.
+
+    Raises:
+        SemanticError: A syntax error, an ambiguous column, or one that does not exist.
+    """
+    tree = parse(query, dialect) if isinstance(query, str) else query.copy()
+    reading = Binder(schema, parents or {}, dialect, scalar_functions)
+    try:
+        rel = bind_query(reading, tree, None, {})
+        return _understood(query, tree, rel, reading, schema, parents or {}, dialect)
+    except SemanticError:
+        raise
+    except Unsupported as why:
+        return _opaque(query, tree, schema, parents or {}, dialect, str(why))
+    except RecursionError:
+        return _opaque(query, tree, schema, parents or {}, dialect, "nested too deeply")
+    except Exception as error:
+        why_not = f"not understood ({type(error).__name__}: {error})"
+        return _opaque(query, tree, schema, parents or {}, dialect, why_not)
+
+
+def _understood(
+    query: str | exp.Expr,
+    tree: exp.Expr,
+    rel: Rel,
+    reading: Binder,
+    schema: Schema,
+    parents: Parents,
+    dialect: str,
+) -> Analysis:
+    rel.outputs = _distinct_names(rel.outputs)
+    names = [o.name for o in rel.outputs]
+    tracer = Tracer()
+    if reading.doubt is not None:
+        used = {leaf.table: leaf for leaf in reading.leaves}
+        version = _opaque_over(query, used, names, dialect, reading.doubt)
+    else:
+        rows, columns = Digester().version(rel)
+        version = SemanticVersion(
+            rows.hex(),
+            {name: column.hex() for name, column in zip(names, columns, strict=True)},
+            unique_keys=_named_keys(rel, reading),
+        )
+    return Analysis(
+        version=version,
+        lineage=tracer.lineage(rel),
+        output_types={o.name: type_text(o.type, dialect) for o in rel.outputs},
+        tables=tracer.uses(rel),
+    )
+
+
+def _distinct_names(outputs: list[Output]) -> list[Output]:
+    """Outputs under names of their own; Spark refuses to store two columns of one name."""
+    taken: set[str] = set()
+    named: list[Output] = []
+    for output in outputs:
+        name, n = output.name, 1
+        while name in taken:
+            n += 1
+            name = f"{output.name}:{n}"
+        taken.add(name)
+        named.append(Output(name, output.node, output.type))
+    return named
+
+
+def _named_keys(rel: Rel, reading: Binder) -> tuple[frozenset[str], ...]:
+    """The query's keys, in terms of its output columns."""
+    names = {o.node: o.name for o in reversed(rel.outputs)}
+    found = [
+        frozenset(names[node] for node in key)
+        for key in group_keys(rel.group, reading.terms)
+        if all(node in names for node in key)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _opaque_over(
+    query: str | exp.Expr, leaves: dict[str, Leaf], names: list[str], dialect: str, why: str
+) -> SemanticVersion:
+    read = {
+        name: SemanticVersion(
+            leaf.rows.hex(), {column: v.hex() for column, v in leaf.columns.items()}
+        )
+        for name, leaf in leaves.items()
+    }
+    return opaque_version(canonical_text(query, dialect, exact=True), read, names, why)
+
+
+def _opaque(
+    query: str | exp.Expr,
+    tree: exp.Expr,
+    schema: Schema,
+    parents: Parents,
+    dialect: str,
+    why: str,
+) -> Analysis:
+    """Everything depends on everything: the version of a query that is not understood."""
+    reading = Binder(schema, parents, dialect)
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier):
+            parts = tuple(part.name.lower() for part in table.parts)
+            if len(parts) > 1 or parts[0] not in ctes:
+                reading.table(parts, ".".join(part.name for part in table.parts))
+    leaves = {leaf.table: leaf for leaf in reading.leaves}
+    names = _output_names(tree)
+    version = _opaque_over(query, leaves, names, dialect, why)
+    reads: list[tuple[str, Any]] = sorted(leaves.items())
+    uses = {
+        name: TableUse(
+            name,
+            frozenset(leaf.columns),
+            {output: frozenset(leaf.columns) for output in names},
+            True,
+        )
+        for name, leaf in reads
+    }
+    lineage = ColumnLineage(dict.fromkeys(names, ()), ())
+    return Analysis(version, lineage, dict.fromkeys(names, "UNKNOWN"), uses)
+
+
+def _output_names(tree: exp.Expr) -> list[str]:
+    """The names of the output columns, as far as the text tells them."""
+    if not isinstance(tree, exp.Query):
+        return []
+    names = [s.output_name.lower() for s in tree.selects if not s.is_star]
+    return list(dict.fromkeys(name or f"_col_{i}" for i, name in enumerate(names)))
+
+
+def external_version(name: str, schema: Schema) -> SemanticVersion:
+    """The version of an external table whose columns the schema knows."""
+    return leaf_version(name, schema.get(name, {}))

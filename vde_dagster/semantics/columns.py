@@ -1,0 +1,113 @@
+"""Reading column references, and telling the author about those that do not exist."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from vde_dagster.semantics.algebra import Node, Terms
+from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.names import Ambiguous, NotFound, Scope, Unclear, resolve
+
+if TYPE_CHECKING:
+    from vde_dagster.semantics.binder import Binder
+
+
+def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
+    """The node of a column reference; its type is set on the tree for the annotator."""
+    if isinstance(e.this, exp.Star):
+        return binder.give_up("a star inside an expression")
+    parts = tuple(part.name.lower() for part in e.parts)
+    if len(parts) == 1:
+        for names in reversed(scope.lambdas):
+            if parts[0] in names:
+                return names[parts[0]]
+    try:
+        found = resolve(parts, scope, binder.terms)
+    except Ambiguous as error:
+        raise _ambiguous(e, parts, error) from None
+    except NotFound:
+        raise _missing(e, parts, scope) from None
+    except Unclear as error:
+        return binder.give_up(str(error))
+    if found.fields:
+        e.type = _field_type(found.type, found.fields)
+        return struct_fields(binder.terms, found.node, found.fields)
+    if found.type is not None:
+        e.type = found.type
+    return found.node
+
+
+def struct_fields(terms: Terms, node: Node, fields: tuple[str, ...]) -> Node:
+    """Fields of a struct, one in another; Spark compares their names without case."""
+    for name in fields:
+        node = terms.make("field", name, node)
+    return node
+
+
+def _field_type(kind: Any, fields: tuple[str, ...]) -> Any:
+    for name in fields:
+        members = getattr(kind, "expressions", None) or []
+        kind = next((m.args.get("kind") for m in members if m.name.lower() == name), None)
+    return kind
+
+
+def place(e: exp.Expr) -> tuple[int | None, int | None]:
+    """The 1-based line and column where a column reference starts."""
+    identifier = e.parts[0] if isinstance(e, exp.Column) else e
+    line, end = identifier.meta.get("line"), identifier.meta.get("col")
+    if line is None or end is None:
+        return None, None
+    start, stop = identifier.meta.get("start"), identifier.meta.get("end")
+    width = stop - start if start is not None and stop is not None else 0
+    return line, max(1, end - width)
+
+
+def _where(line: int | None, column: int | None) -> str:
+    return f" (line {line}, column {column})" if line is not None else ""
+
+
+def _ambiguous(e: exp.Column, parts: tuple[str, ...], error: Ambiguous) -> SemanticError:
+    line, column = place(e)
+    return SemanticError(
+        f"Column '{'.'.join(parts)}' is ambiguous{_where(line, column)}: "
+        f"it may come from {' or '.join(dict.fromkeys(error.tables))}.",
+        hint=f"Write the table in front, as in {error.tables[0]}.{parts[-1]}.",
+        line=line,
+        column=column,
+    )
+
+
+def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticError:
+    line, column = place(e)
+    visible: list[str] = []
+    tables: list[str] = []
+    outer: Scope | None = scope
+    while outer is not None:
+        for entry in outer.entries:
+            names = [n for n in entry.types if n not in visible]
+            if len(parts) > 1 and entry.parts[-1] == parts[0]:
+                names = list(entry.types)
+                visible = []
+            visible += names
+            tables.append(".".join(entry.parts))
+        outer = outer.parent
+    close = get_close_matches(parts[-1], visible, n=1, cutoff=0.6)
+    hint = None
+    if close:
+        hint = f"Did you mean '{close[0]}'?"
+    elif len(parts) > 1 and parts[0] not in {t.split(".")[-1] for t in tables}:
+        near = get_close_matches(parts[0], [t.split(".")[-1] for t in tables], n=1, cutoff=0.6)
+        hint = f"Did you mean the table '{near[0]}'?" if near else None
+    if hint is None and visible:
+        shown = ", ".join(visible[:8]) + (", …" if len(visible) > 8 else "")
+        hint = f"The columns there are: {shown}."
+    read = f" in {', '.join(dict.fromkeys(tables))}" if tables else ""
+    return SemanticError(
+        f"Column '{'.'.join(parts)}' does not exist{read}{_where(line, column)}.",
+        hint=hint,
+        line=line,
+        column=column,
+    )

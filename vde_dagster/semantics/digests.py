@@ -1,0 +1,333 @@
+"""From the algebra to hashes.
+
+Every group gets a frame: a label per source, made of the source's row version and, among equal
+sources, an occurrence number. A reference is hashed as the number of frames between its place
+and the source's frame, the label, and the version of the column; so equal queries at different
+depths do not collide, and correlated ones are told apart. Where sources are equal (self joins),
+all ways to number them are tried and the least hash is kept, so that the order in which a query
+names them does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import permutations, product
+from math import factorial
+from typing import Any
+
+from vde_dagster.semantics.algebra import (
+    UNORDERED,
+    Derived,
+    Full,
+    Generator,
+    Group,
+    Leaf,
+    Node,
+    Rel,
+    SetOperation,
+)
+from vde_dagster.semantics.encoding import digest, digest_all
+from vde_dagster.semantics.uniqueness import is_lookup
+
+_MAX_NUMBERINGS = 24
+
+_ARITHMETIC = ("add", "mul")
+
+Branches = list[tuple[bytes, list[bytes]]]
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """Labels of the sources of one group, inside the frames of the queries around it."""
+
+    parent: Frame | None
+    labels: dict[Any, bytes] = field(default_factory=dict)
+    memo: dict[Any, bytes] = field(default_factory=dict)
+    inner: dict[Any, Closed] = field(default_factory=dict)
+    branches: dict[Any, Branches] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Closed:
+    """A hashed group: its row digest and the frame for expressions over it.
+
+    `sole` is the source whose rows the group's rows are, if there is nothing else to it.
+    """
+
+    rows: bytes
+    frame: Frame
+    sole: Any = None
+
+
+class Digester:
+    """Hashes one query; call `version` once."""
+
+    def __init__(self) -> None:
+        self._closed: dict[Any, Closed] = {}
+        self._lasting: dict[Any, bytes] = {}
+        self._branches_of: dict[Any, Branches] = {}
+
+    def version(self, rel: Rel) -> tuple[bytes, list[bytes]]:
+        """The row digest of a query and the digests of its output columns."""
+        return self._rel(rel, None)
+
+    def _rel(self, rel: Rel, parent: Frame | None) -> tuple[bytes, list[bytes]]:
+        closed = self._close(rel.group, parent, [o.node for o in rel.outputs])
+        return closed.rows, [self._output(o.node, closed) for o in rel.outputs]
+
+    def _output(self, node: Node, closed: Closed) -> bytes:
+        if closed.sole is not None and node.tag == "ref" and node.parts[0] is closed.sole:
+            return self._column(node.parts[0], node.parts[1], closed.frame)
+        return self.node(node, closed.frame)
+
+    # groups
+
+    def _close(self, group: Group, parent: Frame | None, tail: list[Any]) -> Closed:
+        """Hash a group; `tail` decides between numberings that give its rows one hash."""
+        free = [s for s in group.sources if not _dependent(s)]
+        probe = Frame(parent)
+        rows = [self._rows(source, probe) for source in free]
+        classes: dict[bytes, list[int]] = {}
+        for i, row in enumerate(rows):
+            classes.setdefault(row, []).append(i)
+        ways = 1
+        for members in classes.values():
+            ways *= factorial(len(members))
+        if ways == 1 or ways > _MAX_NUMBERINGS:
+            return self._numbered(group, parent, free, rows, _in_order(classes))
+        best: tuple[Any, Closed] | None = None
+        for choice in product(*(permutations(members) for members in classes.values())):
+            numbers = {i: n for members in choice for n, i in enumerate(members)}
+            closed = self._numbered(group, parent, free, rows, numbers)
+            key = (closed.rows, [self._any(t, closed.frame) for t in tail])
+            if best is None or key < best[0]:
+                best = key, closed
+        assert best is not None
+        return best[1]
+
+    def _numbered(
+        self,
+        group: Group,
+        parent: Frame | None,
+        free: list[Any],
+        rows: list[bytes],
+        numbers: dict[int, int],
+    ) -> Closed:
+        frame = Frame(parent)
+        for i, source in enumerate(free):
+            frame.labels[source] = digest("source", rows[i], numbers[i])
+        labels = sorted(frame.labels.values())
+        repeated: dict[bytes, int] = {}
+        dependent: list[bytes] = []
+        for source in group.sources:
+            if source in frame.labels:
+                continue
+            row = self._rows(source, frame)
+            if is_lookup(source):
+                frame.labels[source] = digest("lookup", row)
+                continue
+            number = repeated[row] = repeated.get(row, -1) + 1
+            label = frame.labels[source] = digest("dependent", row, number)
+            dependent.append(label)
+        where = sorted({self.node(c, frame) for c in group.conditions})
+        if len(free) == 1 and not dependent and not where:
+            return Closed(rows[0], frame, free[0])
+        parts: list[Any] = [len(labels), *labels, len(dependent), *sorted(dependent), *where]
+        return Closed(digest_all("group", parts), frame)
+
+    # sources
+
+    def _inner(self, source: Derived, frame: Frame) -> Closed:
+        """The group inside a derived source; hashed once unless it is correlated."""
+        lasting = not _dependent(source)
+        cache = self._closed if lasting else frame.inner
+        closed = cache.get(source)
+        if closed is None:
+            tail = [*source.keys, *source.args, *source.columns]
+            closed = cache[source] = self._close(source.group, None if lasting else frame, tail)
+        return closed
+
+    def _rows(self, source: Any, frame: Frame) -> bytes:
+        """The row version of a source, as seen from the frame that it is in."""
+        if source.__class__ is Leaf:
+            rows: bytes = source.rows
+            return rows
+        known: bytes | None = frame.memo.get(source) or self._lasting.get(source)
+        if known is None:
+            known = self._made_rows(source, frame)
+            if _dependent(source):
+                frame.memo[source] = known
+            else:
+                self._lasting[source] = known
+        return known
+
+    def _made_rows(self, source: Any, frame: Frame) -> bytes:
+        if isinstance(source, Derived):
+            closed = self._inner(source, frame)
+            inside = closed.frame
+            if source.op == "agg":
+                keys = sorted(self.node(k, inside) for k in source.keys)
+                return digest_all("agg", [closed.rows, *keys])
+            if source.op == "left":
+                return digest("left", closed.rows)
+            if source.op == "block":
+                return closed.rows
+            args = [self.node(a, inside) for a in source.args]
+            order = self._order(source.group, inside)
+            return digest_all(source.op, [closed.rows, order, *args])
+        if isinstance(source, SetOperation):
+            branches = self._branches(source, frame)
+            parts: list[Any] = [len(branches)]
+            for rows, columns in branches:
+                parts += [rows, *columns] if source.op != "union" else [rows]
+            return digest_all(source.op, parts)
+        if isinstance(source, Full):
+            return self._full(source, frame).rows
+        if isinstance(source, Generator):
+            args = [self.node(a, frame) for a in source.args]
+            return digest_all("generator", [source.op, source.outer, *args])
+        if source.op == "values":
+            return digest("values", len(source.rows))
+        return digest_all(source.op, [self.node(c, frame) for c in source.rows[0]])
+
+    def _branches(self, source: SetOperation, frame: Frame) -> Branches:
+        """The digests of a set operation's queries, sorted unless they are not alike."""
+        cache = frame.branches if _dependent(source) else self._branches_of
+        made = cache.get(source)
+        if made is None:
+            made = [self._rel(branch, frame) for branch in source.branches]
+            if not source.op.startswith("except"):
+                made.sort()
+            cache[source] = made
+        return made
+
+    def _full(self, source: Full, frame: Frame) -> Closed:
+        known = frame.inner.get(source)
+        if known is not None:
+            return known
+        sides = [self._close(side, frame, []) for side in (source.left, source.right)]
+        sides.sort(key=lambda side: side.rows)
+        inside = Frame(frame)
+        for i, side in enumerate(sides):
+            for one, label in side.frame.labels.items():
+                inside.labels[one] = digest("side", i, side.rows, label)
+        where = sorted({self.node(c, inside) for c in source.conditions})
+        rows = digest_all("full", [*(side.rows for side in sides), *where])
+        closed = frame.inner[source] = Closed(rows, inside)
+        return closed
+
+    def _column(self, source: Any, key: Any, frame: Frame) -> bytes:
+        """The version of one column of a source."""
+        if source.__class__ is Leaf:
+            column: bytes = source.columns[key]
+            return column
+        if isinstance(source, Derived):
+            closed = self._inner(source, frame)
+            if source.op == "block":
+                return self._output(source.columns[key], closed)
+            node = source.columns[key]
+            version = self.node(node, closed.frame)
+            if node.tag == "ordered aggregate":
+                return digest("ordered", version, self._order(source.group, closed.frame))
+            return version
+        if isinstance(source, SetOperation):
+            branches = self._branches(source, frame)
+            return digest_all("branches", [source.op, *(columns[key] for _, columns in branches)])
+        if isinstance(source, Full):
+            return self.node(source.columns[key], self._full(source, frame).frame)
+        if isinstance(source, Generator):
+            return digest("generated", key)
+        if source.op == "values":
+            return digest_all("values", [self.node(row[key], frame) for row in source.rows])
+        return digest("table function column", key)
+
+    def _order(self, group: Group, frame: Frame) -> bytes:
+        """What decides the order in which rows arrive: for functions that see it."""
+        parts: list[Any] = []
+        for source in group.sources:
+            if is_lookup(source):
+                continue
+            parts.append(self._rows(source, frame))
+            if isinstance(source, Derived):
+                inside = self._inner(source, frame)
+                parts.append(self._order(source.group, inside.frame))
+            elif isinstance(source, SetOperation):
+                for branch in source.branches:
+                    closed = self._close(branch.group, frame, [o.node for o in branch.outputs])
+                    parts += [closed.rows, self._order(branch.group, closed.frame)]
+            elif isinstance(source, Full):
+                parts += [self._close(s, frame, []).rows for s in (source.left, source.right)]
+        return digest_all("order", [*parts, *(self.node(s, frame) for s in group.sorts)])
+
+    # expressions
+
+    def _any(self, part: Any, frame: Frame) -> bytes:
+        return self.node(part, frame) if part.__class__ is Node else digest(part)
+
+    def node(self, node: Node, frame: Frame) -> bytes:
+        """The digest of an expression in a frame."""
+        known = frame.memo.get(node)
+        if known is None:
+            known = frame.memo[node] = self._node(node, frame)
+        return known
+
+    def _node(self, node: Node, frame: Frame) -> bytes:
+        tag = node.tag
+        if tag == "ref":
+            source, key = node.parts
+            level, home = 0, frame
+            while source not in home.labels:
+                if home.parent is None:
+                    raise LookupError("a reference to a source out of reach")
+                level, home = level + 1, home.parent
+            return digest("ref", level, home.labels[source], self._column(source, key, home))
+        if tag == "window":
+            return self._window(node, frame)
+        if tag == "exists":
+            return digest("exists", self._close(node.parts[0].group, frame, []).rows)
+        parts: list[Any] = []
+        for part in node.parts:
+            kind = part.__class__
+            if kind is Node:
+                parts.append(self.node(part, frame))
+            elif kind is Rel:
+                rows, columns = self._rel(part, frame)
+                parts += [rows, len(columns), *columns]
+            else:
+                parts.append(part)
+        if tag in UNORDERED:
+            parts = sorted(set(parts)) if tag not in _ARITHMETIC else sorted(parts)
+        return digest_all(tag, parts)
+
+    def _window(self, node: Node, frame: Frame) -> bytes:
+        """A window function: its own group's rows, and which of them the row at hand is."""
+        group: Group = node.parts[0]
+        ties: bool = node.parts[1]
+        level, home = 0, frame
+        while not all(source in home.labels for source in group.sources):
+            if home.parent is None:
+                raise LookupError("a window out of reach")
+            level, home = level + 1, home.parent
+        terms = [p for p in node.parts[2:] if isinstance(p, Node)]
+        closed = self._close(group, home.parent, terms)
+        parts: list[Any] = [level, closed.rows]
+        for source in sorted(group.sources, key=lambda s: closed.frame.labels[s]):
+            if not is_lookup(source):
+                parts.append(home.labels[source])
+        parts += [self.node(term, closed.frame) for term in terms]
+        if ties:
+            parts.append(self._order(group, closed.frame))
+        return digest_all("window", parts)
+
+
+def _dependent(source: Any) -> bool:
+    """Whether a source's rows depend on the sources beside it or around it."""
+    if isinstance(source, Derived):
+        return source.op == "left" or source.scope.correlated
+    if isinstance(source, (SetOperation, Full)):
+        return source.scope.correlated
+    return isinstance(source, Generator)
+
+
+def _in_order(classes: dict[bytes, list[int]]) -> dict[int, int]:
+    return {i: n for members in classes.values() for n, i in enumerate(members)}

@@ -1,0 +1,28 @@
+"""The mistakes in a query that only its author can mend."""
+
+from __future__ import annotations
+
+from vde_dagster.errors import ProjectError
+
+
+class SemanticError(ProjectError):
+    """A query names something that does not exist, or cannot be parsed.
+
+    Args:
+        message: What is wrong, in one sentence, with the place in the query.
+        hint: What to write instead, when there is a good guess.
+        line: 1-based line within the query's text, or None.
+        column: 1-based column within that line, or None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.line = line
+        self.column = column

@@ -1,0 +1,188 @@
+"""Finding what a name means: tables' columns, aliases, outer queries, struct fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.semantics.algebra import Derived, Full, Leaf, Node, Terms
+from vde_dagster.semantics.encoding import digest
+
+if TYPE_CHECKING:
+    from vde_dagster.semantics.ctes import CteDef
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A table or subquery in FROM, under the name by which the query knows it.
+
+    Args:
+        parts: The alias, or the parts of the table's name.
+        names: Column names in order.
+        nodes: Expressions of a dissolved subquery's columns; a leaf's are made on demand.
+        types: Column name to type.
+        leaf: The table, when the entry is one.
+        open: The columns are not known: any name may exist.
+        wraps: Outer joins that put the entry on their NULL-supplied side, inside out.
+        hidden: Columns that a USING merged, left out of an unqualified star.
+    """
+
+    parts: tuple[str, ...]
+    names: list[str]
+    nodes: dict[str, Node]
+    types: dict[str, Any]
+    leaf: Leaf | None = None
+    leaf_names: dict[str, str] = field(default_factory=dict)
+    open: bool = False
+    wraps: list[Derived | Full] = field(default_factory=list)
+    hidden: set[str] = field(default_factory=set)
+    repeated: set[str] = field(default_factory=set)
+
+    def has(self, name: str) -> bool:
+        """Whether the column is known to exist."""
+        return name in self.types
+
+    def get(self, name: str, terms: Terms) -> Node:
+        """The expression of a column, as seen from the scope that the entry is in."""
+        node = self.nodes.get(name)
+        if node is None:
+            assert self.leaf is not None
+            physical = self.leaf_names.get(name, name)
+            if physical not in self.leaf.columns:
+                self.leaf.columns[physical] = digest("column", self.leaf.rows, physical)
+            node = self.nodes[name] = terms.make("ref", self.leaf, physical)
+        for wrap in self.wraps:
+            node = terms.make("ref", wrap, wrap.export(node))
+        return node
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """The names that one SELECT sees, and what its expressions were found to contain."""
+
+    parent: Scope | None
+    ctes: dict[str, CteDef]
+    entries: list[Entry] = field(default_factory=list)
+    merged: dict[str, tuple[Node, Any]] = field(default_factory=dict)
+    aliases: dict[str, tuple[Node, Any]] = field(default_factory=dict)
+    windows: dict[str, Any] = field(default_factory=dict)
+    clause: str = "select"
+    in_aggregate: int = 0
+    in_window: int = 0
+    correlated: bool = False
+    has_aggregate: bool = False
+    has_window: bool = False
+    lambdas: list[dict[str, Node]] = field(default_factory=list)
+
+    def knows_everything(self) -> bool:
+        """Whether a name that is not found cannot exist."""
+        scope: Scope | None = self
+        while scope is not None:
+            if any(entry.open for entry in scope.entries):
+                return False
+            scope = scope.parent
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A resolved name: its expression, its type, and the struct fields that follow."""
+
+    node: Node
+    type: Any
+    fields: tuple[str, ...] = ()
+
+
+class NotFound(Exception):
+    """No table has the column, and every table's columns are known."""
+
+
+class Ambiguous(Exception):
+    """Several tables have the column."""
+
+    def __init__(self, tables: list[str]) -> None:
+        super().__init__(", ".join(tables))
+        self.tables = tables
+
+
+class Unclear(Exception):
+    """The name may mean several things, depending on the engine or on unknown columns."""
+
+
+def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
+    """Find the column that a dotted name means.
+
+    Args:
+        parts: The lower-case parts of the name.
+        scope: Where it stands; outer queries are searched after it.
+        terms: Where expressions are made.
+
+    Raises:
+        NotFound, Ambiguous, Unclear: See there.
+    """
+    first = _in_tables(parts, scope, terms)
+    if len(parts) == 1 or first is None:
+        alias = scope.aliases.get(parts[0]) if _sees_aliases(scope) else None
+        if alias is not None:
+            first = _choose(first, Found(alias[0], alias[1], parts[1:]), scope)
+    if first is not None:
+        return first
+    unknown = [entry for entry in scope.entries if entry.open]
+    if unknown:
+        if len(unknown) > 1:
+            raise Unclear(f"column {'.'.join(parts)} may belong to several unknown tables")
+        if scope.parent is not None:
+            raise Unclear(f"column {'.'.join(parts)} may belong to an outer query")
+        entry = unknown[0]
+        entry.types[parts[0]] = None
+        return Found(entry.get(parts[0], terms), None, parts[1:])
+    if scope.parent is not None:
+        found = resolve(parts, scope.parent, terms)
+        scope.correlated = True
+        return found
+    raise NotFound(".".join(parts))
+
+
+def _sees_aliases(scope: Scope) -> bool:
+    if scope.clause in ("where", "on"):
+        return False
+    return not (scope.clause == "having" and scope.in_aggregate)
+
+
+def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
+    """A column and an alias of one name: who wins depends on the clause (and on the engine)."""
+    if column is None or column.node is alias.node:
+        return alias
+    if scope.clause in ("select", "group"):
+        return column
+    if scope.clause == "order":
+        return column if scope.in_aggregate else alias
+    raise Unclear("a name in HAVING or QUALIFY is both a column and an alias")
+
+
+def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | None:
+    for size in range(min(3, len(parts) - 1), 0, -1):
+        qualifier = parts[:size]
+        matching = [e for e in scope.entries if e.parts[-size:] == qualifier]
+        if not matching:
+            continue
+        if len(matching) > 1:
+            raise Unclear(f"several tables are called {'.'.join(qualifier)}")
+        entry, name = matching[0], parts[size]
+        if name in entry.repeated:
+            raise Ambiguous([".".join(entry.parts)] * 2)
+        if entry.has(name):
+            return Found(entry.get(name, terms), entry.types[name], parts[size + 1 :])
+        if entry.open:
+            entry.types[name] = None
+            return Found(entry.get(name, terms), None, parts[size + 1 :])
+    name = parts[0]
+    if name in scope.merged:
+        node, kind = scope.merged[name]
+        return Found(node, kind, parts[1:])
+    having = [entry for entry in scope.entries if entry.has(name)]
+    if len(having) > 1 or (having and name in having[0].repeated):
+        raise Ambiguous([".".join(entry.parts) for entry in having])
+    if having:
+        return Found(having[0].get(name, terms), having[0].types[name], parts[1:])
+    return None
