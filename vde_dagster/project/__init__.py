@@ -1,1 +1,1 @@
-"""A project on disk: settings, model files, macros, audits and unit tests. Files in, `Model`s out."""
+"""A project on disk: settings, models, macros, audits, unit tests. Files in, `Model`s out."""

@@ -92,9 +92,7 @@ class IncrementalByUniqueKey:
     name: Literal["INCREMENTAL_BY_UNIQUE_KEY"] = "INCREMENTAL_BY_UNIQUE_KEY"
 
 
-Kind = (
-    Full | View | Embedded | Seed | External | IncrementalByTimeRange | IncrementalByUniqueKey
-)
+Kind = Full | View | Embedded | Seed | External | IncrementalByTimeRange | IncrementalByUniqueKey
 
 KIND_NAMES = (
     "FULL",

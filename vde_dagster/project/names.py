@@ -64,7 +64,7 @@ def split_identifier(text: str) -> list[str]:
                 quote = None
             else:
                 current.append(char)
-        elif char in "`\"":
+        elif char in '`"':
             quote = char
         elif char == ".":
             parts.append("".join(current).strip())

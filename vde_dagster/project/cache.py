@@ -1,0 +1,138 @@
+"""The cache under `.vde/cache/`: what files yielded, by hashes of everything that decides it.
+
+Two JSON files, replaced atomically, so that concurrent processes see either the old or the new.
+What cannot be read, or was written by other code, counts as absent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class ProjectCache:
+    """The cache of one project.
+
+    Args:
+        folder: Where its files lie.
+        stats: See `files.Hasher`.
+        settings: The settings and the key they are valid for.
+        macro_uses: Modules that the macros' files import.
+        records: Per file, the key that its record is valid for and the record.
+    """
+
+    folder: Path
+    stats: dict[str, list[Any]] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    macro_uses: list[str] = field(default_factory=list)
+    records: dict[str, list[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, root: Path, *, use: bool = True) -> ProjectCache:
+        """Read a project's cache; an unreadable one is empty."""
+        folder = root / ".vde" / "cache"
+        cache = cls(folder)
+        if not use:
+            return cache
+        index = _read(folder / "index.json")
+        if index is not None:
+            with contextlib.suppress(KeyError, TypeError):
+                cache.stats = dict(index["stats"])
+                cache.settings = dict(index["settings"])
+                cache.macro_uses = list(index["macro_uses"])
+        return cache
+
+    def load_records(self) -> None:
+        """Read the records of files."""
+        records = _read(self.folder / "files.json")
+        if isinstance(records, dict) and isinstance(records.get("files"), dict):
+            self.records = records["files"]
+
+    def save_index(self) -> None:
+        """Write everything but the records."""
+        content = {
+            "stats": self.stats,
+            "settings": self.settings,
+            "macro_uses": self.macro_uses,
+        }
+        _write(self.folder / "index.json", content)
+
+    def save_records(self) -> None:
+        """Write the records."""
+        _write(self.folder / "files.json", {"files": self.records})
+
+
+def _read(path: Path) -> Any:
+    """Read a file that `_write` wrote; None when it is absent, damaged or of other code."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    head, _, body = content.partition(b"\n")
+    if head != _header(body):
+        return None
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
+
+
+def _write(path: Path, content: Any) -> None:
+    body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "surrogatepass"
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        ignore = path.parent.parent / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        try:
+            with open(handle, "wb") as file:
+                file.write(_header(body) + b"\n" + body)
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        # A read-only checkout loads all the same, only slower the next time.
+        _LOG.debug("the project's cache was not written: %s", error)
+
+
+def _header(body: bytes) -> bytes:
+    checksum = hashlib.blake2b(body, digest_size=16).hexdigest()
+    return f"{code_stamp()} {checksum}".encode()
+
+
+_stamp: str | None = None
+
+
+def code_stamp() -> str:
+    """Return a hash of the code that makes records: this package's and SQLGlot's version."""
+    global _stamp
+    if _stamp is None:
+        import importlib.util
+        import sys
+
+        state = hashlib.blake2b(sys.version.encode(), digest_size=12)
+        for entry in sorted(os.scandir(Path(__file__).parent), key=lambda e: e.name):
+            if entry.name.endswith(".py"):
+                stat = entry.stat()
+                state.update(f"{entry.name}:{stat.st_size}:{stat.st_mtime_ns};".encode())
+        spec = importlib.util.find_spec("sqlglot")
+        if spec is not None and spec.origin is not None:
+            version = Path(spec.origin).parent / "_version.py"
+            state.update(version.read_bytes() if version.is_file() else b"")
+        _stamp = state.hexdigest()
+    return _stamp

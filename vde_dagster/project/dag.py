@@ -1,0 +1,119 @@
+"""The graph of a project's models: order, neighbours, and selection by pattern."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+
+from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.project.model import Model
+from vde_dagster.project.names import ModelName
+from vde_dagster.project.suggestions import suggest
+
+Models = Mapping[ModelName, Model]
+
+
+def parents(models: Models, name: ModelName) -> tuple[ModelName, ...]:
+    """Return the models among what a model reads."""
+    return tuple(parent for parent in models[name].depends_on if parent in models)
+
+
+def children(models: Models) -> dict[ModelName, list[ModelName]]:
+    """Return for every model the models that read it, sorted."""
+    found: dict[ModelName, list[ModelName]] = {name: [] for name in models}
+    for name in sorted(models):
+        for parent in parents(models, name):
+            found[parent].append(name)
+    return found
+
+
+def topological_order(models: Models) -> tuple[ModelName, ...]:
+    """Return all models, parents before children, the same order for the same project.
+
+    Raises:
+        ProjectError: Models read each other in a circle; names it.
+    """
+    graph = {name: parents(models, name) for name in sorted(models)}
+    try:
+        return tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        cycle: list[ModelName] = list(reversed(error.args[1]))[:-1]
+        first = cycle.index(min(cycle))
+        cycle = [*cycle[first:], *cycle[:first]]
+        path = " → ".join(str(name) for name in [*cycle, cycle[0]])
+        raise ProjectError(
+            f"models read each other in a circle: {path}",
+            hint="take one of these out of its reader's query",
+            location=models[cycle[0]].location,
+        ) from None
+
+
+def ancestors(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
+    """Return everything that the given models read, directly or not, without themselves."""
+    return _reach(names, {name: parents(models, name) for name in models})
+
+
+def descendants(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
+    """Return everything that reads the given models, directly or not, without themselves."""
+    return _reach(names, children(models))
+
+
+def select(models: Models, patterns: Sequence[str]) -> set[ModelName]:
+    """Return the models that match any of the patterns; no pattern selects all.
+
+    A pattern is a name or a glob (`marts.*`) or `tag:finance`; a `+` before it adds ancestors, a
+    `+` after it descendants; a `-` or `!` before it all takes its models out again.
+
+    Raises:
+        UsageError: A pattern matches nothing.
+    """
+    if not patterns:
+        return set(models)
+    chosen: set[ModelName] = set()
+    dropped: set[ModelName] = set()
+    below = children(models)
+    above = {name: parents(models, name) for name in models}
+    only_negative = True
+    for pattern in patterns:
+        negative = pattern[:1] in "-!"
+        text = pattern[1:] if negative else pattern
+        only_negative &= negative
+        up, down = text.startswith("+"), text.endswith("+")
+        matched = _match(models, text.strip("+"))
+        if not matched:
+            raise UsageError(
+                f"no model matches '{pattern}'",
+                hint=suggest(text.strip("+"), [str(name) for name in models], "models"),
+            )
+        found = set(matched)
+        found |= _reach(matched, above) if up else set()
+        found |= _reach(matched, below) if down else set()
+        (dropped if negative else chosen).update(found)
+    return (set(models) if only_negative else chosen) - dropped
+
+
+def _match(models: Models, text: str) -> set[ModelName]:
+    if text.startswith("tag:"):
+        tag = text.removeprefix("tag:").lower()
+        return {
+            name
+            for name, model in models.items()
+            if any(fnmatch.fnmatchcase(own.lower(), tag) for own in model.tags)
+        }
+    pattern = text.lower()
+    return {name for name in models if fnmatch.fnmatchcase(str(name), pattern)}
+
+
+def _reach(
+    names: Iterable[ModelName], edges: Mapping[ModelName, Sequence[ModelName]]
+) -> set[ModelName]:
+    start = set(names)
+    found: set[ModelName] = set()
+    waiting = [near for name in start for near in edges.get(name, ())]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(edges.get(name, ()))
+    return found - start

@@ -1,0 +1,44 @@
+"""What one file of a project yields, before the files are put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import SourceLocation
+from vde_dagster.project.model import Model
+from vde_dagster.project.names import ModelName
+
+if TYPE_CHECKING:
+    from vde_dagster.project.unit_values import UnitTest
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model with the places where it names its parents.
+
+    Args:
+        model: The model.
+        reads: Place of the first mention, by table.
+    """
+
+    model: Model
+    reads: dict[ModelName, SourceLocation] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """The models and unit tests of one file.
+
+    Args:
+        path: The file, relative to the project's root.
+        models: Its models.
+        tests: Its unit tests.
+        uses: Other files that were read on its behalf (a seed's CSV, imported modules).
+    """
+
+    path: Path
+    models: tuple[LoadedModel, ...] = ()
+    tests: tuple[UnitTest, ...] = ()
+    uses: tuple[str, ...] = ()

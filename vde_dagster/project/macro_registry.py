@@ -1,0 +1,109 @@
+"""The `@macro()` and `@model(…)` decorators, and where they leave what they decorate.
+
+A decorator only notes the function in the collector of the load that is going on: a module of
+the project can be executed by several threads, or outside any load, without shared state.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class PythonModelDefinition:
+    """What `@model(…)` was called with.
+
+    Args:
+        name: The model's name as written.
+        options: The keyword arguments.
+        function: The decorated function.
+        line: Line of the decorator in its file (1-based).
+    """
+
+    name: str
+    options: dict[str, Any]
+    function: Callable[..., Any]
+    line: int
+
+
+@dataclass(slots=True)
+class Collector:
+    """What the decorators of one module have noted, in order."""
+
+    macros: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    models: list[PythonModelDefinition] = field(default_factory=list)
+
+
+_current: ContextVar[Collector | None] = ContextVar("vde_collector", default=None)
+
+
+@contextmanager
+def collecting() -> Iterator[Collector]:
+    """Collect what is decorated while the block runs, in this thread."""
+    collector = Collector()
+    token = _current.set(collector)
+    try:
+        yield collector
+    finally:
+        _current.reset(token)
+
+
+def macro(name: str | None = None) -> Callable[[F], F]:
+    """Make a Python function a macro that queries call as `@name(…)`.
+
+    The function gets the evaluator first, then the call's arguments as SQLGlot expressions
+    (as Python values where its parameters are annotated `int`, `float`, `bool`, `str`, `list`
+    or `tuple`), and returns SQL text, an expression, a list of them, or None for nothing.
+
+    Args:
+        name: The macro's name; the function's by default.
+    """
+    if callable(name):
+        raise TypeError("write @macro() with parentheses")
+
+    def decorate(function: F) -> F:
+        collector = _current.get()
+        if collector is not None:
+            collector.macros[(name or function.__name__).lower()] = function
+        return function
+
+    return decorate
+
+
+def model(
+    name: str,
+    *,
+    kind: Any = "FULL",
+    columns: dict[str, str] | None = None,
+    depends_on: Sequence[str] = (),
+    **options: Any,
+) -> Callable[[F], F]:
+    """Make a Python function a model.
+
+    The function is called as `execute(context, start, end, execution_time, **kwargs)` (it may
+    take fewer) and returns a Spark or pandas DataFrame.
+
+    Args:
+        name: The model's name, `namespace.name`.
+        kind: A kind's name, a dictionary with `name` and the kind's properties, or a `Kind`.
+        columns: Spark SQL type by column, in the output's order.
+        depends_on: Tables that the function reads beyond those named in `context.table("…")`.
+        options: `cron`, `start`, `description`, `audits` and the other properties of a model.
+    """
+    line = sys._getframe(1).f_lineno
+    given = {"kind": kind, "columns": columns or {}, "depends_on": tuple(depends_on), **options}
+
+    def decorate(function: F) -> F:
+        collector = _current.get()
+        if collector is not None:
+            collector.models.append(PythonModelDefinition(name, given, function, line))
+        return function
+
+    return decorate

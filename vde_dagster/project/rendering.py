@@ -1,0 +1,207 @@
+"""From a stretch of a SQL file to one line of canonical Spark SQL and the tables it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.project.expansion import NOTHING, Expanded, Expander
+from vde_dagster.project.names import ModelName
+from vde_dagster.project.sql import query_sql, restore_parameters, tables_read
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+@dataclass(frozen=True, slots=True)
+class NamingRules:
+    """How table names in queries become model names.
+
+    Args:
+        catalog: The project's own catalog, left out of three-part names.
+        default_namespace: Namespace of names without one.
+    """
+
+    catalog: str
+    default_namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A rendered query.
+
+    Args:
+        sql: One line of Spark SQL; time variables are still there.
+        reads: The tables it reads, with the place of the first mention.
+        comments: Comments on the outermost projections, by output column.
+    """
+
+    sql: str
+    reads: dict[ModelName, SourceLocation]
+    comments: dict[str, str]
+
+
+def render(
+    expander: Expander, expanded: Expanded, rules: NamingRules, *, what: str = "query"
+) -> Rendered:
+    """Parse expanded text and write it in canonical Spark SQL.
+
+    Args:
+        expander: Knows the file and the dialect.
+        expanded: The text.
+        rules: What names mean.
+        what: What the text is, for messages.
+
+    Raises:
+        ProjectError: It cannot be parsed, or reads a table of another catalog.
+    """
+    tree = _parse(expander, expanded, what)
+    comments = _column_comments(tree)
+    tree = restore_parameters(_drop_nothing(tree, expander, expanded))
+    reads: dict[ModelName, SourceLocation] = {}
+    for table in list(tables_read(tree)):
+        offset = expanded.origin(_offset(table, expanded.text))
+        name = _qualify(table, rules, expander, offset)
+        reads.setdefault(name, expander.source.location(offset))
+    return Rendered(query_sql(tree, copy=False), reads, comments)
+
+
+def render_statement(expander: Expander, expanded: Expanded) -> str:
+    """Write a statement that runs before or after the query as one line of Spark SQL.
+
+    What SQLGlot cannot parse is kept as written.
+    """
+    text = expanded.text.strip()
+    tree = _parse(expander, expanded, "statement")
+    from sqlglot import exp
+
+    if isinstance(tree, exp.Command):
+        return " ".join(text.split())
+    return query_sql(restore_parameters(_drop_nothing(tree, expander, expanded)), copy=False)
+
+
+def _parse(expander: Expander, expanded: Expanded, what: str) -> exp.Expr:
+    from sqlglot import parse
+    from sqlglot.errors import ParseError, TokenError
+
+    try:
+        trees = parse(expanded.text, dialect=expander.scope.dialect)
+    except ParseError as error:
+        detail = error.errors[0] if error.errors else {}
+        raise _syntax_error(expander, expanded, detail, str(error), what) from error
+    except TokenError as error:
+        raise expander.source.error(
+            f"the {what} cannot be read: {error}", expanded.origin(0)
+        ) from error
+    tree = trees[0] if trees else None
+    if tree is None:
+        raise expander.source.error(f"the {what} is empty", expanded.origin(0))
+    return tree
+
+
+def _syntax_error(
+    expander: Expander, expanded: Expanded, detail: dict[str, object], text: str, what: str
+) -> ProjectError:
+    line, end = int(str(detail.get("line") or 1)), int(str(detail.get("col") or 1))
+    offending = str(detail.get("highlight") or "")
+    lines = expanded.text.split("\n")
+    before = sum(len(part) + 1 for part in lines[: line - 1])
+    offset = before + max(end - max(len(offending), 1), 0)
+    message = str(detail.get("description") or text.splitlines()[0]).rstrip(".")
+    message = message.replace("<class 'sqlglot.expressions.", "").replace("'>", "")
+    near = f" near '{offending}'" if offending else ""
+    context = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    return expander.source.error(
+        f"syntax error in the {what}{near}: {message}",
+        expanded.origin(offset),
+        f"look at: {context[:120]}" if context else None,
+    )
+
+
+def _drop_nothing(tree: exp.Expr, expander: Expander, expanded: Expanded) -> exp.Expr:
+    """Remove what macros returned as nothing, with the operator or list around it."""
+    from sqlglot import exp
+
+    if NOTHING not in expanded.text:
+        return tree
+    for identifier in list(tree.find_all(exp.Identifier)):
+        if identifier.name != NOTHING:
+            continue
+        node: exp.Expr = identifier.parent or identifier
+        while isinstance(node.parent, exp.Paren | exp.Alias | exp.Ordered):
+            node = node.parent
+        parent = node.parent
+        if isinstance(parent, exp.Connector):
+            other = parent.expression if parent.this is node else parent.this
+            parent.replace(other)
+        elif isinstance(parent, exp.Where | exp.Having | exp.Qualify):
+            parent.pop()
+        elif parent is not None and node.index is not None:
+            node.pop()
+        else:
+            raise expander.source.error(
+                "a macro returned nothing where something is needed",
+                expanded.origin(_identifier_offset(identifier, expanded.text)),
+                "return SQL text",
+            )
+    return tree
+
+
+def _identifier_offset(identifier: exp.Identifier, text: str) -> int:
+    start = identifier.meta.get("start")
+    return start if isinstance(start, int) else max(text.find(identifier.name), 0)
+
+
+def _offset(table: exp.Table, text: str) -> int:
+    for part in (table.this, table.args.get("db")):
+        start = part.meta.get("start") if part is not None else None
+        if isinstance(start, int):
+            first = table.parts[0].meta.get("start")
+            return first if isinstance(first, int) else start
+    found = text.lower().find(table.name.lower())
+    return max(found, 0)
+
+
+def _qualify(table: exp.Table, rules: NamingRules, expander: Expander, offset: int) -> ModelName:
+    """Give a table its two-part name in the tree, and return it."""
+    from sqlglot import exp
+
+    parts = [part.name for part in table.parts]
+    if len(parts) == 3:
+        if parts[0].lower() != rules.catalog.lower():
+            raise expander.source.error(
+                f"'{'.'.join(parts)}' is in another catalog than the project's",
+                offset,
+                f"the project's catalog is '{rules.catalog}'; name tables as schema.table",
+            )
+        table.set("catalog", None)
+    elif len(parts) > 3:
+        raise expander.source.error(
+            f"'{'.'.join(parts)}' has more than three parts", offset, "write schema.table"
+        )
+    elif len(parts) == 1:
+        table.set("db", exp.to_identifier(rules.default_namespace))
+    try:
+        quoted = ".".join("`" + part.replace("`", "``") + "`" for part in parts[-2:])
+        return ModelName.parse(quoted, rules.default_namespace)
+    except UsageError as error:
+        raise expander.source.error(error.message, offset, error.hint) from None
+
+
+def _column_comments(tree: exp.Expr) -> dict[str, str]:
+    """Read comments behind the outermost projections: SQLMesh shows them as descriptions."""
+    from sqlglot import exp
+
+    if not isinstance(tree, exp.Select):
+        return {}
+    found: dict[str, str] = {}
+    for projection in tree.expressions:
+        comments = list(projection.comments or ())
+        for child in (projection.args.get("alias"), projection.this):
+            if isinstance(child, exp.Expr) and child.comments:
+                comments += child.comments
+        text = " ".join(comment.strip() for comment in comments).strip()
+        if text and projection.alias_or_name:
+            found[projection.alias_or_name] = text
+    return found

@@ -1,0 +1,181 @@
+"""The settings of a project: `[tool.vde]` of its `pyproject.toml`, overridden by `VDE_…`.
+
+The values are plain frozen dataclasses, so that a command that finds them in the cache needs no
+Pydantic; `settings_source` reads and checks them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timezone
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from vde_dagster.errors import ProjectError
+
+AutoApply = Literal["never", "reuse", "non_breaking", "always"]
+
+SPARK_PACKAGES = (
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    "org.xerial:sqlite-jdbc:3.49.1.0",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How Spark sessions are made.
+
+    Args:
+        master: Spark's master URL.
+        config: Spark configuration; `${NAME}` in a value is read from the environment when used.
+        packages: Maven coordinates for `spark.jars.packages`.
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
+
+    master: str = "local[*]"
+    config: dict[str, str] = field(default_factory=dict, repr=False)
+    packages: tuple[str, ...] = SPARK_PACKAGES
+
+    def resolved_config(self) -> dict[str, str]:
+        """Return the configuration with `${NAME}` replaced from the environment.
+
+        Raises:
+            ProjectError: A named environment variable is not set.
+        """
+        return {key: expand_secrets(value) for key, value in self.config.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class DagsterSettings:
+    """How the project behaves in Dagster.
+
+    Args:
+        auto_apply: Per environment, which plans the sensor applies without being asked.
+        schedules: Per environment, the five-field cron (UTC) of its runs.
+        janitor_cron: When clean-up runs (UTC).
+        sensor_interval_seconds: How often the files are looked at.
+        default_environment: The environment that plans are made for when none is named.
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
+
+    auto_apply: dict[str, AutoApply] = field(default_factory=dict)
+    schedules: dict[str, str] = field(default_factory=dict)
+    janitor_cron: str = "0 3 * * *"
+    sensor_interval_seconds: int = 30
+    default_environment: str = "prod"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of one project; every one has a default.
+
+    Args:
+        root: The project's folder.
+        name: The project's name; the folder's name by default.
+        models_dir: Folder of models, relative to the root, like the next four.
+        audits_dir: Folder of custom audits (also looked for inside `models_dir`, like the rest).
+        macros_dir: Folder of Python macros.
+        seeds_dir: Folder of CSV files.
+        tests_dir: Folder of YAML unit tests.
+        catalog: Name of the Iceberg catalog in Spark.
+        trino_catalog: Name of the same catalog in Trino, when views are to be readable there.
+        state_url: SQLAlchemy URL of the state database; `${NAME}` is read from the environment.
+        warehouse: Folder or URL of the tables' files.
+        default_namespace: Namespace of names without one.
+        dialect: SQLGlot dialect of models that name none.
+        start: First day of the data of models that name none.
+        cron: Cadence of models that name none.
+        owner: Owner of models that name none.
+        variables: Values of `@VAR('name')` and `@name` in queries.
+        scalar_functions: User-defined functions that depend on nothing but their arguments.
+        concurrency: Models worked on at once.
+        environment_ttl_days: Days after which an environment other than production expires.
+        history_versions: Environment versions kept for rollback.
+        history_days: Days for which an environment's versions are kept.
+        janitor_grace_hours: Hours for which an unused table is kept.
+        snapshot_retention_days: Days for which Iceberg snapshots of live tables are kept.
+        spark: Spark's settings.
+        dagster: Dagster's settings.
+    """
+
+    root: Path
+    name: str = ""
+    models_dir: str = "models"
+    audits_dir: str = "audits"
+    macros_dir: str = "macros"
+    seeds_dir: str = "seeds"
+    tests_dir: str = "tests"
+    catalog: str = "lakehouse"
+    trino_catalog: str | None = None
+    state_url: str | None = field(default=None, repr=False)
+    warehouse: str | None = None
+    default_namespace: str = "default"
+    dialect: str = "spark"
+    start: date | None = None
+    cron: str = "@daily"
+    owner: str | None = None
+    variables: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
+    scalar_functions: tuple[str, ...] = ()
+    concurrency: int = 4
+    environment_ttl_days: int = 7
+    history_versions: int = 50
+    history_days: int = 30
+    janitor_grace_hours: int = 24
+    snapshot_retention_days: int = 7
+    spark: SparkSettings = field(default_factory=SparkSettings)
+    dagster: DagsterSettings = field(default_factory=DagsterSettings)
+
+    @property
+    def work_dir(self) -> Path:
+        """The folder of everything that the package writes by default, `<root>/.vde`."""
+        return self.root / ".vde"
+
+    @property
+    def resolved_state_url(self) -> str:
+        """The state database's URL with secrets filled in.
+
+        Raises:
+            ProjectError: A named environment variable is not set.
+        """
+        if self.state_url is None:
+            return f"sqlite:///{self.work_dir / 'vde.db'}"
+        return expand_secrets(self.state_url)
+
+    @property
+    def resolved_warehouse(self) -> str:
+        """The warehouse's folder or URL; a relative folder is the project's."""
+        if self.warehouse is None:
+            return str(self.work_dir / "warehouse")
+        if "://" in self.warehouse or Path(self.warehouse).is_absolute():
+            return self.warehouse
+        return str(self.root / self.warehouse)
+
+    @property
+    def start_time(self) -> datetime | None:
+        """The first instant (UTC) of `start`."""
+        if self.start is None:
+            return None
+        return datetime.combine(self.start, time(), tzinfo=timezone.utc)
+
+
+def expand_secrets(text: str) -> str:
+    """Replace `${NAME}` with environment variables.
+
+    Raises:
+        ProjectError: A named variable is not set.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in os.environ:
+            raise ProjectError(
+                f"the settings name the environment variable {name}, which is not set",
+                hint=f"set {name} in the environment",
+            )
+        return os.environ[name]
+
+    return re.sub(r"\$\{(\w+)\}", value, text)

@@ -1,0 +1,112 @@
+"""Between SQL text and SQLGlot trees, with parameters such as `@start_ds` kept intact."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_PLACEHOLDER = "__vde_param_{}__"
+_PLACEHOLDER_NAME = re.compile(r"__vde_param_(\w+?)__$")
+
+
+def placeholder(name: str) -> str:
+    """Return the identifier that stands for `@name` while SQLGlot parses (any dialect)."""
+    return _PLACEHOLDER.format(name)
+
+
+def restore_parameters(tree: exp.Expr) -> exp.Expr:
+    """Turn placeholders into parameters, in place; return the tree."""
+    from sqlglot import exp
+
+    for identifier in list(tree.find_all(exp.Identifier)):
+        found = _PLACEHOLDER_NAME.match(identifier.name)
+        if found is None:
+            continue
+        parameter = exp.Parameter(this=exp.Var(this=found[1]))
+        owner = identifier.parent
+        if isinstance(owner, exp.Column) and not owner.args.get("table"):
+            if owner is tree:
+                return parameter
+            owner.replace(parameter)
+        else:
+            identifier.replace(parameter)
+    return tree
+
+
+def parse_query(sql: str) -> exp.Expr:
+    """Parse a model's stored Spark SQL; time variables are `exp.Parameter` nodes."""
+    from sqlglot import parse_one
+
+    return parse_one(sql, dialect="spark")
+
+
+def query_sql(tree: exp.Expr, *, copy: bool = True) -> str:
+    """Write a tree as one line of Spark SQL without comments, parameters as `@name`.
+
+    SQLGlot's Spark generator would write `${name}`, which is another thing in Spark.
+
+    Args:
+        tree: The tree.
+        copy: Whether to leave the given tree untouched.
+    """
+    from sqlglot import exp
+
+    if copy:
+        tree = tree.copy()
+    for parameter in list(tree.find_all(exp.Parameter)):
+        text = exp.Var(this="@" + parameter.name)
+        if parameter is tree:
+            tree = text
+        else:
+            parameter.replace(text)
+    return tree.sql(dialect="spark", comments=False)
+
+
+def tables_read(tree: exp.Expr) -> Iterator[exp.Table]:
+    """Yield the tables that a query reads: no CTEs, table functions, hints or parameters."""
+    from sqlglot import exp
+
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier) or not table.name:
+            continue
+        if table.find_ancestor(exp.Hint) is not None or _is_cte(table):
+            continue
+        yield table
+
+
+def _is_cte(table: exp.Table) -> bool:
+    """Say whether a name means a CTE where it stands.
+
+    A CTE is in reach of the query that owns the WITH and of later CTEs of the same WITH; of
+    itself only in WITH RECURSIVE.
+    """
+    from sqlglot import exp
+
+    if table.args.get("db"):
+        return False
+    name = table.name.lower()
+    below: exp.Expr = table
+    inside: exp.CTE | None = None
+    node = table.parent
+    while node is not None:
+        if isinstance(node, exp.CTE):
+            inside = node
+        elif isinstance(node, exp.With):
+            for cte in node.expressions:
+                if cte is inside and not node.args.get("recursive"):
+                    break
+                if cte.alias.lower() == name:
+                    return True
+                if cte is inside:
+                    break
+        else:
+            owned = node.args.get("with_")
+            ctes = owned.expressions if isinstance(owned, exp.With) and owned is not below else ()
+            if any(cte.alias.lower() == name for cte in ctes):
+                return True
+        below, node = node, node.parent
+    return False

@@ -1,0 +1,217 @@
+"""A small scanner of SQL text: enough to find headers, statements and macro calls exactly.
+
+It knows strings, quoted identifiers, comments and brackets, and nothing of grammar, so that it
+works on text that still has macros in it and costs nothing to import.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from vde_dagster.errors import ProjectError, SourceLocation
+
+BACKSLASH_DIALECTS = frozenset(
+    {"spark", "spark2", "databricks", "hive", "bigquery", "mysql", "snowflake", "clickhouse"}
+)
+
+_OPEN = {"(": ")", "[": "]", "{": "}"}
+_CLOSE = frozenset(_OPEN.values())
+
+
+def _pattern(backslash: bool) -> re.Pattern[str]:
+    escape = r"|\\." if backslash else ""
+    body = r"[^'\\]" if backslash else r"[^']"
+    dbody = r'[^"\\]' if backslash else r'[^"]'
+    return re.compile(
+        rf"""
+        (?P<space>\s+)
+      | (?P<comment>--[^\n]*)
+      | (?P<block>/\*)
+      | (?P<string>[rR]'[^']*'|'(?:{body}{escape}|'')*'|"(?:{dbody}{escape}|"")*")
+      | (?P<quoted>`(?:[^`]|``)*`)
+      | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\w*)
+      | (?P<word>[^\W\d]\w*)
+      | (?P<punct>:=|->|=>|::|.)
+        """,
+        re.VERBOSE | re.DOTALL,
+    )
+
+
+_PATTERNS = {backslash: _pattern(backslash) for backslash in (False, True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of SQL text.
+
+    Args:
+        kind: `word`, `string`, `quoted`, `number`, `punct`, `comment` or `hint`.
+        text: The text as written, quotes included.
+        start: Offset of its first character.
+    """
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Offset just behind its last character."""
+        return self.start + len(self.text)
+
+    def is_word(self, *words: str) -> bool:
+        """Say whether this is one of the given words, without regard to case."""
+        return self.kind == "word" and self.text.upper() in words
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A file's text, or a part of it, that knows where each offset lies.
+
+    Args:
+        path: The file, relative to the project's root.
+        text: The whole file's text.
+    """
+
+    path: Path
+    text: str
+
+    def location(self, offset: int) -> SourceLocation:
+        """Return the line and column (1-based) of an offset."""
+        offset = min(max(offset, 0), len(self.text))
+        line = self.text.count("\n", 0, offset) + 1
+        column = offset - (self.text.rfind("\n", 0, offset) + 1) + 1
+        return SourceLocation(self.path, line, column)
+
+    def error(self, message: str, offset: int, hint: str | None = None) -> ProjectError:
+        """Make an error that points at an offset."""
+        return ProjectError(message, hint=hint, location=self.location(offset))
+
+
+def scan(
+    source: SourceText, start: int = 0, end: int | None = None, *, backslash: bool = True
+) -> Iterator[Token]:
+    """Yield the tokens of a part of a text, comments and hints included, blanks left out.
+
+    Args:
+        source: The text.
+        start: Where to begin.
+        end: Where to stop (exclusive), or None for the end.
+        backslash: Whether a backslash escapes the next character inside quotes, as in Spark.
+
+    Raises:
+        ProjectError: A string, quoted identifier or comment is not closed.
+    """
+    text = source.text
+    stop = len(text) if end is None else end
+    match = _PATTERNS[backslash].match
+    position = start
+    while position < stop:
+        found = match(text, position, stop)
+        if found is None:  # pragma: no cover - the last alternative takes any character
+            raise source.error("this text cannot be read", position)
+        kind = found.lastgroup or "punct"
+        value = found.group()
+        if kind == "block":
+            value = text[position : _comment_end(source, position, stop)]
+            yield Token("hint" if value.startswith("/*+") else "comment", value, position)
+        elif kind == "punct" and value in "'\"`":
+            what = "identifier" if value == "`" else "string"
+            raise source.error(
+                f"this {what} is not closed", position, f"end it with another {value}"
+            )
+        elif kind != "space":
+            yield Token(kind, value, position)
+        position += len(value)
+
+
+def _comment_end(source: SourceText, start: int, stop: int) -> int:
+    """Find the end of a block comment; they nest, as in Spark."""
+    depth, position = 0, start
+    while position < stop:
+        pair = source.text[position : position + 2]
+        if pair == "/*":
+            depth, position = depth + 1, position + 2
+        elif pair == "*/":
+            depth, position = depth - 1, position + 2
+            if depth == 0:
+                return position
+        else:
+            position += 1
+    raise source.error("this comment is not closed", start, "end it with */")
+
+
+def split_top_level(tokens: list[Token], separator: str = ",") -> list[list[Token]]:
+    """Split tokens at a separator outside brackets; the last empty part is left out."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        if token.kind == "punct":
+            if token.text in _OPEN:
+                depth += 1
+            elif token.text in _CLOSE:
+                depth -= 1
+            elif token.text == separator and depth == 0:
+                parts.append([])
+                continue
+        parts[-1].append(token)
+    if not parts[-1]:
+        parts.pop()
+    return parts
+
+
+def matching(source: SourceText, tokens: list[Token], opening: int) -> int:
+    """Return the index of the bracket that closes the one at `opening`.
+
+    Raises:
+        ProjectError: It is never closed, or closed by a bracket of another shape.
+    """
+    stack: list[Token] = []
+    for index in range(opening, len(tokens)):
+        token = tokens[index]
+        if token.kind != "punct":
+            continue
+        if token.text in _OPEN:
+            stack.append(token)
+        elif token.text in _CLOSE:
+            if _OPEN[stack[-1].text] != token.text:
+                raise source.error(f"'{token.text}' does not close '{stack[-1].text}'", token.start)
+            stack.pop()
+            if not stack:
+                return index
+    unclosed = tokens[opening]
+    raise source.error(
+        f"'{unclosed.text}' is never closed",
+        unclosed.start,
+        f"add the missing '{_OPEN[unclosed.text]}'",
+    )
+
+
+def unquote(token: Token) -> str:
+    """Return what a string, quoted identifier or word stands for."""
+    text = token.text
+    if token.kind == "quoted":
+        return text[1:-1].replace("``", "`")
+    if token.kind == "string":
+        if text[0] in "rR":
+            return text[2:-1]
+        mark, body = text[0], text[1:-1]
+        return re.sub(r"\\(.)", r"\1", body.replace(mark * 2, mark), flags=re.DOTALL)
+    return text
+
+
+def raw_text(source: SourceText, tokens: list[Token]) -> str:
+    """Return the text of a run of tokens in one line, without its comments."""
+    pieces: list[str] = []
+    previous: Token | None = None
+    for token in tokens:
+        if token.kind == "comment":
+            continue
+        if previous is not None and token.start > previous.end:
+            pieces.append(" ")
+        pieces.append(token.text)
+        previous = token
+    return "".join(pieces)
