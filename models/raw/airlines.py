@@ -1,7 +1,6 @@
 """The airlines of the flight data."""
 
 from models.raw.nycflights import read_file
-
 from vde_dagster import model
 
 COLUMNS = {"carrier": "STRING", "name": "STRING"}

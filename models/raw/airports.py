@@ -1,7 +1,6 @@
 """The airports of the United States."""
 
 from models.raw.nycflights import read_file
-
 from vde_dagster import model
 
 COLUMNS = {

@@ -1,7 +1,6 @@
 """Every flight that was to leave New York in 2013."""
 
 from models.raw.nycflights import read_file
-
 from vde_dagster import model
 
 COLUMNS = {

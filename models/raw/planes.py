@@ -1,7 +1,6 @@
 """The aircraft register."""
 
 from models.raw.nycflights import read_file
-
 from vde_dagster import model
 
 COLUMNS = {

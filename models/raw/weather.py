@@ -1,7 +1,6 @@
 """Hourly weather at the airports of New York."""
 
 from models.raw.nycflights import read_file
-
 from vde_dagster import model
 
 COLUMNS = {

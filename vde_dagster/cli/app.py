@@ -25,6 +25,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -41,11 +42,11 @@ app.command("drop")(environments.drop)
 app.command("janitor")(cleaning.janitor)
 app.command("render")(inspecting.render)
 app.command("query")(inspecting.query)
-app.command("test")(testing.test)
+app.command("test")(testing.run_tests)
 app.command("sync")(syncing.sync)
 
-# Typer exports this one class of what its parser raises; the base holds the message.
-_CALL_ERROR = typer.BadParameter.__mro__[1]
+# Typer exports only this class of what its parser raises; its base is that of all of them.
+_CALL_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -68,7 +69,7 @@ def call(arguments: Sequence[str]) -> int:
         code = app(given, prog_name="vde", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except _CALL_ERROR as error:
-        return report_call(error.format_message(), as_json=as_json)
+        return report_call(_call_message(error), as_json=as_json)
     except (Cancelled, typer.Abort):
         print("cancelled", file=sys.stderr)
         return CANCELLED
@@ -78,3 +79,8 @@ def call(arguments: Sequence[str]) -> int:
         return 0
     except Exception as error:
         return report(error, as_json=as_json, debug="--debug" in given)
+
+
+def _call_message(error: Exception) -> str:
+    described = getattr(error, "format_message", None)
+    return str(described()) if described is not None else str(error)

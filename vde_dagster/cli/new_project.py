@@ -8,6 +8,7 @@ from vde_dagster.errors import UsageError
 
 TEMPLATE = Path(__file__).parent / "template"
 
+
 def new_project(folder: Path) -> list[str]:
     """Write a small project that runs as it is.
 
@@ -36,7 +37,6 @@ def new_project(folder: Path) -> list[str]:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, "utf-8")
     return sorted(template)
-
 
 
 def _target(path: Path) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from vde_dagster.errors import UsageError
 
-ProjectDir = Annotated[
-    Path, typer.Option("--project", help="The project's folder.", metavar="DIR")
-]
+ProjectDir = Annotated[Path, typer.Option("--project", help="The project's folder.", metavar="DIR")]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")
 ]
@@ -23,26 +21,26 @@ EnvironmentName = Annotated[
     str, typer.Argument(metavar="ENV", help="The environment: prod, or a name of your own.")
 ]
 
-# Typer evaluates these at run time, so Python 3.10's spelling of optional types has to do.
 Start = Annotated[
-    Optional[str],
+    str | None,
     typer.Option(
         metavar="TIME", help="Only intervals from here on: a date or ISO 8601 instant (UTC)."
     ),
 ]
 End = Annotated[
-    Optional[str],
+    str | None,
     typer.Option(
         metavar="TIME", help="Only intervals before here: a date or ISO 8601 instant (UTC)."
     ),
 ]
 Select = Annotated[
-    Optional[list[str]],
+    list[str] | None,
     typer.Option(metavar="MODEL", help="Only this model; give it again for more."),
 ]
-SkipBackfill = Annotated[bool, typer.Option(help="Publish without computing anything.")]
-Concurrency = Annotated[Optional[int], typer.Option(min=1, help="Models worked on at once.")]
-
+SkipBackfill = Annotated[
+    bool, typer.Option("--skip-backfill", help="Publish without computing anything.")
+]
+Concurrency = Annotated[int | None, typer.Option(min=1, help="Models worked on at once.")]
 
 
 def instant(text: str | None, option: str) -> datetime | None:
@@ -64,5 +62,5 @@ def instant(text: str | None, option: str) -> datetime | None:
     except ValueError:
         raise UsageError(
             f"{option} '{text}' is not a time",
-            hint="write a date or an instant in UTC, for example 2013-02-01 or 2013-02-01T06:00:00Z",
+            hint="write a date or an instant (UTC): 2013-02-01, or 2013-02-01T06:00:00Z",
         ) from None

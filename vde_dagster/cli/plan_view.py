@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.cli.source_diff import coloured, diff_lines
 from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.plan import Change, Plan, PlannedModel, PlanKind
+from vde_dagster.planning.plan import Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshot import Snapshot
 
 if TYPE_CHECKING:

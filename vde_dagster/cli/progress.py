@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-
 from vde_dagster.cli.plan_view import count, count_units, describe_range
 from vde_dagster.execution.events import (
     ApplyStarted,

@@ -20,13 +20,13 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
     Reads the files and the state store; writes nothing: a project without a state store has no
     environments yet.
     """
-    from vde_dagster import __version__
+    from importlib.metadata import version
 
     settings = workspace.settings
     models = workspace.project.models.values()
     environments = workspace.store.environments() if _has_state(workspace) else []
     return {
-        "version": __version__,
+        "version": version("vde-dagster"),
         "project": {"name": settings.name, "root": str(workspace.root)},
         "catalog": settings.catalog,
         "warehouse": settings.resolved_warehouse,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -24,9 +24,7 @@ from vde_dagster.cli.options import (
 from vde_dagster.cli.output import Output
 from vde_dagster.errors import UsageError
 
-PlanId = Annotated[
-    Optional[str], typer.Option("--plan", metavar="ID", help="Apply this stored plan.")
-]
+PlanId = Annotated[str | None, typer.Option("--plan", metavar="ID", help="Apply this stored plan.")]
 
 
 def apply(
@@ -42,9 +40,10 @@ def apply(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Bring an environment to the project's state: compute what is missing, audit, publish.
+    """Bring an environment to the project's state.
 
-    Without --plan it plans first, and asks before it applies when it runs on a terminal.
+    Computes what is missing, audits it, and publishes all of it at once. Without --plan it plans
+    first, and asks before it applies when it runs on a terminal.
     """
     output = Output(as_json)
     if plan_id is not None and (start or end or select or skip_backfill):
@@ -87,7 +86,10 @@ def run(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compute what is due in an environment as it was published, and publish it."""
+    """Compute and publish what is due in an environment.
+
+    Works on the environment as it was published, whatever the files say now.
+    """
     output = Output(as_json)
     with opened(project) as workspace:
         from vde_dagster.cli.applying import apply_and_report

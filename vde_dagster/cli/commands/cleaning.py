@@ -20,7 +20,10 @@ def janitor(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Drop expired environments and the tables that no kept version of any environment shows."""
+    """Drop expired environments and unused tables.
+
+    A table is unused when no kept version of any environment shows it.
+    """
     output = Output(as_json)
     with opened(project) as workspace:
         from vde_dagster.cli.janitor_view import janitor_json, show_janitor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ from vde_dagster.cli.output import Output, simple_table
 from vde_dagster.errors import UsageError
 
 Version = Annotated[
-    Optional[int],
+    int | None,
     typer.Option(
         "--to", min=1, metavar="VERSION", help="The version; by default the last different one."
     ),
@@ -24,7 +24,7 @@ Limit = Annotated[int, typer.Option(min=1, help="The most versions to list.")]
 def environments(
     project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False
 ) -> None:
-    """List the environments as they are published now."""
+    """List the environments."""
     output = Output(as_json)
     with opened(project) as workspace:
         from vde_dagster.cli.shapes import environment_json, short_time
@@ -82,7 +82,16 @@ def history(
             )
             for version in versions
         ]
-        headers = ("version", "published (UTC)", "by", "plan", "added", "changed", "removed", "note")
+        headers = (
+            "version",
+            "published (UTC)",
+            "by",
+            "plan",
+            "added",
+            "changed",
+            "removed",
+            "note",
+        )
         output.result(
             {
                 "environment": name,
@@ -112,7 +121,10 @@ def rollback(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Publish an earlier version of an environment again; no data is computed or moved."""
+    """Publish an earlier version of an environment again.
+
+    No data is computed or moved.
+    """
     output = Output(as_json)
     with opened(project) as workspace:
         from vde_dagster.cli.shapes import environment_json
@@ -143,7 +155,10 @@ def drop(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Let an environment expire now; the next `vde janitor` removes what only it used."""
+    """Let an environment expire now.
+
+    The next `vde janitor` removes its views and what only it used.
+    """
     output = Output(as_json)
     with opened(project) as workspace:
         workspace.drop_environment(environment)

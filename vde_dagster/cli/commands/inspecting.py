@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -18,11 +18,11 @@ InEnvironment = Annotated[
 Sql = Annotated[
     str, typer.Argument(metavar="SQL", help="A query; model names mean the environment's views.")
 ]
-RowLimit = Annotated[Optional[int], typer.Option("--limit", min=1, help="The most rows to return.")]
+RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="The most rows to return.")]
 
 
 def info(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
-    """Describe the project: its settings, models and environments."""
+    """Describe the project: settings, models, environments."""
     output = Output(as_json)
     with opened(project) as workspace:
         from vde_dagster.cli.project_info import project_info, show_info
@@ -66,7 +66,7 @@ def query(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run a query on an environment's views and print its rows."""
+    """Run a query on an environment's views."""
     output = Output(as_json)
     with opened(project) as workspace:
         result = workspace.query(environment, sql, limit)

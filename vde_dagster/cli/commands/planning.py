@@ -29,7 +29,10 @@ def plan(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Say what an apply would compute and publish, and store it as a plan."""
+    """Say what an apply would compute and publish.
+
+    The plan is stored, and can be applied by its id.
+    """
     output = Output(as_json)
     with opened(project) as workspace:
         made = workspace.plan(
@@ -54,7 +57,10 @@ def diff(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show how the project differs from an environment, model by model; stores nothing."""
+    """Show how the project differs from an environment.
+
+    Compares model by model, and stores nothing.
+    """
     output = Output(as_json)
     with opened(project) as workspace:
         made = workspace.plan(environment, skip_backfill=True, save=False)

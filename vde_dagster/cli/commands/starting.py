@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -11,7 +11,7 @@ from vde_dagster.cli.options import Debug, Json, ProjectDir
 from vde_dagster.cli.output import Output
 
 Folder = Annotated[
-    Optional[Path],
+    Path | None,
     typer.Argument(metavar="DIR", help="The new project's folder; by default that of --project."),
 ]
 
@@ -22,7 +22,10 @@ def init(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make a new project: three models, a seed and a unit test that run as they are."""
+    """Make a new project that runs as it is.
+
+    It has a seed, a view, an incremental model and a unit test.
+    """
     from vde_dagster.cli.new_project import new_project
 
     output = Output(as_json)

@@ -1,0 +1,41 @@
+"""`vde test`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from vde_dagster.cli.opening import opened
+from vde_dagster.cli.options import Debug, Json, ProjectDir, Select
+from vde_dagster.cli.output import Output
+
+
+def run_tests(
+    select: Select = None,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run the project's unit tests.
+
+    They run on Spark; nothing is written to the warehouse.
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.cli.unit_testing.report import results_json, show_results
+        from vde_dagster.cli.unit_testing.run import check_test, run_test
+
+        chosen = {name.lower() for name in select or ()}
+        tests = [
+            test
+            for test in workspace.project.tests
+            if not chosen or str(test.model) in chosen or test.name.lower() in chosen
+        ]
+        snapshots = workspace.snapshots()
+        for test in tests:
+            check_test(test, snapshots)
+        results = [run_test(test, snapshots, workspace.engine()) for test in tests]
+        output.result(results_json(results), lambda console: show_results(console, results))
+    if not all(result.passed for result in results):
+        raise typer.Exit(1)

@@ -1,0 +1,229 @@
+"""Running one unit test: rows for the parents in, the model's rows out, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.cli.unit_testing.compare import RowDifference, compare_rows
+from vde_dagster.cli.unit_testing.relations import as_query
+from vde_dagster.errors import ExecutionError, ProjectError
+from vde_dagster.planning.interval import Interval
+from vde_dagster.project.model import Model
+from vde_dagster.project.names import ModelName, quote
+from vde_dagster.project.unit_values import TestTable, UnitTest
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.engine import Engine
+    from vde_dagster.planning.snapshot import Snapshot
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+NEVER = datetime(9999, 12, 31, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """How a unit test ended.
+
+    Args:
+        test: The test.
+        differences: What differs, by the query (`query`) or common table expression.
+        error: Why the model could not be run at all, or None.
+    """
+
+    __test__ = False
+
+    test: UnitTest
+    differences: tuple[tuple[str, RowDifference], ...] = ()
+    error: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the model returned what was expected."""
+        return not self.differences and self.error is None
+
+
+def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snapshot:
+    """Check what can be checked without running the test.
+
+    Args:
+        test: The test.
+        snapshots: The project's models.
+
+    Returns:
+        The tested model's snapshot.
+
+    Raises:
+        ProjectError: There is no such model, a parent has no rows, or a column is unknown.
+    """
+    snapshot = snapshots.get(test.model)
+    if snapshot is None:
+        raise ProjectError(
+            f"the test '{test.name}' is of the model '{test.model}', which does not exist",
+            hint="correct the model's name",
+            location=test.location,
+        )
+    if snapshot.model.query is None and snapshot.model.python is None:
+        raise ProjectError(
+            f"the test '{test.name}' is of {test.model}, which has neither a query nor code",
+            hint="test a SQL or a Python model",
+            location=test.location,
+        )
+    given = dict(test.inputs)
+    for parent in snapshot.model.depends_on:
+        if parent not in given:
+            raise ProjectError(
+                f"the test '{test.name}' gives no rows for {parent}, which {test.model} reads",
+                hint=f"add '{parent}:' under inputs; 'rows: []' gives none",
+                location=test.location,
+            )
+    for parent, table in test.inputs:
+        _check_columns(test, parent, table, snapshots.get(parent))
+    return snapshot
+
+
+def _check_columns(
+    test: UnitTest, parent: ModelName, table: TestTable, snapshot: Snapshot | None
+) -> None:
+    if snapshot is None or not snapshot.columns:
+        return
+    known = {column.name.lower() for column in snapshot.columns}
+    for column in table.columns:
+        if column.lower() not in known:
+            raise ProjectError(
+                f"the test '{test.name}' gives {parent} a column '{column}' that it does not have",
+                hint=f"it has {', '.join(sorted(known))}",
+                location=test.location,
+            )
+
+
+def run_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: Engine) -> TestResult:
+    """Run a test on Spark; nothing is written.
+
+    Args:
+        test: The test.
+        snapshots: The project's models.
+        engine: The engine.
+
+    Raises:
+        ProjectError: See `check_test`.
+    """
+    snapshot = check_test(test, snapshots)
+    sources = {
+        parent: as_query(table, _types(snapshots.get(parent))) for parent, table in test.inputs
+    }
+    differences: list[tuple[str, RowDifference]] = []
+    try:
+        if snapshot.model.python is not None:
+            if test.expected is not None:
+                columns, rows = _run_python(test, snapshot, sources, engine)
+                differences.append(("query", _difference(test.expected, columns, rows, engine)))
+        else:
+            for part, expected in _expectations(test):
+                sql = _query(test, snapshot.model, sources, part)
+                columns, rows = engine.query(sql)
+                differences.append((part or "query", _difference(expected, columns, rows, engine)))
+    except ExecutionError as error:
+        return TestResult(test, error=error.message)
+    return TestResult(test, tuple((part, found) for part, found in differences if found))
+
+
+def _expectations(test: UnitTest) -> list[tuple[str | None, TestTable]]:
+    """List (common table expression, or None for the whole query; its expected rows)."""
+    whole = [(None, test.expected)] if test.expected is not None else []
+    return [*whole, *test.ctes]
+
+
+def _types(snapshot: Snapshot | None) -> dict[str, str | None]:
+    if snapshot is None:
+        return {}
+    return {column.name: column.type for column in snapshot.columns}
+
+
+def _query(test: UnitTest, model: Model, sources: Mapping[ModelName, str], part: str | None) -> str:
+    """Render the model's query, or one of its common table expressions, over the test's rows."""
+    from vde_dagster.planning.render import replace_tables
+    from vde_dagster.project.time_variables import substitute_time_variables, time_variable_values
+
+    assert model.query is not None
+    sql = replace_tables(model.query, sources.get, model.dialect)
+    if part is not None:
+        sql = _select_cte(test, sql, part)
+    interval, now = _times(test)
+    values = time_variable_values(interval.start, interval.end, now)
+    return substitute_time_variables(sql, values)
+
+
+def _select_cte(test: UnitTest, sql: str, name: str) -> str:
+    import sqlglot
+
+    tree = sqlglot.parse_one(sql, read="spark")
+    with_ = tree.args.get("with_") or tree.args.get("with")
+    if with_ is None or not any(cte.alias == name for cte in with_.expressions):
+        raise ProjectError(
+            f"the test '{test.name}' expects rows of '{name}', which {test.model} does not define",
+            hint="name a common table expression of the query",
+            location=test.location,
+        )
+    return f"{with_.sql(dialect='spark')} SELECT * FROM {quote(name)}"
+
+
+def _times(test: UnitTest) -> tuple[Interval, datetime]:
+    start = test.start or EPOCH
+    end = test.end or (start + timedelta(days=1) if test.start else NEVER)
+    return Interval(start, end), test.execution_time or end
+
+
+def _run_python(
+    test: UnitTest, snapshot: Snapshot, sources: Mapping[ModelName, str], engine: Engine
+) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
+    import logging
+
+    from vde_dagster.spark import SparkEngine
+    from vde_dagster.spark.data_types import spark_type
+    from vde_dagster.spark.python_models import ModelContext, run_python_model
+
+    assert isinstance(engine, SparkEngine)
+    interval, now = _times(test)
+    name = snapshot.name
+    context = ModelContext(
+        engine.session, interval, now, logging.getLogger(f"vde.model.{name}"), name, sources
+    )
+    declared = {column.name: column.type or "STRING" for column in snapshot.model.columns}
+    frame = run_python_model(snapshot, context, declared)
+    columns = [(field.name, spark_type(field.dataType)) for field in frame.schema.fields]
+    return columns, [tuple(row) for row in frame.collect()]
+
+
+def _difference(
+    expected: TestTable,
+    columns: Sequence[tuple[str, str]],
+    rows: Sequence[tuple[Any, ...]],
+    engine: Engine,
+) -> RowDifference:
+    """Compare rows after Spark has cast the expected ones to the types that the model has."""
+    types = {name.lower(): type_ for name, type_ in columns}
+    unknown = [column for column in expected.columns if column.lower() not in types]
+    if unknown:
+        raise ExecutionError(
+            f"the model returns no column {', '.join(unknown)}; it returns {', '.join(types)}"
+        )
+    partial = expected.partial or expected.query is not None
+    mentioned = {column.lower() for column in expected.columns}
+    names = [name for name, _ in columns if not partial or name.lower() in mentioned]
+    if expected.query is not None:
+        got, wanted = engine.query(expected.query)
+        names = [name for name, _ in got]
+    else:
+        ordered = TestTable(
+            expected.columns, expected.rows, tuple((c, types[c.lower()]) for c in expected.columns)
+        )
+        rest = {name: type_ for name, type_ in columns if name.lower() not in mentioned}
+        query = as_query(ordered, rest if not partial else {})
+        listed = ", ".join(quote(name) for name in names)
+        _, wanted = engine.query(f"SELECT {listed} FROM ({query}) AS expected")
+    positions = [[name.lower() for name, _ in columns].index(name.lower()) for name in names]
+    actual = [tuple(row[position] for position in positions) for row in rows]
+    return compare_rows(names, wanted, actual)
