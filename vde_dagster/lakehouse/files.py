@@ -6,6 +6,7 @@ import ctypes
 import gzip
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -99,6 +100,32 @@ class MetadataFiles:
                 else:
                     path.unlink(missing_ok=True)
                     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+    def delete_tree(self, location: str, point: str) -> None:
+        """Delete everything below a location; nothing there is no error.
+
+        Args:
+            location: The base location of one table, whose unique id is its last part.
+            point: The side effect's name.
+        """
+        with self._effects.at(point, location):
+            path = local_path(location)
+            if path is not None:
+                if path.exists():
+                    shutil.rmtree(path)
+                return
+            filesystem, root = self._filesystem(location)
+            from pyarrow.fs import FileType
+
+            if filesystem.get_file_info(root).type != FileType.NotFound:
+                filesystem.delete_dir(root)
+
+    def _filesystem(self, location: str) -> Any:
+        from pyiceberg.io.pyarrow import PyArrowFileIO
+
+        scheme, netloc, path = PyArrowFileIO.parse_location(location)
+        io = PyArrowFileIO(dict(self._properties))
+        return io.fs_by_scheme(scheme, netloc), path
 
     def _read(self, location: str) -> bytes:
         path = local_path(location)

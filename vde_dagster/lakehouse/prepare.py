@@ -18,7 +18,6 @@ from vde_dagster.lakehouse.pointers import (
     VIEW,
     Pointer,
     Swap,
-    namespaces_present,
     read_pointers,
 )
 from vde_dagster.lakehouse.publication import FastForward, Publication
@@ -44,7 +43,7 @@ class Prepared:
         files: (location, content) of the files to write.
         published: The ledger's new rows.
         dropped: Views that leave the ledger.
-        namespaces: Namespaces to create.
+        namespaces: Namespaces to create where they are missing.
     """
 
     swaps: tuple[Swap, ...]
@@ -144,7 +143,6 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> Prepared:
         namespaces = dict.fromkeys(
             [*publication.create_namespaces, *(view.namespace for view in publication.views)]
         )
-        missing = set(namespaces) - namespaces_present(conn, catalog, namespaces)
         refs = [item.ref for item in publication.fast_forwards]
         tables = read_pointers(conn, catalog, refs)
     now_ms = int(lakehouse.store.clock.now().timestamp() * 1000)
@@ -158,7 +156,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> Prepared:
         files=tuple((item.swap.after or "", item.content) for item in made),
         published=tuple(item.view for item in made if item.view),
         dropped=tuple(ref for ref, _ in found.dropped),
-        namespaces=tuple(name for name in namespaces if name in missing),
+        namespaces=tuple(namespaces),
     )
 
 
@@ -182,9 +180,9 @@ def _views(lakehouse: Lakehouse, found: Differences, environment: str, now_ms: i
             definition, previous, lakehouse.new_location(ref, uuid.uuid4().hex), now_ms
         )
         old = pointer.location if pointer else None
-        location = _next_file(metadata["location"], old)
+        location = next_file(metadata["location"], old)
         view = PublishedView(ref, environment, definition_hash(definition), location)
-        made.append(_Made(Swap(ref, VIEW, old, location), _encode(metadata), view))
+        made.append(_Made(Swap(ref, VIEW, old, location), encode_metadata(metadata), view))
     return made
 
 
@@ -208,16 +206,17 @@ def _table(
     moved = fast_forward(
         metadata, pointer.location, item.branch, item.expected_main, now_ms, str(item.ref)
     )
-    location = _next_file(metadata["location"], pointer.location)
-    return _Made(Swap(item.ref, TABLE, pointer.location, location), _encode(moved))
+    location = next_file(metadata["location"], pointer.location)
+    return _Made(Swap(item.ref, TABLE, pointer.location, location), encode_metadata(moved))
 
 
-def _next_file(base: str, current: str | None) -> str:
+def next_file(base: str, current: str | None) -> str:
     """Name the next metadata file; Iceberg counts up the number at its start."""
     match = _PLAIN_FILE_NUMBER.search(current or "")
     number = int(match.group(1)) + 1 if match else 0
     return f"{base}/metadata/{number:05d}-{uuid.uuid4()}.metadata.json"
 
 
-def _encode(metadata: dict[str, Any]) -> bytes:
+def encode_metadata(metadata: dict[str, Any]) -> bytes:
+    """Write metadata as the bytes of a metadata file."""
     return json.dumps(metadata, separators=(",", ":"), ensure_ascii=False).encode()

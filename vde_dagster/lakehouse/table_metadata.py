@@ -135,23 +135,50 @@ def fast_forward(
         )
     refs = {name: ref for name, ref in metadata.get("refs", {}).items() if name != branch}
     refs[MAIN] = {**refs.get(MAIN, {"type": "branch"}), "snapshot-id": head}
-    updated = max(now_ms, int(metadata["last-updated-ms"]))
-    log = [
-        *metadata.get("metadata-log", []),
-        {"timestamp-ms": metadata["last-updated-ms"], "metadata-file": metadata_location},
-    ]
-    size = int(metadata.get("properties", {}).get(_METADATA_LOG_PROPERTY, _METADATA_LOG_SIZE))
+    moved = _logged(metadata, metadata_location, now_ms)
     snapshot_log = list(metadata.get("snapshot-log", []))
     if head != main:
-        snapshot_log.append({"timestamp-ms": updated, "snapshot-id": head})
-    return {
-        **metadata,
-        "refs": refs,
-        "current-snapshot-id": head,
-        "last-updated-ms": updated,
-        "metadata-log": log[-size:],
+        snapshot_log.append({"timestamp-ms": moved["last-updated-ms"], "snapshot-id": head})
+    return {**moved, "refs": refs, "current-snapshot-id": head, "snapshot-log": snapshot_log}
+
+
+def expire(
+    metadata: dict[str, Any], metadata_location: str, oldest_ms: int, now_ms: int
+) -> dict[str, Any] | None:
+    """Forget snapshots that are too old and that no branch or tag points to.
+
+    Args:
+        metadata: The table's metadata now.
+        metadata_location: Its file; goes into the metadata log.
+        oldest_ms: Snapshots made before this instant go (milliseconds since 1970, UTC).
+        now_ms: Milliseconds since 1970 (UTC).
+
+    Returns:
+        The metadata without them, or None when there are none.
+    """
+    heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
+    main = head_of(metadata)
+    kept = [
+        item
+        for item in metadata.get("snapshots", [])
+        if int(item["timestamp-ms"]) >= oldest_ms or int(item["snapshot-id"]) in heads | {main}
+    ]
+    if len(kept) == len(metadata.get("snapshots", [])):
+        return None
+    ids = {int(item["snapshot-id"]) for item in kept}
+    snapshot_log: list[dict[str, Any]] = []
+    for entry in metadata.get("snapshot-log", []):
+        # A gap would make time travel lie: the log starts after the last forgotten snapshot.
+        snapshot_log = [*snapshot_log, entry] if int(entry["snapshot-id"]) in ids else []
+    changed = {
+        **_logged(metadata, metadata_location, now_ms),
+        "snapshots": kept,
         "snapshot-log": snapshot_log,
     }
+    for key in ("statistics", "partition-statistics"):
+        if key in metadata:
+            changed[key] = [item for item in metadata[key] if int(item["snapshot-id"]) in ids]
+    return changed
 
 
 def without_branch(
@@ -159,6 +186,11 @@ def without_branch(
 ) -> dict[str, Any]:
     """Remove a branch; its snapshots stay until they are expired."""
     refs = {name: ref for name, ref in metadata.get("refs", {}).items() if name != branch}
+    return {**_logged(metadata, metadata_location, now_ms), "refs": refs}
+
+
+def _logged(metadata: dict[str, Any], metadata_location: str, now_ms: int) -> dict[str, Any]:
+    """Return the metadata as of now, with the file before in its bounded metadata log."""
     log = [
         *metadata.get("metadata-log", []),
         {"timestamp-ms": metadata["last-updated-ms"], "metadata-file": metadata_location},
@@ -166,7 +198,6 @@ def without_branch(
     size = int(metadata.get("properties", {}).get(_METADATA_LOG_PROPERTY, _METADATA_LOG_SIZE))
     return {
         **metadata,
-        "refs": refs,
         "last-updated-ms": max(now_ms, int(metadata["last-updated-ms"])),
-        "metadata-log": log[-size:],
+        "metadata-log": log[-max(size, 1) :],
     }

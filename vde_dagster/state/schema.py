@@ -92,6 +92,7 @@ tables = Table(
     Column("status", String(16), nullable=False),
     Column("registered_at", Instant, nullable=False),
     Column("tombstoned_at", Instant),
+    Column("location", String(1000)),
     Index("vde_tables_place", "namespace", "name", unique=True),
     Index(
         "vde_tables_content",

@@ -6,14 +6,14 @@ from vde_dagster.state.clock import Clock
 from vde_dagster.state.database import make_engine
 from vde_dagster.state.effects import Effects
 from vde_dagster.state.migrate import ensure_schema
-from vde_dagster.state.publications import PublicationStore
+from vde_dagster.state.retention import RetentionStore
 
 
-class StateStore(PublicationStore):
+class StateStore(RetentionStore):
     """Everything that is known beyond the project's files.
 
     Each part lives in a module of its own (snapshots, tables, environments, plans, audits,
-    leases, publications) as a class that extends the one before; this one opens them all.
+    leases, publications, retention) as a class that extends the one before; this one opens all.
     """
 
     @classmethod

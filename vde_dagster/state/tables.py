@@ -19,6 +19,7 @@ from vde_dagster.state.snapshots import SnapshotStore, chunks
 
 LIVE = "live"
 TOMBSTONED = "tombstoned"
+DROPPING = "dropping"
 DROPPED = "dropped"
 
 
@@ -33,7 +34,11 @@ class TableStore(SnapshotStore):
     def ensure_table(
         self, table: PhysicalTable, connection: Connection | None = None
     ) -> PhysicalTable:
-        """Register a table, or return the live one that holds the same rows and columns."""
+        """Register a table, or return the live one that holds the same rows and columns.
+
+        Raises:
+            ConflictError: The table's id was used before, by a table that is no longer live.
+        """
         version = columns_version(table.columns)
 
         def work(conn: Connection) -> PhysicalTable:
@@ -47,6 +52,12 @@ class TableStore(SnapshotStore):
             )
             if found:
                 return found[0]
+            known = select(schema.tables.c.status).where(schema.tables.c.table_id == table.id)
+            if conn.execute(known).first() is not None:
+                raise ConflictError(
+                    f"the table {table.ref} was cleaned up or changed since the plan was made",
+                    hint="plan again",
+                )
             conn.execute(
                 insert(schema.tables).values(
                     table_id=table.id,

@@ -181,6 +181,7 @@ def upgrade() -> None:
         sa.Column("status", sa.String(length=16), nullable=False),
         sa.Column("registered_at", sa.BigInteger(), nullable=False),
         sa.Column("tombstoned_at", sa.BigInteger(), nullable=True),
+        sa.Column("location", sa.String(length=1000), nullable=True),
         sa.PrimaryKeyConstraint("table_id"),
     )
     op.create_index(

@@ -1,0 +1,285 @@
+"""Clean-up by reachability: what no kept version of any environment reaches is removed.
+
+The janitor deletes only what this package's own ledger names, gives a tombstone before it deletes,
+deletes only after the grace time, and checks once more when it does. Every step can be repeated.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from vde_dagster.errors import ConflictError, VdeError
+from vde_dagster.planning.environment import Environment
+from vde_dagster.project.settings import Settings
+from vde_dagster.state.retention import ENVIRONMENT_LEASE_PREFIX, Mark, Retention
+from vde_dagster.state.store import StateStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+
+Action = Literal[
+    "drop_environment",
+    "give_up_table",
+    "drop_table",
+    "keep_table",
+    "drop_branch",
+    "close_plan",
+    "forget_version",
+    "delete_files",
+    "drop_namespace",
+    "expire_snapshots",
+]
+Outcome = Literal["planned", "done", "kept", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One thing that the janitor decided.
+
+    Args:
+        action: What is done, or with `keep_table` is not done.
+        subject: To what.
+        reason: Why.
+        outcome: `planned` in a dry run; `kept` when nothing was to be done.
+        bytes: How much that frees, when known.
+        error: Why it failed; the next run tries again.
+    """
+
+    action: Action
+    subject: str
+    reason: str
+    outcome: Outcome
+    bytes: int | None = None
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        return {
+            "action": self.action,
+            "subject": self.subject,
+            "reason": self.reason,
+            "outcome": self.outcome,
+            "bytes": self.bytes,
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class JanitorReport:
+    """What the janitor decided and did.
+
+    Args:
+        dry_run: Whether it only told.
+        decisions: In the order in which they were taken.
+    """
+
+    dry_run: bool
+    decisions: tuple[Decision, ...]
+
+    @property
+    def failures(self) -> tuple[Decision, ...]:
+        """The decisions that could not be carried out."""
+        return tuple(decision for decision in self.decisions if decision.outcome == "failed")
+
+    @property
+    def bytes(self) -> int:
+        """What was freed, or in a dry run would be (bytes, as far as known)."""
+        return sum(
+            decision.bytes or 0
+            for decision in self.decisions
+            if decision.outcome in ("done", "planned") and decision.action != "give_up_table"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        return {
+            "dry_run": self.dry_run,
+            "decisions": [decision.to_json() for decision in self.decisions],
+            "failures": len(self.failures),
+            "bytes": self.bytes,
+        }
+
+
+def retention_of(settings: Settings) -> Retention:
+    """Return the retention policy that a project's settings ask for."""
+    return Retention(
+        history_versions=settings.history_versions,
+        history=timedelta(days=settings.history_days),
+        grace=timedelta(hours=settings.janitor_grace_hours),
+    )
+
+
+def run_janitor(
+    store: StateStore, lakehouse: Lakehouse, settings: Settings, *, dry_run: bool = False
+) -> JanitorReport:
+    """Remove what nothing reaches; see `clean`.
+
+    Raises:
+        StoreError: The state store cannot be reached; nothing was done.
+    """
+    retention = retention_of(settings)
+    keep_snapshots = timedelta(days=settings.snapshot_retention_days)
+    return clean(store, lakehouse, retention, keep_snapshots, dry_run=dry_run)
+
+
+def clean(
+    store: StateStore,
+    lakehouse: Lakehouse,
+    retention: Retention,
+    keep_snapshots: timedelta,
+    *,
+    dry_run: bool = False,
+) -> JanitorReport:
+    """Drop expired environments, then whatever no kept version reaches, then left-over files.
+
+    Args:
+        store: The state store.
+        lakehouse: The catalog.
+        retention: For how long things are kept.
+        keep_snapshots: For how long superseded Iceberg snapshots of live tables are kept.
+        dry_run: Only tell.
+
+    Raises:
+        StoreError: The state store cannot be reached.
+    """
+    from vde_dagster.lakehouse import sweep
+
+    run = Cleaning(store, lakehouse, retention, keep_snapshots, dry_run)
+    _drop_environments(run)
+    marked = store.mark(retention, write=not dry_run)
+    _tell_mark(run, marked)
+    sweep.drop_tables(run, marked.dropping)
+    sweep.drop_branches(run, marked)
+    sweep.expire_snapshots(run)
+    sweep.delete_left_over_files(run)
+    sweep.drop_namespaces(run)
+    return JanitorReport(dry_run, tuple(run.decisions))
+
+
+class Cleaning:
+    """One run of the janitor: collects its decisions.
+
+    Args:
+        store: The state store.
+        lakehouse: The catalog.
+        retention: For how long things are kept.
+        keep_snapshots: For how long superseded Iceberg snapshots are kept.
+        dry_run: Only tell.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        lakehouse: Lakehouse,
+        retention: Retention,
+        keep_snapshots: timedelta,
+        dry_run: bool,
+    ) -> None:
+        self.store = store
+        self.lakehouse = lakehouse
+        self.retention = retention
+        self.keep_snapshots = keep_snapshots
+        self.dry_run = dry_run
+        self.decisions: list[Decision] = []
+
+    def tell(self, decision: Decision) -> None:
+        """Add a decision to the report."""
+        self.decisions.append(decision)
+
+    def act(self, decision: Decision, work: Callable[[], bool]) -> None:
+        """Carry out a decision, unless this is a dry run; a failure is reported as one.
+
+        Args:
+            decision: What was decided; its outcome is filled in here.
+            work: Does it; returns False when there turned out to be nothing to do.
+        """
+        if self.dry_run:
+            self.tell(replace(decision, outcome="planned"))
+            return
+        try:
+            done = work()
+        except (VdeError, OSError) as error:
+            self.tell(replace(decision, outcome="failed", error=str(error)))
+            return
+        self.tell(replace(decision, outcome="done" if done else "kept"))
+
+
+def _drop_environments(run: Cleaning) -> None:
+    for name in run.store.expired_environments():
+        environment = run.store.environment(name)
+        if environment is None:
+            continue
+        count = len(run.lakehouse.published_views(name))
+        reason = f"it expired at {environment.expires_at:%Y-%m-%d %H:%M} UTC ({count} views)"
+        run.act(
+            Decision("drop_environment", name, reason, "planned"),
+            partial(_drop_environment, run, environment),
+        )
+
+
+def _drop_environment(run: Cleaning, environment: Environment) -> bool:
+    from vde_dagster.lakehouse.publication import Publication
+
+    store = run.store
+    resource = f"{ENVIRONMENT_LEASE_PREFIX}{environment.name}"
+    try:
+        held = store.acquire_lease(resource, f"janitor {uuid.uuid4().hex[:8]}")
+    except ConflictError:
+        return False  # somebody works on it just now, and may well renew it
+    try:
+        current = store.environment(environment.name)
+        now = store.clock.now()
+        if current is None or current.expires_at is None or current.expires_at > now:
+            return False
+        end = replace(
+            current,
+            entries={},
+            publication_id=uuid.uuid4().hex,
+            plan_id=None,
+            published_at=now,
+            published_by="janitor",
+            note="expired",
+        )
+        run.lakehouse.publish(
+            Publication(
+                environment=end,
+                base_version=current.version,
+                leases=(held,),
+                ends_environment=True,
+            )
+        )
+        return True
+    finally:
+        store.release_lease(held)
+
+
+def _tell_mark(run: Cleaning, marked: Mark) -> None:
+    from vde_dagster.lakehouse.sweep import table_bytes
+
+    outcome: Outcome = "planned" if run.dry_run else "done"
+    for environment, version in marked.forgotten:
+        subject = f"{environment} version {version}"
+        run.tell(Decision("forget_version", subject, "it is older than is kept", outcome))
+    for plan_id, reason in marked.dead_plans.items():
+        run.tell(Decision("close_plan", plan_id, reason, outcome))
+    for table in marked.unreachable:
+        reason = "no kept version of any environment, no plan and no lease reaches it"
+        size = table_bytes(run, table)
+        run.tell(Decision("give_up_table", str(table.ref), reason, outcome, size))
+    for table in marked.held_back:
+        reason = "nothing reaches it, but so many tables are given up at once that it has to wait"
+        run.tell(Decision("keep_table", str(table.ref), reason, "kept"))
+    for table in marked.waiting:
+        reason = "it was given up, and the grace time runs"
+        run.tell(Decision("keep_table", str(table.ref), reason, "kept"))
+    if run.dry_run:
+        refs = {table.id: table.ref for table in run.store.ledger()}
+        for table_id, reason in sorted(marked.reasons.items()):
+            if table_id in refs:
+                run.tell(Decision("keep_table", str(refs[table_id]), reason, "kept"))

@@ -1,0 +1,251 @@
+"""The janitor's deletions: tables, branches, Iceberg snapshots, left-over files, namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, select
+
+from vde_dagster.lakehouse.files import read_metadata
+from vde_dagster.lakehouse.janitor import Cleaning, Decision
+from vde_dagster.lakehouse.pointers import (
+    TABLE,
+    Swap,
+    drop_namespace_if_empty,
+    swap_pointers,
+)
+from vde_dagster.lakehouse.prepare import encode_metadata, next_file
+from vde_dagster.lakehouse.table_metadata import expire, without_branch
+from vde_dagster.planning.table import TableRef
+from vde_dagster.state import schema
+from vde_dagster.state.publications import PublicationRecord
+from vde_dagster.state.retention import LedgerTable, Mark
+from vde_dagster.state.snapshots import chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BRANCH_PREFIX = "vde_"
+
+
+def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
+    """Return the size of a table's current files as its metadata says, or None."""
+    location = run.lakehouse.metadata_location(table.ref)
+    if location is None or not run.lakehouse.files.exists(location):
+        return None
+    metadata = run.lakehouse.files.read_json(location)
+    sizes = [int(s.get("summary", {}).get("added-files-size", 0)) for s in metadata["snapshots"]]
+    return sum(sizes)
+
+
+def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
+    """Delete tables whose grace time is over: first the catalog's pointer, then the files."""
+    for table in tables:
+        reason = "it was given up, and nobody can have read of it for the grace time"
+        decision = Decision(
+            "drop_table", str(table.ref), reason, "planned", table_bytes(run, table)
+        )
+        run.act(decision, partial(_drop_table, run, table))
+
+
+def _drop_table(run: Cleaning, table: LedgerTable) -> bool:
+    store, lakehouse = run.store, run.lakehouse
+    location = table.location
+    pointer = lakehouse.metadata_location(table.ref)
+    if pointer is not None and lakehouse.files.exists(pointer):
+        location = lakehouse.files.read_json(pointer)["location"]
+
+    def work(conn: Connection) -> bool:
+        if not store.start_dropping(conn, table.id, location):
+            return False
+        if pointer is not None:
+            swap = Swap(table.ref, TABLE, pointer, None)
+            swap_pointers(conn, lakehouse.catalog_name, [swap])
+        return True
+
+    if not store.run_transaction(work, name="janitor.drop_table"):
+        return False
+    if location is not None and table.id in location.rstrip("/").rsplit("/", 1)[-1]:
+        # The ledger's unique id is the location's own name: all that is in it is this table's.
+        lakehouse.files.delete_tree(location, "janitor.delete_tree")
+    store.finish_dropping(table.id)
+    return True
+
+
+def drop_branches(run: Cleaning, marked: Mark) -> None:
+    """Remove branches of plans that nobody will apply any more."""
+    store = run.store
+    given_up = {t.id for t in marked.unreachable} if run.dry_run else set()
+    for table in store.ledger():
+        if not table.created or table.id in given_up:
+            continue
+        pointer = run.lakehouse.metadata_location(table.ref)
+        if pointer is None or not run.lakehouse.files.exists(pointer):
+            continue
+        refs = run.lakehouse.files.read_json(pointer).get("refs", {})
+        for branch in sorted(refs):
+            if not branch.startswith(BRANCH_PREFIX):
+                continue
+            plan_id = branch.removeprefix(BRANCH_PREFIX)
+            record = store.plan_record(plan_id)
+            dead = plan_id in marked.dead_plans
+            if record is None or (record.status in ("planned", "applying", "failed") and not dead):
+                continue
+            finished = record.finished_at or record.created_at
+            if not dead and finished + run.retention.grace > store.clock.now():
+                continue
+            status = "superseded" if dead else record.status
+            decision = Decision(
+                "drop_branch", f"{table.ref} {branch}", f"its plan is {status}", "planned"
+            )
+            run.act(decision, _branch_dropper(run, table.ref, branch))
+
+
+def _branch_dropper(run: Cleaning, ref: TableRef, branch: str) -> Callable[[], bool]:
+    def change(metadata: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
+        if branch not in metadata.get("refs", {}):
+            return None
+        return without_branch(metadata, location, branch, now_ms)
+
+    return lambda: _change_table(run, ref, change, "janitor.drop_branch")
+
+
+def expire_snapshots(run: Cleaning) -> None:
+    """Forget superseded Iceberg snapshots of live tables after their time."""
+    oldest = run.store.clock.now() - run.keep_snapshots
+    oldest_ms = int(oldest.timestamp() * 1000)
+    for table in run.store.ledger():
+        pointer = run.lakehouse.metadata_location(table.ref)
+        if pointer is None or not run.lakehouse.files.exists(pointer):
+            continue
+        metadata = run.lakehouse.files.read_json(pointer)
+        changed = expire(metadata, pointer, oldest_ms, oldest_ms)
+        if changed is None:
+            continue
+        count = len(metadata["snapshots"]) - len(changed["snapshots"])
+        decision = Decision(
+            "expire_snapshots", str(table.ref), f"{count} snapshots are past their time", "planned"
+        )
+        run.act(decision, _expirer(run, table.ref, oldest_ms))
+
+
+def _expirer(run: Cleaning, ref: TableRef, oldest_ms: int) -> Callable[[], bool]:
+    return lambda: _change_table(
+        run,
+        ref,
+        lambda metadata, location, now_ms: expire(metadata, location, oldest_ms, now_ms),
+        "janitor.expire_snapshots",
+    )
+
+
+def _change_table(
+    run: Cleaning,
+    ref: TableRef,
+    change: Callable[[dict[str, Any], str, int], dict[str, Any] | None],
+    name: str,
+) -> bool:
+    """Write a table's next metadata and swap its pointer; a lost race is a failure, retried."""
+    store, lakehouse = run.store, run.lakehouse
+    pointer = lakehouse.metadata_location(ref)
+    if pointer is None:
+        return False
+    metadata = read_metadata(lakehouse.files, pointer, str(ref))
+    changed = change(metadata, pointer, int(store.clock.now().timestamp() * 1000))
+    if changed is None:
+        return False
+    location = next_file(metadata["location"], pointer)
+    lakehouse.files.write_all([(location, encode_metadata(changed))], f"{name}.write")
+    swap = Swap(ref, TABLE, pointer, location)
+    store.run_transaction(
+        lambda conn: swap_pointers(conn, lakehouse.catalog_name, [swap]),
+        name=name,
+        idempotent=False,
+    )
+    return True
+
+
+def delete_left_over_files(run: Cleaning) -> None:
+    """Delete what publications left: files never shown, and view files that were replaced."""
+    store = run.store
+    for record in store.uncleaned_publications():
+        since = record.decided_at or record.started_at
+        if since + run.retention.grace > store.clock.now():
+            continue
+        if record.status == "committed":
+            reason = "they were replaced longer than the grace time ago"
+        else:
+            reason = "they were written for a publication that did not happen"
+        count = len(_deletable(record))
+        decision = Decision("delete_files", f"{count} metadata files", reason, "planned")
+        run.act(decision, _file_deleter(run, record))
+
+
+def _file_deleter(run: Cleaning, record: PublicationRecord) -> Callable[[], bool]:
+    def work() -> bool:
+        status = record.status
+        if status == "intended":
+            # Whoever announced it is long gone; from here on it can no longer happen.
+            status = run.store.resolve_publication(record.id)
+            if status == "committed":
+                return False
+        files = _deletable(record)
+        unused = [file for file in files if file not in _pointed_at(run, files)]
+        run.lakehouse.files.delete_all(unused, "janitor.delete_file")
+        run.store.mark_publication_cleaned(record.id)
+        return bool(unused)
+
+    return work
+
+
+def _deletable(record: PublicationRecord) -> list[str]:
+    """Name the files that a publication leaves behind once it is decided."""
+    if record.status == "committed":
+        # Replaced table metadata stays: the table's own metadata log names it.
+        return [file.previous for file in record.files if file.previous and file.kind == "view"]
+    return [file.location for file in record.files if file.location]
+
+
+def _pointed_at(run: Cleaning, files: list[str]) -> set[str]:
+    table = schema.iceberg_tables.c
+    found: set[str] = set()
+    with run.store.reading() as conn:
+        for part in chunks(files):
+            query = select(table.metadata_location).where(table.metadata_location.in_(part))
+            found.update(str(row.metadata_location) for row in conn.execute(query))
+    return found
+
+
+def drop_namespaces(run: Cleaning) -> None:
+    """Remove namespaces that publications created and that hold nothing any more."""
+    ledger, catalog = schema.namespaces, run.lakehouse.catalog_name
+    with run.store.reading() as conn:
+        rows = conn.execute(
+            select(ledger.c.namespace, ledger.c.environment).where(ledger.c.catalog_name == catalog)
+        ).all()
+        query = (
+            select(schema.iceberg_tables.c.table_namespace)
+            .where(schema.iceberg_tables.c.catalog_name == catalog)
+            .distinct()
+        )
+        occupied = {row.table_namespace for row in conn.execute(query)}
+    for row in rows:
+        if row.namespace not in occupied:
+            reason = f"environment '{row.environment}' has no views in it any more"
+            decision = Decision("drop_namespace", row.namespace, reason, "planned")
+            run.act(decision, _namespace_dropper(run, row.namespace))
+
+
+def _namespace_dropper(run: Cleaning, namespace: str) -> Callable[[], bool]:
+    ledger, catalog = schema.namespaces, run.lakehouse.catalog_name
+
+    def work(conn: Connection) -> bool:
+        if not drop_namespace_if_empty(conn, catalog, namespace):
+            return False
+        conn.execute(
+            ledger.delete().where(ledger.c.catalog_name == catalog, ledger.c.namespace == namespace)
+        )
+        return True
+
+    return lambda: run.store.run_transaction(work, name="janitor.drop_namespace")
