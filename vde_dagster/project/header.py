@@ -77,9 +77,9 @@ class Value:
             raise self.error(f"property '{self.name}' is true or false, not '{text}'")
         return text == "true"
 
-    def items(self) -> list[Value]:
-        """Read a list in (), [] or none, item by item."""
-        return [self._part(part) for part in split_top_level(self._inner())]
+    def items(self, *, angles: bool = False) -> list[Value]:
+        """Read a list in (), [] or none, item by item; `angles` for lists of types."""
+        return [self._part(part) for part in split_top_level(self._inner(), angles=angles)]
 
     def texts(self) -> tuple[str, ...]:
         """Read a list of names or strings."""

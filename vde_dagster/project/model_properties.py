@@ -212,7 +212,7 @@ def _columns(value: Value | None, descriptions: Value | None, dialect: str) -> t
         return ()
     texts = dict(descriptions.pairs()) if descriptions is not None else {}
     columns: list[Column] = []
-    for item in value.items():
+    for item in value.items(angles=True):
         if not item.tokens:
             raise value.error("a column is empty")
         name = "".join(item.tokens[0].text.strip('`"'))

@@ -144,15 +144,23 @@ def _comment_end(source: SourceText, start: int, stop: int) -> int:
     raise source.error("this comment is not closed", start, "end it with */")
 
 
-def split_top_level(tokens: list[Token], separator: str = ",") -> list[list[Token]]:
-    """Split tokens at a separator outside brackets; the last empty part is left out."""
+def split_top_level(
+    tokens: list[Token], separator: str = ",", *, angles: bool = False
+) -> list[list[Token]]:
+    """Split tokens at a separator outside brackets; the last empty part is left out.
+
+    Args:
+        tokens: The tokens.
+        separator: The text of the token to split at.
+        angles: Whether `<` and `>` are brackets too, as in types.
+    """
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
         if token.kind == "punct":
-            if token.text in _OPEN:
+            if token.text in _OPEN or (angles and token.text == "<"):
                 depth += 1
-            elif token.text in _CLOSE:
+            elif token.text in _CLOSE or (angles and token.text == ">"):
                 depth -= 1
             elif token.text == separator and depth == 0:
                 parts.append([])
