@@ -1,0 +1,30 @@
+"""Dagster as the front door: assets, plans, environments, jobs, the sensor, the schedules.
+
+Nothing here is imported before it is used: `import vde_dagster.orchestration` costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vde_dagster.orchestration.definitions import vde_definitions
+    from vde_dagster.orchestration.resource import WorkspaceResource
+    from vde_dagster.orchestration.translator import VdeTranslator
+
+__all__ = ["VdeTranslator", "WorkspaceResource", "vde_definitions"]
+
+_HOMES = {
+    "VdeTranslator": "vde_dagster.orchestration.translator",
+    "WorkspaceResource": "vde_dagster.orchestration.resource",
+    "vde_definitions": "vde_dagster.orchestration.definitions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name at its first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

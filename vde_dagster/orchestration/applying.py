@@ -1,0 +1,96 @@
+"""Applying plans and filling versions inside a step, with everything logged as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from vde_dagster.execution.events import ApplyStarted, Event
+from vde_dagster.orchestration.catalog import Catalog
+from vde_dagster.orchestration.failures import as_failure
+from vde_dagster.orchestration.recorder import EventRecorder
+from vde_dagster.orchestration.stream import Streamed, stream_events
+from vde_dagster.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.apply import ApplyResult
+    from vde_dagster.execution.workspace import Workspace
+
+StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
+DagsterEvents = Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]
+
+
+@dataclass
+class Work:
+    """Work of the execution layer in a step of a run.
+
+    Args:
+        context: The step.
+        catalog: The code location's models.
+        workspace: The project.
+        skip: An asset whose materialisations the step itself yields.
+    """
+
+    context: StepContext
+    catalog: Catalog
+    workspace: Workspace
+    skip: dg.AssetKey | None = None
+
+    def __post_init__(self) -> None:
+        self.recorder = EventRecorder(
+            self.catalog, self.workspace, self.context.instance, self.context.log, self.skip
+        )
+        self.result: Streamed[ApplyResult] = Streamed()
+        self._plan_id: str | None = None
+
+    def apply(
+        self, plan: Plan, *, concurrency: int | None = None, who: str | None = None
+    ) -> DagsterEvents:
+        """Apply a plan, yielding Dagster's events as the work goes on."""
+        self._plan_id = plan.id
+
+        def work(put: Callable[[Event], None]) -> ApplyResult:
+            return self.workspace.apply(plan, on_event=put, concurrency=concurrency, who=who)
+
+        yield from self._stream(work)
+
+    def run(self, work: Callable[[Callable[[Event], None]], ApplyResult]) -> DagsterEvents:
+        """Do other work that reports the same events."""
+
+        def noting(put: Callable[[Event], None]) -> ApplyResult:
+            def note(event: Event) -> None:
+                if isinstance(event, ApplyStarted):
+                    self._plan_id = event.plan.id
+                put(event)
+
+            return work(note)
+
+        yield from self._stream(noting)
+
+    def metadata(self) -> dict[str, Any]:
+        """Return what is to be said of the finished work."""
+        result = self.result.value
+        if result is None:
+            return {}
+        facts: dict[str, Any] = {
+            "vde/plan": result.plan.id,
+            "vde/environment": result.plan.environment,
+            "vde/models_computed": len(result.plan.builds),
+            "vde/seconds": result.seconds,
+            "vde/published": result.published,
+        }
+        if result.environment is not None:
+            facts["vde/version"] = result.environment.version
+        return facts
+
+    def _stream(self, work: Callable[[Callable[[Event], None]], ApplyResult]) -> DagsterEvents:
+        def cancel() -> None:
+            if self._plan_id is not None:
+                self.workspace.cancel(self._plan_id)
+
+        with as_failure():
+            for event in stream_events(work, cancel, self.result):
+                yield from self.recorder.record(event)

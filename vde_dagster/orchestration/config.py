@@ -1,0 +1,118 @@
+"""The typed configuration of jobs, as the launchpad shows it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import dagster as dg
+from pydantic import Field
+
+from vde_dagster.planning.interval import parse_iso
+
+
+class PlanConfig(dg.Config):
+    """What to plan."""
+
+    environment: str = Field(
+        default="prod",
+        description="The environment to bring to the project's state; it need not exist yet.",
+    )
+    start: str | None = Field(
+        default=None,
+        description="Fill only from this date or instant on (ISO 8601, UTC), e.g. 2013-01-01.",
+    )
+    end: str | None = Field(
+        default=None,
+        description="Fill only before this date or instant (ISO 8601, UTC, exclusive).",
+    )
+    select: list[str] = Field(
+        default_factory=list,
+        description="Take the changes of these models only: names, patterns such as marts.*, "
+        "with + before or after a name for what it reads or what reads it. All when empty.",
+    )
+    skip_backfill: bool = Field(
+        default=False,
+        description="Publish without computing anything; what is missing stays missing.",
+    )
+
+    def start_time(self) -> datetime | None:
+        """The start as an instant (UTC)."""
+        return parse_iso(self.start) if self.start else None
+
+    def end_time(self) -> datetime | None:
+        """The exclusive end as an instant (UTC)."""
+        return parse_iso(self.end) if self.end else None
+
+
+class ApplyConfig(dg.Config):
+    """How to apply a plan."""
+
+    concurrency: int | None = Field(
+        default=None,
+        ge=1,
+        description="Models worked on at once; the project's setting when empty.",
+    )
+    who: str | None = Field(
+        default=None,
+        description="Who is to stand in the environment's history; the system user when empty.",
+    )
+
+
+class PlanAndApplyConfig(PlanConfig):
+    """What to plan and how to apply it."""
+
+    concurrency: int | None = Field(
+        default=None,
+        ge=1,
+        description="Models worked on at once; the project's setting when empty.",
+    )
+
+
+class FillConfig(dg.Config):
+    """How the chosen partitions of a model are filled."""
+
+    only_missing: bool = Field(
+        default=False,
+        description="Leave partitions alone that are filled already; otherwise they are computed "
+        "again, and so are those that were made of them.",
+    )
+
+
+class RunConfig(dg.Config):
+    """A scheduled run of an environment."""
+
+    environment: str = Field(
+        default="prod", description="The environment whose due intervals are computed."
+    )
+    concurrency: int | None = Field(
+        default=None,
+        ge=1,
+        description="Models worked on at once; the project's setting when empty.",
+    )
+
+
+class RollbackConfig(dg.Config):
+    """Which version to go back to."""
+
+    environment: str = Field(default="prod", description="The environment to roll back.")
+    version: int | None = Field(
+        default=None,
+        ge=1,
+        description="The version to publish again; the latest one that differs when empty. "
+        "The partition of vde/environment lists the versions.",
+    )
+
+
+class DropConfig(dg.Config):
+    """Which environment to drop."""
+
+    environment: str = Field(
+        description="The environment to drop; its views go at once or with the next clean-up, "
+        "its own tables after the grace time. Production is refused."
+    )
+
+
+class JanitorConfig(dg.Config):
+    """How to clean up."""
+
+    dry_run: bool = Field(default=False, description="Only report what would be dropped.")

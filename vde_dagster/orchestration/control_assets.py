@@ -1,0 +1,114 @@
+"""The three assets by which work is seen and driven: plans, their approval, environments."""
+
+# Dagster reads the annotations of decorated functions, so they are not postponed here.
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+
+from vde_dagster.orchestration.applying import Work
+from vde_dagster.orchestration.catalog import Catalog
+from vde_dagster.orchestration.config import ApplyConfig
+from vde_dagster.orchestration.failures import as_failure
+from vde_dagster.orchestration.names import (
+    APPLY_KEY,
+    BREAKING_CHECK,
+    ENVIRONMENT_KEY,
+    ENVIRONMENT_TAG,
+    ENVIRONMENTS,
+    GROUP,
+    PLAN_KEY,
+    PLAN_TAG,
+    PLANS,
+)
+from vde_dagster.orchestration.plan_page import breaking_check, plan_metadata
+from vde_dagster.orchestration.reload import reload_location
+from vde_dagster.orchestration.resource import WorkspaceResource
+
+_PLAN_TEXT = """What a change of the project will do, one partition a plan.
+
+The sensor makes a plan when a model file changes; the job `vde_new_plan` makes one for any
+environment. Read it here, then approve it by materialising the same partition of `vde/apply`."""
+
+_APPLY_TEXT = """Approved plans: materialise a plan's partition to compute, audit and publish it.
+
+Missing: awaits approval. Failed: materialise it again, it goes on where it stopped."""
+
+_ENVIRONMENT_TEXT = """What each environment serves, one partition an environment.
+
+Every publication and rollback adds an event with the view → table map, so the partition's events
+are the environment's history. The job `vde_rollback` takes a version from it."""
+
+
+def plan_asset(errors: Sequence[str] = ()) -> dg.AssetsDefinition:
+    """Return the asset that shows stored plans.
+
+    Args:
+        errors: Mistakes in files of which no model is known, for all to see.
+    """
+    text = "\n\n".join([_PLAN_TEXT, *(f"**A file is wrong now:** {error}" for error in errors)])
+
+    @dg.asset(
+        key=PLAN_KEY,
+        partitions_def=PLANS,
+        group_name=GROUP,
+        description=text,
+        check_specs=[
+            dg.AssetCheckSpec(
+                BREAKING_CHECK,
+                asset=PLAN_KEY,
+                description="Warns when existing rows or values change.",
+            )
+        ],
+    )
+    def vde__plan(context: dg.AssetExecutionContext, vde: WorkspaceResource) -> Iterator[Any]:
+        workspace = vde.get()
+        with as_failure():
+            plan = workspace.load_plan(context.partition_key)
+            metadata = plan_metadata(workspace.store, plan)
+        yield dg.MaterializeResult(
+            metadata=metadata,
+            tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
+            check_results=[dg.AssetCheckResult(**breaking_check(plan))],
+        )
+        reload_location(context.log)
+
+    return vde__plan
+
+
+def apply_asset(catalog: Catalog) -> dg.AssetsDefinition:
+    """Return the asset whose materialisation applies a plan."""
+
+    @dg.asset(
+        key=APPLY_KEY,
+        partitions_def=PLANS,
+        deps=[PLAN_KEY],
+        group_name=GROUP,
+        description=_APPLY_TEXT,
+        pool="vde_apply",
+    )
+    def vde__apply(
+        context: dg.AssetExecutionContext, config: ApplyConfig, vde: WorkspaceResource
+    ) -> Iterator[Any]:
+        workspace = vde.get()
+        with as_failure():
+            plan = workspace.load_plan(context.partition_key)
+        work = Work(context, catalog, workspace)
+        yield from work.apply(plan, concurrency=config.concurrency, who=config.who)
+        yield dg.MaterializeResult(
+            metadata=work.metadata(),
+            tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
+        )
+        reload_location(context.log)
+
+    return vde__apply
+
+
+def environment_asset() -> dg.AssetSpec:
+    """Return the external asset that shows environments."""
+    return dg.AssetSpec(
+        key=ENVIRONMENT_KEY,
+        partitions_def=ENVIRONMENTS,
+        group_name=GROUP,
+        description=_ENVIRONMENT_TEXT,
+    )

@@ -1,0 +1,93 @@
+"""A whole code location from a project, in one line of the user's own `definitions.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from vde_dagster.orchestration.catalog import Catalog, build_catalog
+from vde_dagster.orchestration.control_assets import (
+    apply_asset,
+    environment_asset,
+    plan_asset,
+)
+from vde_dagster.orchestration.hooks import Notification, notification_hooks
+from vde_dagster.orchestration.jobs import EXECUTOR, asset_jobs, op_jobs
+from vde_dagster.orchestration.load_live import load_live
+from vde_dagster.orchestration.model_assets import model_asset, model_specs
+from vde_dagster.orchestration.resource import WorkspaceResource
+from vde_dagster.orchestration.schedules import schedules
+from vde_dagster.orchestration.sensor import code_sensor
+from vde_dagster.orchestration.translator import VdeTranslator
+
+
+def vde_definitions(
+    project_root: str | Path,
+    translator: VdeTranslator | None = None,
+    *,
+    assets: Sequence[Any] = (),
+    notify: Callable[[Notification], None] | None = None,
+    executor: dg.ExecutorDefinition | None = EXECUTOR,
+) -> dg.Definitions:
+    """Build the assets, jobs, sensor and schedules of a project.
+
+    Example:
+        `defs = vde_definitions(Path(__file__).parent)`
+
+    Args:
+        project_root: The project's folder.
+        translator: Customises how models look; see `VdeTranslator`.
+        assets: Your own assets that write tables which models read, or read models: they take
+            the place of the external tables of the same key. Assets that share no key with
+            the project can as well be merged later with `Definitions.merge`.
+        notify: Called when a job of the project succeeds or fails.
+        executor: Runs everything in one process by default, so that one Spark session serves a
+            whole run; None leaves the choice to definitions that this is merged with.
+
+    Raises:
+        ProjectError: The project's settings are wrong. Mistakes in model files do not raise.
+    """
+    from vde_dagster.execution.workspace import Workspace
+
+    root = Path(project_root).resolve()
+    with Workspace.open(root) as workspace:
+        settings = workspace.settings
+        now = datetime.now(timezone.utc)
+        looks = translator or VdeTranslator(root, settings.catalog)
+        catalog = build_catalog(load_live(workspace, now), looks, now)
+
+    hooks = notification_hooks(notify) if notify else frozenset()
+    by_partition = asset_jobs(hooks)
+    others = op_jobs(catalog, hooks)
+    named = {job.name: job for job in others}
+    return dg.Definitions(
+        assets=[*_assets(catalog, _keys(assets)), *assets],
+        jobs=[*by_partition, *others],
+        schedules=schedules(settings, named["vde_run"], named["vde_janitor"]),
+        sensors=[code_sensor(root, settings, by_partition)],
+        resources={"vde": WorkspaceResource(project_root=str(root))},
+        executor=executor,
+    )
+
+
+def _assets(catalog: Catalog, taken: frozenset[dg.AssetKey]) -> Iterable[Any]:
+    yield plan_asset(catalog.live.errors)
+    yield apply_asset(catalog)
+    yield environment_asset()
+    for name, spec in model_specs(catalog).items():
+        if spec.key not in taken:
+            yield model_asset(catalog, catalog.live.models[name], spec)
+
+
+def _keys(assets: Sequence[Any]) -> frozenset[dg.AssetKey]:
+    keys: set[dg.AssetKey] = set()
+    for asset in assets:
+        if isinstance(asset, dg.AssetsDefinition):
+            keys |= set(asset.keys)
+        elif hasattr(asset, "key"):
+            keys.add(asset.key)
+    return frozenset(keys)

@@ -1,0 +1,29 @@
+"""This package's errors as Dagster's failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+
+from vde_dagster.errors import AuditFailedError, ConflictError, ProjectError, UsageError, VdeError
+
+
+@contextmanager
+def as_failure() -> Iterator[None]:
+    """Turn an error that the user can act on into a failure that says what to do.
+
+    A stale or unknown plan, a mistake in a file or bad data fail the same way when tried again,
+    so Dagster does not retry them.
+    """
+    try:
+        yield
+    except VdeError as error:
+        final = isinstance(error, ConflictError | UsageError | ProjectError | AuditFailedError)
+        metadata: dict[str, str] = {"vde/error": type(error).__name__}
+        if error.hint:
+            metadata["vde/hint"] = error.hint
+        if error.location:
+            metadata["vde/location"] = str(error.location)
+        raise dg.Failure(str(error), metadata=metadata, allow_retries=not final) from error

@@ -1,0 +1,48 @@
+"""The Dagster instance of a project: its home, and the configuration that goes there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+HOME_VARIABLE = "DAGSTER_HOME"
+HOME_FOLDER = ".dagster_home"
+_PLAIN = "telemetry:\n  enabled: false\nnux:\n  enabled: false\n"
+
+
+def dagster_home(root: Path) -> Path:
+    """Return the project's Dagster home, made when it is missing.
+
+    It is the folder in `DAGSTER_HOME`, or `.dagster_home` of the project; a new one gets the
+    project's `dagster.yaml`, or a plain one without telemetry.
+
+    Args:
+        root: The project's folder.
+    """
+    given = os.environ.get(HOME_VARIABLE)
+    home = Path(given).expanduser().resolve() if given else root.resolve() / HOME_FOLDER
+    home.mkdir(parents=True, exist_ok=True)
+    config = home / "dagster.yaml"
+    if not given or not config.exists():
+        own = root / "dagster.yaml"
+        text = own.read_text("utf-8") if own.is_file() else _PLAIN
+        if not config.exists() or config.read_text("utf-8") != text:
+            config.write_text(text, "utf-8")
+    return home
+
+
+def open_instance(root: Path) -> dg.DagsterInstance:
+    """Open the project's Dagster instance.
+
+    Args:
+        root: The project's folder.
+    """
+    import dagster as dg
+
+    home = dagster_home(root)
+    os.environ.setdefault(HOME_VARIABLE, str(home))
+    return dg.DagsterInstance.from_config(str(home))

@@ -1,0 +1,296 @@
+"""The jobs of the launchpad: everything that the command line does, with a form to fill in."""
+
+# Dagster reads the annotations of decorated functions, so they are not postponed here.
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from vde_dagster.orchestration.applying import Work
+from vde_dagster.orchestration.catalog import Catalog
+from vde_dagster.orchestration.config import (
+    DropConfig,
+    JanitorConfig,
+    PlanAndApplyConfig,
+    PlanConfig,
+    RollbackConfig,
+    RunConfig,
+)
+from vde_dagster.orchestration.failures import as_failure
+from vde_dagster.orchestration.names import (
+    APPLY_KEY,
+    ENVIRONMENT_TAG,
+    ENVIRONMENTS,
+    PLAN_KEY,
+    PLAN_TAG,
+    PLANS,
+)
+from vde_dagster.orchestration.plan_page import breaking_check, plan_metadata
+from vde_dagster.orchestration.publication import published_events
+from vde_dagster.orchestration.reload import reload_location
+from vde_dagster.orchestration.resource import WorkspaceResource
+from vde_dagster.planning.plan import Plan
+
+Hooks = frozenset[dg.HookDefinition]
+EXECUTOR = dg.in_process_executor
+
+
+def asset_jobs(hooks: Hooks) -> list[Any]:
+    """Return the jobs over the control assets, by partition: a plan's id."""
+    return [
+        dg.define_asset_job(
+            "vde_plan_job",
+            selection=dg.AssetSelection.assets(PLAN_KEY),
+            description="Show a stored plan: materialise its partition of vde/plan.",
+            hooks=set(hooks),
+            executor_def=EXECUTOR,
+        ),
+        dg.define_asset_job(
+            "vde_apply_job",
+            selection=dg.AssetSelection.assets(APPLY_KEY),
+            description="Approve a plan: materialise its partition of vde/apply.",
+            hooks=set(hooks),
+            executor_def=EXECUTOR,
+        ),
+    ]
+
+
+def op_jobs(catalog: Catalog, hooks: Hooks) -> list[dg.JobDefinition]:
+    """Return the jobs that need no partition."""
+    return [
+        _new_plan(hooks),
+        _plan_and_apply(catalog, hooks),
+        _run(catalog, hooks),
+        _rollback(catalog, hooks),
+        _janitor(hooks),
+        _drop_environment(hooks),
+    ]
+
+
+def show_plan(context: dg.OpExecutionContext, workspace: Any, plan: Plan) -> Iterator[Any]:
+    """Give a plan its partition and its page."""
+    if plan.is_empty:
+        context.log.info(f"nothing to do for {plan.environment}")
+        return
+    context.instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+    yield dg.AssetMaterialization(
+        asset_key=PLAN_KEY,
+        partition=plan.id,
+        metadata=plan_metadata(workspace.store, plan),
+        tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
+    )
+    yield dg.AssetCheckEvaluation(**breaking_check(plan))
+    context.log.info(f"plan {plan.id} is in vde/plan; approve it in vde/apply")
+
+
+def _new_plan(hooks: Hooks) -> dg.JobDefinition:
+    @dg.op(description="Compare the project with an environment and store the plan.")
+    def plan(
+        context: dg.OpExecutionContext, config: PlanConfig, vde: WorkspaceResource
+    ) -> Iterator[Any]:
+        workspace = vde.get()
+        with as_failure():
+            made = workspace.plan(
+                config.environment,
+                start=config.start_time(),
+                end=config.end_time(),
+                select=config.select,
+                skip_backfill=config.skip_backfill,
+            )
+        yield from show_plan(context, workspace, made)
+        yield dg.Output(made.id)
+        reload_location(context.log)
+
+    @dg.job(
+        name="vde_new_plan",
+        description="Make a plan for any environment, to be read in vde/plan before it is applied.",
+        executor_def=EXECUTOR,
+        hooks=set(hooks),
+    )
+    def vde_new_plan() -> None:
+        plan()
+
+    return vde_new_plan
+
+
+def _plan_and_apply(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
+    @dg.op(description="Plan the project for an environment and apply the plan at once.")
+    def plan_and_apply(
+        context: dg.OpExecutionContext, config: PlanAndApplyConfig, vde: WorkspaceResource
+    ) -> Iterator[Any]:
+        workspace = vde.get()
+        with as_failure():
+            plan = workspace.plan(
+                config.environment,
+                start=config.start_time(),
+                end=config.end_time(),
+                select=config.select,
+                skip_backfill=config.skip_backfill,
+            )
+        yield from show_plan(context, workspace, plan)
+        yield from apply_here(context, catalog, workspace, plan, config.concurrency)
+        yield dg.Output(plan.id)
+        reload_location(context.log)
+
+    @dg.job(
+        name="vde_plan_and_apply",
+        description="Bring an environment to the project's state in one go (what `make run` does).",
+        executor_def=EXECUTOR,
+        hooks=set(hooks),
+    )
+    def vde_plan_and_apply() -> None:
+        plan_and_apply()
+
+    return vde_plan_and_apply
+
+
+def _run(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
+    @dg.op(description="Compute what is due in an environment, as it was published.")
+    def run(
+        context: dg.OpExecutionContext, config: RunConfig, vde: WorkspaceResource
+    ) -> Iterator[Any]:
+        workspace = vde.get()
+        with as_failure():
+            plan = workspace.plan_run(config.environment)
+        yield from show_plan(context, workspace, plan)
+        yield from apply_here(context, catalog, workspace, plan, config.concurrency)
+        yield dg.Output(plan.id)
+
+    @dg.job(
+        name="vde_run",
+        description="Compute what is due in an environment; its schedule launches this.",
+        executor_def=EXECUTOR,
+        hooks=set(hooks),
+    )
+    def vde_run() -> None:
+        run()
+
+    return vde_run
+
+
+def apply_here(
+    context: dg.OpExecutionContext,
+    catalog: Catalog,
+    workspace: Any,
+    plan: Plan,
+    concurrency: int | None,
+) -> Iterator[Any]:
+    """Apply a plan in this step, with the event that approves it in `vde/apply`."""
+    if plan.is_empty:
+        return
+    work = Work(context, catalog, workspace)
+    yield from work.apply(plan, concurrency=concurrency)
+    yield dg.AssetMaterialization(
+        asset_key=APPLY_KEY,
+        partition=plan.id,
+        metadata=work.metadata(),
+        tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
+    )
+
+
+def _rollback(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
+    @dg.op(description="Publish an earlier version of an environment again.")
+    def rollback(
+        context: dg.OpExecutionContext, config: RollbackConfig, vde: WorkspaceResource
+    ) -> Iterator[Any]:
+        workspace = vde.get()
+        with as_failure():
+            done = workspace.rollback(config.environment, config.version)
+        context.log.info(
+            f"{config.environment} is version {done.environment.version}, "
+            f"equal to version {done.restored}"
+        )
+        for name, intervals in done.missing.items():
+            ranges = ", ".join(str(interval) for interval in intervals)
+            context.log.warning(f"{name} misses {ranges} since then: vde_run fills it")
+        tags = {ENVIRONMENT_TAG: done.environment.name}
+        yield from published_events(
+            catalog,
+            workspace.store,
+            context.instance,
+            done.environment,
+            built=frozenset(),
+            tags=tags,
+        )
+        yield dg.Output(done.environment.version)
+        reload_location(context.log)
+
+    @dg.job(
+        name="vde_rollback",
+        description="Take an environment back to an earlier version; moves no data.",
+        executor_def=EXECUTOR,
+        hooks=set(hooks),
+    )
+    def vde_rollback() -> None:
+        rollback()
+
+    return vde_rollback
+
+
+def _janitor(hooks: Hooks) -> dg.JobDefinition:
+    @dg.op(description="Drop what no kept version of any environment reaches.")
+    def janitor(
+        context: dg.OpExecutionContext, config: JanitorConfig, vde: WorkspaceResource
+    ) -> Iterator[Any]:
+        workspace = vde.get()
+        with as_failure():
+            report = workspace.janitor(dry_run=config.dry_run)
+        yield dg.Output(None, metadata=report_metadata(report))
+        _forget_dropped(context.instance, workspace)
+
+    @dg.job(
+        name="vde_janitor",
+        description="Clean up expired environments and tables that nothing refers to.",
+        executor_def=EXECUTOR,
+        hooks=set(hooks),
+    )
+    def vde_janitor() -> None:
+        janitor()
+
+    return vde_janitor
+
+
+def report_metadata(report: Any) -> dict[str, Any]:
+    """Return the janitor's report as metadata: counts, and lists as JSON."""
+    import dataclasses
+
+    facts: dict[str, Any] = {}
+    for field in dataclasses.fields(report):
+        value = getattr(report, field.name)
+        if isinstance(value, bool | int | float | str):
+            facts[f"vde/{field.name}"] = value
+        elif isinstance(value, list | tuple | set | frozenset):
+            facts[f"vde/{field.name}"] = dg.MetadataValue.json([str(item) for item in value])
+    return facts
+
+
+def _drop_environment(hooks: Hooks) -> dg.JobDefinition:
+    @dg.op(description="Let an environment expire now.")
+    def drop_environment(
+        context: dg.OpExecutionContext, config: DropConfig, vde: WorkspaceResource
+    ) -> None:
+        workspace = vde.get()
+        with as_failure():
+            workspace.drop_environment(config.environment)
+        context.log.info(f"{config.environment} is dropped with the next clean-up (vde_janitor)")
+        _forget_dropped(context.instance, workspace)
+        reload_location(context.log)
+
+    @dg.job(
+        name="vde_drop_environment",
+        description="Drop an environment other than production.",
+        executor_def=EXECUTOR,
+        hooks=set(hooks),
+    )
+    def vde_drop_environment() -> None:
+        drop_environment()
+
+    return vde_drop_environment
+
+
+def _forget_dropped(instance: dg.DagsterInstance, workspace: Any) -> None:
+    """Take partitions of environments away that exist no more."""
+    alive = {environment.name for environment in workspace.store.environments()}
+    for name in instance.get_dynamic_partitions(str(ENVIRONMENTS.name)):
+        if name not in alive:
+            instance.delete_dynamic_partition(str(ENVIRONMENTS.name), name)

@@ -1,0 +1,200 @@
+"""Which versions of each model are alive: what environments and the working copy refer to.
+
+Pure functions and values; nothing here knows Dagster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
+from vde_dagster.planning.hashing import digest
+from vde_dagster.planning.serve import choose_table
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.project.kinds import External
+from vde_dagster.project.names import ModelName
+
+WORKING_COPY = ""
+"""Stands for the project's files where otherwise an environment is named."""
+
+
+def content_key(table: PhysicalTable) -> str:
+    """Return the short hash of what a table contains: Dagster's partition key.
+
+    It is the `table_version` of the snapshot that the table was made for, so a snapshot that is
+    served by an existing table shows that table's partitions, filled as they are.
+    """
+    versions = sorted({column.version for column in table.columns})
+    return digest("table", table.fill_version, *versions)[:12]
+
+
+def version_key(snapshot: Snapshot, table: PhysicalTable | None) -> str:
+    """Return the partition key of a snapshot that is served by a table, or by none."""
+    return content_key(table) if table is not None else snapshot.table_version
+
+
+@dataclass(frozen=True, slots=True)
+class LiveVersion:
+    """One version of a model that somebody refers to.
+
+    Args:
+        key: Its partition key.
+        snapshot: The definition, as its first reader below has it.
+        table: The table that holds it; None for views and for what was not built yet.
+        readers: Environments that refer to it, production first; the working copy
+            (`WORKING_COPY`) comes last.
+        parents: The version of each parent that the first reader combines it with, by name.
+    """
+
+    key: str
+    snapshot: Snapshot
+    table: PhysicalTable | None
+    readers: tuple[str, ...]
+    parents: dict[ModelName, str]
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """The environments that refer to it, production first."""
+        return tuple(reader for reader in self.readers if reader != WORKING_COPY)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveModel:
+    """A model with its live versions.
+
+    Args:
+        name: The model.
+        snapshot: Its definition in the working copy, or else in the first environment.
+        versions: The live versions, the one of `snapshot` first; empty for external models.
+        in_project: Whether the working copy has it.
+        error: What is wrong with its file now, or None.
+    """
+
+    name: ModelName
+    snapshot: Snapshot
+    versions: tuple[LiveVersion, ...]
+    in_project: bool = True
+    error: str | None = None
+
+    @property
+    def current(self) -> LiveVersion | None:
+        """The version of the working copy, or of the first environment."""
+        return self.versions[0] if self.versions else None
+
+    def version(self, key: str) -> LiveVersion | None:
+        """Return the live version with a partition key."""
+        return next((version for version in self.versions if version.key == key), None)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveProject:
+    """Every model that the working copy or an environment has.
+
+    Args:
+        models: By name, parents first.
+        environments: The environments as they are published, by name.
+        starts: First instant of data by model (UTC).
+        errors: Mistakes in files that belong to no known model.
+    """
+
+    models: dict[ModelName, LiveModel]
+    environments: dict[str, Environment] = field(default_factory=dict)
+    starts: dict[ModelName, datetime] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+
+
+def live_models(
+    project: Mapping[ModelName, Snapshot],
+    environments: Iterable[Environment],
+    stored: Mapping[str, Snapshot],
+    tables: Mapping[str, PhysicalTable],
+    errors: Mapping[ModelName, str] | None = None,
+) -> dict[ModelName, LiveModel]:
+    """Collect the live versions of every model.
+
+    Args:
+        project: The working copy's snapshots; models whose files are wrong are missing.
+        environments: The environments as they are published.
+        stored: The snapshots that environments refer to, by id.
+        tables: Tables that environments refer to or that may serve the working copy, by id.
+        errors: What is wrong, by model.
+
+    Returns:
+        The models, parents first.
+    """
+    ordered = sorted(environments, key=lambda env: (env.name != PRODUCTION, env.name))
+    targets: list[tuple[str, dict[ModelName, tuple[Snapshot, PhysicalTable | None]]]] = [
+        (env.name, _published(env.entries, stored, tables)) for env in ordered
+    ]
+    targets.append((WORKING_COPY, _working_copy(project, tables)))
+    return _collect(project, targets, errors or {})
+
+
+def _published(
+    entries: Mapping[ModelName, Entry],
+    stored: Mapping[str, Snapshot],
+    tables: Mapping[str, PhysicalTable],
+) -> dict[ModelName, tuple[Snapshot, PhysicalTable | None]]:
+    return {
+        name: (stored[entry.snapshot_id], tables[entry.table_id] if entry.table_id else None)
+        for name, entry in entries.items()
+        if entry.snapshot_id in stored and (not entry.table_id or entry.table_id in tables)
+    }
+
+
+def _working_copy(
+    project: Mapping[ModelName, Snapshot], tables: Mapping[str, PhysicalTable]
+) -> dict[ModelName, tuple[Snapshot, PhysicalTable | None]]:
+    by_fill: dict[str, list[PhysicalTable]] = {}
+    for table in tables.values():
+        by_fill.setdefault(table.fill_version, []).append(table)
+    out: dict[ModelName, tuple[Snapshot, PhysicalTable | None]] = {}
+    for name, snapshot in project.items():
+        table = None
+        if snapshot.has_table:
+            fitting = by_fill.get(snapshot.fill_version, [])
+            table = choose_table(snapshot, fitting, lambda table: True)
+        out[name] = (snapshot, table)
+    return out
+
+
+def _collect(
+    project: Mapping[ModelName, Snapshot],
+    targets: list[tuple[str, dict[ModelName, tuple[Snapshot, PhysicalTable | None]]]],
+    errors: Mapping[ModelName, str],
+) -> dict[ModelName, LiveModel]:
+    keys = {
+        reader: {name: version_key(*served) for name, served in target.items()}
+        for reader, target in targets
+    }
+    found: dict[ModelName, dict[str, LiveVersion]] = {}
+    for reader, target in targets:
+        known = keys[reader]
+        for name, (snapshot, table) in target.items():
+            versions = found.setdefault(name, {})
+            if isinstance(snapshot.model.kind, External):
+                continue
+            key = known[name]
+            version = versions.get(key)
+            if version is None:
+                parents = {parent: known[parent] for parent in snapshot.parents if parent in known}
+                versions[key] = LiveVersion(key, snapshot, table, (reader,), parents)
+            else:
+                readers = (*version.readers, reader)
+                versions[key] = LiveVersion(
+                    key, version.snapshot, version.table or table, readers, version.parents
+                )
+    models: dict[ModelName, LiveModel] = {}
+    for reader, target in reversed(targets):
+        for name, (snapshot, _) in target.items():
+            if name in models:
+                continue
+            first = keys[reader][name]
+            versions = sorted(found[name].values(), key=lambda version: version.key != first)
+            models[name] = LiveModel(
+                name, snapshot, tuple(versions), name in project, errors.get(name)
+            )
+    return models

@@ -1,0 +1,160 @@
+"""Reading what a code location shows: the project's cache and one look at the state store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.orchestration.live import LiveProject, live_models
+from vde_dagster.planning.missing import Window, infer_starts
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.kinds import External
+from vde_dagster.project.model import Model
+from vde_dagster.project.names import ModelName
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.environment import Environment
+
+
+def load_live(workspace: Workspace, now: datetime) -> LiveProject:
+    """Collect the models of the working copy and of every environment.
+
+    Mistakes in files break nothing: a model whose file is wrong keeps its last published
+    definition, with the mistake said beside it.
+
+    Args:
+        workspace: The project.
+        now: The present (UTC), for models without a start.
+
+    Raises:
+        ProjectError: The settings are wrong.
+        StoreError: The state store cannot be used.
+    """
+    from vde_dagster.project.loader import load_project_isolated
+
+    project = load_project_isolated(workspace.root, strict=False)
+    store = workspace.store
+    environments = store.environments()
+    entries = [entry for env in environments for entry in env.entries.values()]
+    stored = store.snapshots(sorted({entry.snapshot_id for entry in entries}))
+    published = _published(environments, stored)
+
+    models = dict(project.models)
+    errors: dict[ModelName, str] = {}
+    loose: list[str] = []
+    for problem in project.problems:
+        names = _names_of(problem, models, published)
+        for name in names:
+            errors[name] = str(problem)
+        if not names:
+            loose.append(str(problem))
+    if project.problems:
+        _restore(models, published, errors)
+    snapshots = _build(workspace, models, published, errors)
+
+    fills = {s.fill_version for s in snapshots.values() if s.has_table}
+    tables = {table.id: table for table in store.tables_by_fill(sorted(fills))}
+    named = {entry.table_id for entry in entries if entry.table_id} - tables.keys()
+    tables.update(store.tables(sorted(named)))
+    live = live_models(snapshots, environments, stored, tables, errors)
+    window = Window(now, default_start=project.settings.start_time)
+    starts = infer_starts({name: model.snapshot for name, model in live.items()}, window)
+    return LiveProject(live, {env.name: env for env in environments}, starts, tuple(loose))
+
+
+def _published(
+    environments: list[Environment], stored: Mapping[str, Snapshot]
+) -> dict[ModelName, Snapshot]:
+    """Return each model's definition in the first environment that has it, production first."""
+    found: dict[ModelName, Snapshot] = {}
+    for environment in sorted(environments, key=lambda env: (env.name != "prod", env.name)):
+        for name, entry in environment.entries.items():
+            found.setdefault(name, stored[entry.snapshot_id])
+    return found
+
+
+def _names_of(
+    problem: ProjectError,
+    models: Mapping[ModelName, Model],
+    published: Mapping[ModelName, Snapshot],
+) -> list[ModelName]:
+    """Return the models that a mistake is about: those of its file, now or as published."""
+    if problem.location is None:
+        return []
+    path = Path(problem.location.path)
+    known = {name: snapshot.model for name, snapshot in published.items()}
+    return [
+        name
+        for name, model in {**known, **models}.items()
+        if model.location.path == path and not isinstance(model.kind, External)
+    ]
+
+
+def _restore(
+    models: dict[ModelName, Model],
+    published: Mapping[ModelName, Snapshot],
+    errors: Mapping[ModelName, str],
+) -> None:
+    """Put the published definition in the place of models whose files are wrong."""
+    for name in errors:
+        if name in published:
+            models[name] = published[name].model
+
+
+def _build(
+    workspace: Workspace,
+    models: dict[ModelName, Model],
+    published: Mapping[ModelName, Snapshot],
+    errors: dict[ModelName, str],
+) -> dict[ModelName, Snapshot]:
+    """Build the working copy's snapshots, leaving out what cannot be understood."""
+    while True:
+        try:
+            return _snapshots(workspace, models)
+        except ProjectError as error:
+            names = _names_of(error, models, {})
+            if error.location is not None and error.location.line is not None and len(names) > 1:
+                line = error.location.line
+                before = [n for n in names if (models[n].location.line or 1) <= line]
+                names = sorted(before, key=lambda n: models[n].location.line or 1)[-1:]
+            if not names:
+                raise
+            for name in names:
+                errors[name] = str(error)
+                if name in published and models[name] != published[name].model:
+                    models[name] = published[name].model
+                else:
+                    _drop(models, name)
+
+
+def _drop(models: dict[ModelName, Model], name: ModelName) -> None:
+    """Remove a model together with everything that reads it."""
+    del models[name]
+    readers = [other for other, model in models.items() if name in model.depends_on]
+    for reader in readers:
+        if reader in models:
+            _drop(models, reader)
+
+
+def _snapshots(
+    workspace: Workspace, models: Mapping[ModelName, Model]
+) -> dict[ModelName, Snapshot]:
+    from vde_dagster.execution.memo import FileMemo
+    from vde_dagster.planning.build_snapshots import build_snapshots
+    from vde_dagster.planning.table import TableRef
+
+    def columns(name: ModelName) -> list[tuple[str, str]] | None:
+        ref = TableRef(name.namespace, name.name)
+        if not workspace.lakehouse.table_exists(ref):
+            return None
+        return [(column, type_) for column, type_, _ in workspace.lakehouse.table_columns(ref)]
+
+    settings = workspace.settings
+    memo = FileMemo(settings.work_dir / "cache" / "snapshots")
+    built = build_snapshots(models, columns, memo=memo, scalar_functions=settings.scalar_functions)
+    memo.save()
+    return built

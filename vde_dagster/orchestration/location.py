@@ -1,0 +1,15 @@
+"""The code location that the repository's `workspace.yaml` names.
+
+The project is the folder in the environment variable `VDE_PROJECT`, or the working directory.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from vde_dagster.orchestration.definitions import vde_definitions
+
+PROJECT_VARIABLE = "VDE_PROJECT"
+
+defs = vde_definitions(Path(os.environ.get(PROJECT_VARIABLE) or Path.cwd()))

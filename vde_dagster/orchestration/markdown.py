@@ -1,0 +1,227 @@
+"""A plan as Markdown, to be read like a good pull request."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from vde_dagster.planning.cadence import Cadence
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.names import ModelName
+
+MAX_DIFF_LINES = 200
+MAX_ROWS = 200
+
+_WORDS = {
+    Category.METADATA: "metadata only",
+    Category.REUSE: "reuses its table",
+    Category.NON_BREAKING: "non-breaking",
+    Category.BREAKING: "**breaking**",
+    Category.AFFECTED: "affected",
+}
+
+Estimate = Callable[[PlannedModel], float | None]
+"""Seconds that a model's work is likely to take, from earlier runs; None when never run."""
+
+
+def plan_markdown(
+    plan: Plan, previous: Mapping[str, Snapshot], estimate: Estimate | None = None
+) -> str:
+    """Describe a plan: what will run first, then why, what is reused, views and risks.
+
+    Args:
+        plan: The plan.
+        previous: The snapshots that the environment has now, by id.
+        estimate: Seconds of work per model, from earlier runs.
+    """
+    parts = [_title(plan), _work(plan, estimate), _changes(plan, previous), _reused(plan)]
+    parts += [_views(plan), _risks(plan)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def summary(plan: Plan) -> str:
+    """Describe a plan in one line."""
+    counts = {
+        change: sum(model.change is change for model in plan.models)
+        for change in Change
+        if change is not Change.UNCHANGED
+    }
+    words = [f"{count} {change.value}" for change, count in counts.items() if count]
+    builds = len(plan.builds)
+    words.append(f"{builds} to compute" if builds else "nothing to compute")
+    return ", ".join(words)
+
+
+def units(model: PlannedModel, snapshot: Snapshot) -> int:
+    """Count the intervals that a model's work fills."""
+    if not snapshot.is_incremental:
+        return 1 if model.intervals else 0
+    unit = Cadence(snapshot.model.cron).unit
+    return sum(unit.count(interval) for interval in model.intervals)
+
+
+def span(interval: Interval) -> str:
+    """Write a half-open range for people: days by their dates, both ends included."""
+    days = (interval.start.hour, interval.start.minute, interval.end.hour, interval.end.minute)
+    if days == (0, 0, 0, 0):
+        first, last = interval.start.date(), (interval.end - timedelta(days=1)).date()
+        return f"{first}" if first == last else f"{first} … {last}"
+    return f"{interval.start:%Y-%m-%d %H:%M} … {interval.end:%Y-%m-%d %H:%M}"
+
+
+def spans(intervals: IntervalSet, most: int = 3) -> str:
+    """Write ranges for people, the first few of them."""
+    shown = [span(interval) for interval in list(intervals)[:most]]
+    if len(intervals) > most:
+        shown.append(f"and {len(intervals) - most} more ranges")
+    return ", ".join(shown)
+
+
+def _title(plan: Plan) -> str:
+    what = "What is due in" if plan.kind is PlanKind.RUN else "Plan for"
+    base = f"version {plan.base_version}" if plan.base_version else "a new environment"
+    if plan.is_empty:
+        return f"## {what} `{plan.environment}`\n\nNothing to do."
+    return (
+        f"## {what} `{plan.environment}`: {summary(plan)}\n\n"
+        f"Plan `{plan.id}`, made {plan.created_at:%Y-%m-%d %H:%M} UTC against {base}. "
+        "Approve it by materialising this partition of `vde/apply`."
+    )
+
+
+def _work(plan: Plan, estimate: Estimate | None) -> str:
+    if not plan.builds:
+        return "### Will run\n\nNothing is computed: the apply only changes views."
+    lines = ["### Will run", "", "| model | kind | intervals | range | estimate |"]
+    lines.append("|---|---|---:|---|---:|")
+    total = 0.0
+    for model in plan.builds[:MAX_ROWS]:
+        snapshot = plan.snapshots[model.snapshot_id or ""]
+        seconds = estimate(model) if estimate else None
+        total += seconds or 0.0
+        shown = spans(model.intervals) if snapshot.is_incremental else "whole table"
+        lines.append(
+            f"| `{model.name}` | {snapshot.model.kind.name} | {units(model, snapshot)} "
+            f"| {shown} | {_duration(seconds)} |"
+        )
+    lines += _more(len(plan.builds))
+    if total:
+        lines += ["", f"About {_duration(total)} of work, by earlier runs."]
+    return "\n".join(lines)
+
+
+def _changes(plan: Plan, previous: Mapping[str, Snapshot]) -> str:
+    changed = [model for model in plan.models if model.change is not Change.UNCHANGED]
+    if not changed:
+        return ""
+    order = [Change.MODIFIED, Change.ADDED, Change.REMOVED, Change.AFFECTED]
+    changed.sort(key=lambda model: order.index(model.change))
+    parts = ["### Why"]
+    first_time = plan.base_version == 0 and all(m.change is Change.ADDED for m in changed)
+    if first_time:
+        return f"### Why\n\nAll {len(changed)} models are new here."
+    for model in changed[:MAX_ROWS]:
+        category = f" · {_WORDS[model.category]}" if model.category else ""
+        lines = [f"**`{model.name}`** {model.change.value}{category}"]
+        lines += ["", *(f"- {reason}" for reason in model.reasons)]
+        diff = _diff(model, plan, previous)
+        if diff:
+            lines += ["", "```diff", *diff, "```"]
+        parts.append("\n".join(lines))
+    parts += _more(len(changed))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _diff(model: PlannedModel, plan: Plan, previous: Mapping[str, Snapshot]) -> list[str]:
+    if model.change not in (Change.MODIFIED, Change.REMOVED):
+        return []
+    old = previous.get(model.previous_snapshot_id or "")
+    new = plan.snapshots.get(model.snapshot_id or "")
+    before = old.model.source.splitlines() if old else []
+    after = new.model.source.splitlines() if new else []
+    lines = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
+    # A line of three back quotes inside would end the fence.
+    lines = [line.replace("```", "'''") for line in lines]
+    if len(lines) > MAX_DIFF_LINES:
+        lines = [*lines[:MAX_DIFF_LINES], f"… {len(lines) - MAX_DIFF_LINES} more lines"]
+    return lines
+
+
+def _reused(plan: Plan) -> str:
+    reused = [
+        model
+        for model in plan.models
+        if not model.builds and model.change is not Change.REMOVED and model.table is not None
+    ]
+    if not reused:
+        return ""
+    changed = [model for model in reused if model.change is not Change.UNCHANGED]
+    untouched = len(reused) - len(changed)
+    lines = ["### Reused, costs nothing", ""]
+    lines += [f"- `{model.name}` is served by `{_table(model)}`" for model in changed[:MAX_ROWS]]
+    lines += _more(len(changed))
+    if untouched:
+        lines.append(f"- {untouched} unchanged models keep their tables")
+    return "\n".join(lines)
+
+
+def _views(plan: Plan) -> str:
+    if not plan.views:
+        return ""
+    lines = ["### Views", ""]
+    for word, refs in (
+        ("created", plan.views.created),
+        ("replaced", plan.views.replaced),
+        ("dropped", plan.views.dropped),
+    ):
+        if refs:
+            names = ", ".join(f"`{ref}`" for ref in refs[:20])
+            more = f" and {len(refs) - 20} more" if len(refs) > 20 else ""
+            lines.append(f"- {len(refs)} {word}: {names}{more}")
+    return "\n".join(lines)
+
+
+def _risks(plan: Plan) -> str:
+    lines = [f"- {text}" for text in risks(plan)]
+    return "\n".join(["### At risk", "", *lines]) if lines else ""
+
+
+def risks(plan: Plan) -> list[str]:
+    """Return what a reader should look at twice, in sentences."""
+    out = [f"`{model.name}` is breaking: {'; '.join(model.reasons)}" for model in breaking(plan)]
+    readers: dict[ModelName, int] = {}
+    for snapshot in plan.snapshots.values():
+        for parent in snapshot.model.depends_on:
+            readers[parent] = readers.get(parent, 0) + 1
+    for model in plan.models:
+        if model.change is Change.REMOVED:
+            still = readers.get(model.name, 0)
+            out.append(
+                f"`{model.name}` is removed"
+                + (f" while {still} models still read it" if still else "")
+            )
+    return out
+
+
+def breaking(plan: Plan) -> list[PlannedModel]:
+    """Return the models whose existing rows or values change."""
+    return [model for model in plan.models if model.category is Category.BREAKING]
+
+
+def _table(model: PlannedModel) -> str:
+    return str(model.table.ref) if model.table else "its parents' tables"
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _more(count: int) -> list[str]:
+    return [f"… and {count - MAX_ROWS} more"] if count > MAX_ROWS else []

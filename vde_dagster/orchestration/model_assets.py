@@ -1,0 +1,176 @@
+"""One asset per model, filled from its page, from a backfill or from the lineage."""
+
+# Dagster reads the annotations of decorated functions, so they are not postponed here.
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from vde_dagster.orchestration.applying import Work
+from vde_dagster.orchestration.catalog import Catalog, check_names
+from vde_dagster.orchestration.config import FillConfig
+from vde_dagster.orchestration.failures import as_failure
+from vde_dagster.orchestration.live import LiveModel, LiveVersion
+from vde_dagster.orchestration.names import VERSION_TAG
+from vde_dagster.orchestration.partitions import partition_mapping, requested
+from vde_dagster.orchestration.projection import Combination
+from vde_dagster.orchestration.provenance import data_version, newest_record, provenance_tags
+from vde_dagster.orchestration.publication import combination_of
+from vde_dagster.orchestration.resource import WorkspaceResource
+from vde_dagster.orchestration.translator import safe_name
+from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.missing import ALWAYS
+from vde_dagster.project.names import ModelName
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.apply import ApplyResult
+    from vde_dagster.execution.events import Event
+    from vde_dagster.execution.workspace import Workspace
+
+
+def model_specs(catalog: Catalog) -> dict[ModelName, dg.AssetSpec]:
+    """Complete the translator's specs with parents, partitions and code versions."""
+    out = {}
+    for name, model in catalog.live.models.items():
+        spec = catalog.specs[name]
+        current = model.current
+        out[name] = spec.replace_attributes(
+            deps=[*spec.deps, *_deps(catalog, model)],
+            partitions_def=catalog.partitions[name],
+            code_version=current.key if current else None,
+        )
+    return out
+
+
+def _deps(catalog: Catalog, model: LiveModel) -> Iterator[dg.AssetDep]:
+    for parent in model.snapshot.model.depends_on:
+        if parent == model.name:
+            continue
+        known = catalog.live.models.get(parent)
+        mapping = partition_mapping(model, known, catalog.partitions) if known else None
+        yield dg.AssetDep(catalog.key(parent), partition_mapping=mapping)
+
+
+def model_asset(catalog: Catalog, model: LiveModel, spec: dg.AssetSpec) -> Any:
+    """Return the asset of a model: one that can be materialised where there is data to fill."""
+    if spec.partitions_def is None:
+        return spec
+    names = check_names(model.snapshot.model.audits)
+    blocking = {audit.label: audit.blocking for audit in model.snapshot.model.audits}
+
+    @dg.multi_asset(
+        specs=[spec],
+        name=safe_name("__".join(spec.key.path)),
+        check_specs=[
+            dg.AssetCheckSpec(
+                check,
+                asset=spec.key,
+                description=f"`{label}`: "
+                + ("rows that fail it stop the publication" if blocking[label] else "warns"),
+            )
+            for label, check in names.items()
+        ],
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        pool="vde_apply",
+    )
+    def fill(
+        context: dg.AssetExecutionContext, config: FillConfig, vde: WorkspaceResource
+    ) -> Iterator[Any]:
+        yield from fill_model(context, config, vde.get(), catalog, model.name)
+
+    return fill
+
+
+def fill_model(
+    context: dg.AssetExecutionContext,
+    config: FillConfig,
+    workspace: "Workspace",
+    catalog: Catalog,
+    name: ModelName,
+) -> Iterator[Any]:
+    """Fill the partitions that a run asks for.
+
+    The work is that of the version's stored definition, whatever the files say now, and the
+    event carries the version's own code version: Dagster would write the working copy's.
+
+    Args:
+        context: The step.
+        config: Whether filled partitions are computed again.
+        workspace: The project.
+        catalog: The code location's models.
+        name: The model.
+    """
+    model = catalog.live.models[name]
+    partitions = catalog.partitions[name]
+    assert partitions is not None
+    wanted = requested(partitions, context.partition_keys)
+    if len(wanted) != 1:
+        raise dg.Failure(
+            f"a run fills one version of {name}, this one asks for {', '.join(wanted)}",
+            allow_retries=False,
+        )
+    key, intervals = next(iter(wanted.items()))
+    version = model.version(key)
+    if version is None or not version.environments:
+        raise dg.Failure(
+            f"no environment shows version {key} of {name}: apply the plan that introduces it",
+            allow_retries=False,
+        )
+    environment = catalog.live.environments[version.environments[0]]
+    with as_failure():
+        combination = combination_of(workspace.store, environment)
+    pointer = newest_record(context.instance) if version.table else None
+    commit = None
+    if version.table is None:
+        context.log.info(f"{name} is a view: its parents' rows show at once")
+    else:
+        work = Work(context, catalog, workspace, skip=catalog.key(name))
+        yield from work.run(_filling(workspace, combination, name, intervals, config))
+        commits = [item.iceberg_snapshot_id for item in work.recorder.skipped]
+        commit = next((c for c in reversed(commits) if c is not None), None)
+        _check_filled(workspace, version, intervals)
+    snapshot = combination.snapshots[combination.entries[name].snapshot_id]
+    inputs = combination.inputs(context.instance, catalog, snapshot, pointer)
+    tags = provenance_tags(key, data_version(key, commit), inputs)
+    yield dg.MaterializeResult(
+        metadata={
+            "vde/version": key,
+            **({} if commit is None else {"vde/iceberg_snapshot_id": str(commit)}),
+        },
+        tags={**tags, VERSION_TAG: key},
+    )
+
+
+def _filling(
+    workspace: "Workspace",
+    combination: Combination,
+    name: ModelName,
+    intervals: IntervalSet,
+    config: FillConfig,
+) -> "Callable[[Callable[[Event], None]], ApplyResult]":
+    snapshot_id = combination.entries[name].snapshot_id
+    return partial(_fill, workspace, snapshot_id, intervals or ALWAYS, not config.only_missing)
+
+
+def _fill(
+    workspace: "Workspace",
+    snapshot_id: str,
+    intervals: IntervalSet,
+    restate: bool,
+    put: "Callable[[Event], None]",
+) -> "ApplyResult":
+    return workspace.fill(snapshot_id, intervals, on_event=put, restate=restate)
+
+
+def _check_filled(workspace: "Workspace", version: LiveVersion, intervals: IntervalSet) -> None:
+    """Fail rather than show partitions as filled whose parents' data is not there yet."""
+    assert version.table is not None
+    table = workspace.store.tables([version.table.id])[version.table.id]
+    left = [str(interval) for interval in intervals - table.intervals]
+    if left:
+        raise dg.Failure(
+            f"{version.snapshot.name}: {', '.join(left[:5])} cannot be filled yet: "
+            "its parents' data is missing there, or it is not due",
+            allow_retries=False,
+        )

@@ -1,0 +1,205 @@
+"""Partitions of models (version × time) and the mappings between parents and children."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timezone
+from functools import lru_cache
+
+import dagster as dg
+
+from vde_dagster.orchestration.live import LiveModel
+from vde_dagster.orchestration.names import SNAPSHOT, TIME
+from vde_dagster.planning.cadence import Cadence, IntervalUnit
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.names import ModelName
+
+MAX_TIMES = 50_000
+"""Dagster recommends 100,000 partitions an asset: finer cadences are shown by coarser units."""
+MAX_LISTED = 100
+"""Dagster looks at no more parents of a partition than this when it decides what is stale."""
+
+_FORMATS = {
+    IntervalUnit.FIVE_MINUTES: ("*/5 * * * *", "%Y-%m-%d-%H:%M"),
+    IntervalUnit.QUARTER_HOUR: ("*/15 * * * *", "%Y-%m-%d-%H:%M"),
+    IntervalUnit.HALF_HOUR: ("*/30 * * * *", "%Y-%m-%d-%H:%M"),
+    IntervalUnit.HOUR: ("0 * * * *", "%Y-%m-%d-%H:%M"),
+    IntervalUnit.DAY: ("0 0 * * *", "%Y-%m-%d"),
+    IntervalUnit.MONTH: ("0 0 1 * *", "%Y-%m"),
+    IntervalUnit.YEAR: ("0 0 1 1 *", "%Y"),
+}
+
+
+def display_unit(snapshot: Snapshot, start: datetime, now: datetime) -> IntervalUnit:
+    """Return the unit that a model's time is shown in: its own, or a coarser one.
+
+    Args:
+        snapshot: The model.
+        start: First instant of its data (UTC).
+        now: The present (UTC).
+    """
+    units = list(IntervalUnit)
+    index = units.index(Cadence(snapshot.model.cron).unit)
+    while index < len(units) - 1:
+        first = units[index].floor(start)
+        if first >= now or units[index].count(Interval(first, now)) <= MAX_TIMES:
+            break
+        index += 1
+    return units[index]
+
+
+@lru_cache(maxsize=4096)
+def time_partitions(
+    unit: IntervalUnit, start: datetime, end: datetime | None
+) -> dg.TimeWindowPartitionsDefinition:
+    """Return the time dimension: units from a start (UTC) to an end, or to the present."""
+    cron, fmt = _FORMATS[unit]
+    return dg.TimeWindowPartitionsDefinition(
+        start=unit.floor(start),
+        end=unit.ceil(end) if end is not None else None,
+        cron_schedule=cron,
+        fmt=fmt,
+        timezone="UTC",
+    )
+
+
+def model_partitions(
+    model: LiveModel, start: datetime | None, now: datetime
+) -> dg.PartitionsDefinition | None:
+    """Return a model's partitions: its live versions, times its intervals when it has any.
+
+    Args:
+        model: The model.
+        start: First instant of its data (UTC); the latest complete interval when not known.
+        now: The present (UTC).
+
+    Returns:
+        None for external and embedded models, which are never filled.
+    """
+    if not model.versions or model.snapshot.model.kind.name == "EMBEDDED":
+        return None
+    versions = dg.StaticPartitionsDefinition([version.key for version in model.versions])
+    if not model.snapshot.is_incremental:
+        return versions
+    first = start or Cadence(model.snapshot.model.cron).latest_slot(now).start
+    times = time_partitions(
+        display_unit(model.snapshot, first, now), first, model.snapshot.model.end
+    )
+    return dg.MultiPartitionsDefinition({SNAPSHOT: versions, TIME: times})
+
+
+def partition_keys(
+    partitions: dg.PartitionsDefinition | None, version: str, intervals: Iterable[Interval]
+) -> Iterator[tuple[str, Interval]]:
+    """List the partitions of a version that lie wholly in ranges, each with its range.
+
+    Args:
+        partitions: The model's partitions.
+        version: The partition key of the version.
+        intervals: The ranges (UTC).
+
+    Yields:
+        (partition key, its range); for a model without intervals one, with the last range.
+    """
+    if isinstance(partitions, dg.MultiPartitionsDefinition):
+        times = partitions.get_partitions_def_for_dimension(TIME)
+        assert isinstance(times, dg.TimeWindowPartitionsDefinition)
+        for interval in intervals:
+            window = dg.TimeWindow(interval.start, interval.end)
+            for key in times.get_partition_keys_in_time_window(window):
+                found = times.time_window_for_partition_key(key)
+                if interval.start <= found.start and found.end <= interval.end:
+                    multi = dg.MultiPartitionKey({SNAPSHOT: version, TIME: key})
+                    yield multi, Interval(_utc(found.start), _utc(found.end))
+    elif partitions is not None:
+        last = list(intervals)[-1:]
+        yield from ((version, interval) for interval in last)
+
+
+def requested(partitions: dg.PartitionsDefinition, keys: Iterable[str]) -> dict[str, IntervalSet]:
+    """Turn the partitions of a run into ranges to fill, by version.
+
+    Args:
+        partitions: The model's partitions.
+        keys: The run's partition keys.
+    """
+    ranges: dict[str, list[Interval]] = {}
+    for key in keys:
+        if isinstance(partitions, dg.MultiPartitionsDefinition):
+            times = partitions.get_partitions_def_for_dimension(TIME)
+            assert isinstance(times, dg.TimeWindowPartitionsDefinition)
+            parts = partitions.get_partition_key_from_str(key).keys_by_dimension
+            window = times.time_window_for_partition_key(parts[TIME])
+            interval = Interval(_utc(window.start), _utc(window.end))
+            ranges.setdefault(parts[SNAPSHOT], []).append(interval)
+        else:
+            ranges.setdefault(key, [])
+    return {version: IntervalSet.of(found) for version, found in ranges.items()}
+
+
+def partition_mapping(
+    child: LiveModel,
+    parent: LiveModel,
+    partitions: Mapping[ModelName, dg.PartitionsDefinition | None],
+) -> dg.PartitionMapping | None:
+    """Say which partitions of a parent each partition of a child reads.
+
+    Two models with the same dimensions map version to version (and time to time). Dagster has
+    no mapping of chosen keys between one and two dimensions; there the versions of the parent
+    that live versions of the child read are named one by one, as far as they are few.
+
+    Args:
+        child: The reading model.
+        parent: The model that is read.
+        partitions: Partitions by model.
+    """
+    upstream, downstream = partitions.get(parent.name), partitions.get(child.name)
+    if upstream is None or downstream is None:
+        return None
+    pairs: dict[str, set[str]] = {}
+    for version in child.versions:
+        read = version.parents.get(parent.name)
+        if read is not None:
+            pairs.setdefault(read, set()).add(version.key)
+    versions = dg.StaticPartitionMapping({read: sorted(keys) for read, keys in pairs.items()})
+    both = (
+        isinstance(upstream, dg.MultiPartitionsDefinition),
+        isinstance(downstream, dg.MultiPartitionsDefinition),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if both == (True, True):
+            return dg.MultiPartitionMapping(
+                {
+                    SNAPSHOT: dg.DimensionPartitionMapping(SNAPSHOT, versions),
+                    TIME: dg.DimensionPartitionMapping(
+                        TIME,
+                        dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True),
+                    ),
+                }
+            )
+        if both == (False, False):
+            return versions
+        if both == (False, True):
+            return dg.SpecificPartitionsPartitionMapping(sorted(pairs))
+        return _all_times(upstream, sorted(pairs))
+
+
+def _all_times(upstream: dg.PartitionsDefinition, read: list[str]) -> dg.PartitionMapping:
+    assert isinstance(upstream, dg.MultiPartitionsDefinition)
+    times = upstream.get_partitions_def_for_dimension(TIME)
+    if not read or times.get_num_partitions() * len(read) >= MAX_LISTED:
+        return dg.AllPartitionMapping()
+    return dg.SpecificPartitionsPartitionMapping(
+        [
+            dg.MultiPartitionKey({SNAPSHOT: version, TIME: time})
+            for version in read
+            for time in times.get_partition_keys()
+        ]
+    )
+
+
+def _utc(value: datetime) -> datetime:
+    return value.astimezone(timezone.utc)

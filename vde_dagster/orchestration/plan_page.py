@@ -1,0 +1,99 @@
+"""What is shown of a plan: the page of its partition of `vde/plan`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from vde_dagster.orchestration.markdown import breaking, plan_markdown, risks, spans, units
+from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY
+from vde_dagster.planning.plan import Change, Plan, PlannedModel
+
+if TYPE_CHECKING:
+    from vde_dagster.state import StateStore
+
+MAX_RECORDS = 500
+
+
+def plan_metadata(store: StateStore, plan: Plan) -> dict[str, Any]:
+    """Return the page: Markdown first, then the same as tables and JSON.
+
+    Args:
+        store: For what the environment has now, and for how long earlier fills took.
+        plan: The plan.
+    """
+    previous = store.snapshots(
+        sorted({m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id})
+    )
+    changed = [m for m in plan.models if m.change is not Change.UNCHANGED or m.builds]
+    records = [_record(model, plan) for model in changed[:MAX_RECORDS]]
+    return {
+        "plan": dg.MetadataValue.md(plan_markdown(plan, previous, estimator(store))),
+        "changes": dg.MetadataValue.table(records, _SCHEMA),
+        "vde/plan_json": dg.MetadataValue.json(plan.to_json()),
+        "vde/environment": plan.environment,
+        "vde/models_to_compute": len(plan.builds),
+        "vde/intervals_to_compute": sum(
+            units(model, plan.snapshots[model.snapshot_id or ""]) for model in plan.builds
+        ),
+        "vde/views_to_change": len(plan.views.created)
+        + len(plan.views.replaced)
+        + len(plan.views.dropped),
+    }
+
+
+def breaking_check(plan: Plan) -> dict[str, Any]:
+    """Return the fields of the check that warns of breaking changes."""
+    found = breaking(plan)
+    return {
+        "asset_key": PLAN_KEY,
+        "check_name": BREAKING_CHECK,
+        "passed": not found,
+        "severity": dg.AssetCheckSeverity.WARN,
+        "metadata": {
+            "vde/breaking": len(found),
+            "vde/risks": dg.MetadataValue.md("\n".join(f"- {text}" for text in risks(plan)) or "-"),
+        },
+    }
+
+
+class estimator:
+    """Estimates a model's work from the rate of the fills that its table or model saw."""
+
+    def __init__(self, store: StateStore) -> None:
+        self._store = store
+
+    def __call__(self, model: PlannedModel) -> float | None:
+        """Return seconds, or None when nothing is known."""
+        return None
+
+
+def _record(model: PlannedModel, plan: Plan) -> dg.TableRecord:
+    snapshot = plan.snapshots.get(model.snapshot_id or "")
+    return dg.TableRecord(
+        {
+            "model": str(model.name),
+            "change": model.change.value,
+            "category": model.category.value if model.category else "",
+            "from": (model.previous_snapshot_id or "")[:12],
+            "to": (model.snapshot_id or "")[:12],
+            "intervals": units(model, snapshot) if snapshot else 0,
+            "range": spans(model.intervals),
+            "table": str(model.table.ref) if model.table else "",
+        }
+    )
+
+
+_SCHEMA = dg.TableSchema(
+    [
+        dg.TableColumn("model"),
+        dg.TableColumn("change"),
+        dg.TableColumn("category"),
+        dg.TableColumn("from"),
+        dg.TableColumn("to"),
+        dg.TableColumn("intervals", "int"),
+        dg.TableColumn("range"),
+        dg.TableColumn("table"),
+    ]
+)

@@ -1,0 +1,283 @@
+"""The state store's facts as Dagster's events; shared by applies, rollbacks and `vde sync`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from vde_dagster.orchestration.catalog import Catalog, check_names
+from vde_dagster.orchestration.live import version_key
+from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENT_TAG, PLAN_TAG
+from vde_dagster.orchestration.partitions import partition_keys
+from vde_dagster.orchestration.provenance import (
+    Input,
+    data_version,
+    external_version,
+    provenance_tags,
+)
+from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, view_ref
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.work import AuditResult
+from vde_dagster.project.kinds import External
+from vde_dagster.project.model import Audit
+from vde_dagster.project.names import ModelName
+
+if TYPE_CHECKING:
+    from vde_dagster.state import StateStore
+
+MAX_ENVIRONMENT_ROWS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """One partition of a version that holds rows.
+
+    Args:
+        partition: Its partition key.
+        interval: Its range (UTC).
+        iceberg_snapshot_id: The commit that wrote it last, when known.
+        rows: Rows of that fill, when it filled this partition alone.
+    """
+
+    partition: str
+    interval: Interval
+    iceberg_snapshot_id: int | None
+    rows: int | None
+
+
+def filled_partitions(
+    store: StateStore, table: PhysicalTable, key: str, partitions: dg.PartitionsDefinition | None
+) -> list[Filled]:
+    """List what a table holds by partition, each with its latest fill.
+
+    Args:
+        store: The state store.
+        table: The table.
+        key: Its version's partition key.
+        partitions: The model's partitions.
+    """
+    found: dict[str, Filled] = {}
+    for fill in store.fills(table.id):
+        ranges = [Interval(fill.start_at, fill.end_at)]
+        keys = list(partition_keys(partitions, key, ranges))
+        rows = fill.row_count if len(keys) == 1 else None
+        for partition, interval in keys:
+            if partition not in found:
+                found[partition] = Filled(partition, interval, fill.iceberg_snapshot_id, rows)
+    out = []
+    for partition, interval in partition_keys(partitions, key, table.intervals):
+        out.append(found.get(partition) or Filled(partition, interval, None, None))
+    return out
+
+
+@dataclass(frozen=True)
+class Combination:
+    """What a version of a model is combined with: the inputs of its events.
+
+    Args:
+        entries: The environment's (or plan's) entries.
+        snapshots: Their snapshots, by id.
+        tables: Their tables, by id.
+    """
+
+    entries: Mapping[ModelName, Entry]
+    snapshots: Mapping[str, Snapshot]
+    tables: Mapping[str, PhysicalTable]
+
+    def key(self, name: ModelName) -> str | None:
+        """Return the partition key of a model's version here; None when it has none."""
+        entry = self.entries.get(name)
+        if entry is None or entry.snapshot_id not in self.snapshots:
+            return None
+        snapshot = self.snapshots[entry.snapshot_id]
+        table = self.tables.get(entry.table_id) if entry.table_id else None
+        return version_key(snapshot, table)
+
+    def inputs(
+        self,
+        instance: dg.DagsterInstance,
+        catalog: Catalog,
+        snapshot: Snapshot,
+        pointer: int | None,
+    ) -> list[Input]:
+        """Return the inputs of a model's event.
+
+        Args:
+            instance: Knows the versions of external assets.
+            catalog: Asset keys.
+            snapshot: The model.
+            pointer: The event log's newest record before the model runs.
+        """
+        out = []
+        for parent in snapshot.model.depends_on:
+            asset = catalog.key(parent)
+            entry = self.entries.get(parent)
+            known = self.snapshots.get(entry.snapshot_id) if entry else None
+            if known is None or isinstance(known.model.kind, External) or _unseen(known):
+                version = external_version(instance, asset)
+                out.append(Input(asset, version, pointer))
+            elif known.has_table:
+                # Dagster compares partitioned parents by the pointer, never by this version.
+                out.append(Input(asset, self.key(parent) or known.table_version, pointer))
+            else:
+                out.append(Input(asset, self.key(parent) or known.table_version, None))
+        return out
+
+
+def _unseen(snapshot: Snapshot) -> bool:
+    return snapshot.model.kind.name == "EMBEDDED"
+
+
+def filled_event(
+    catalog: Catalog,
+    snapshot: Snapshot,
+    key: str,
+    filled: Filled,
+    inputs: Sequence[Input],
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> dg.AssetMaterialization:
+    """Return the event of one filled partition.
+
+    Args:
+        catalog: Asset keys.
+        snapshot: The model.
+        key: The version's partition key.
+        filled: The partition.
+        inputs: The parents as they were read.
+        metadata: More facts of the fill.
+        tags: More tags.
+    """
+    facts: dict[str, Any] = {"vde/version": key, "vde/interval": str(filled.interval)}
+    if filled.iceberg_snapshot_id is not None:
+        facts["vde/iceberg_snapshot_id"] = str(filled.iceberg_snapshot_id)
+    if filled.rows is not None:
+        name = "partition_row_count" if snapshot.is_incremental else "row_count"
+        facts[f"dagster/{name}"] = filled.rows
+    facts.update(metadata or {})
+    version = data_version(key, filled.iceberg_snapshot_id)
+    return dg.AssetMaterialization(
+        asset_key=catalog.key(snapshot.name),
+        partition=filled.partition,
+        metadata=facts,
+        tags={**provenance_tags(key, version, inputs), **partition_tags(filled), **(tags or {})},
+    )
+
+
+def partition_tags(filled: Filled) -> dict[str, str]:
+    """Return the tags by which Dagster finds the dimensions of a partition."""
+    if not isinstance(filled.partition, dg.MultiPartitionKey):
+        return {}
+    keys = filled.partition.keys_by_dimension
+    return {f"dagster/partition/{name}": value for name, value in keys.items()}
+
+
+def view_event(
+    catalog: Catalog, snapshot: Snapshot, inputs: Sequence[Input], tags: Mapping[str, str]
+) -> dg.AssetMaterialization:
+    """Return the event of a published VIEW model, which holds no rows of its own."""
+    key = snapshot.table_version
+    return dg.AssetMaterialization(
+        asset_key=catalog.key(snapshot.name),
+        partition=key,
+        metadata={"vde/version": key},
+        tags={**provenance_tags(key, key, inputs), **tags},
+    )
+
+
+def environment_event(
+    environment: Environment, combination: Combination, production: Environment | None
+) -> dg.AssetMaterialization:
+    """Return the event of a published environment: which view shows which table.
+
+    Args:
+        environment: The environment's new version.
+        combination: Its snapshots and tables.
+        production: Production as it is now, to tell shared tables from own ones.
+    """
+    shared = {entry.table_id for entry in production.entries.values()} if production else set()
+    records = []
+    for name, entry in sorted(environment.entries.items()):
+        snapshot = combination.snapshots.get(entry.snapshot_id)
+        if snapshot is None or isinstance(snapshot.model.kind, External):
+            continue
+        table = combination.tables.get(entry.table_id) if entry.table_id else None
+        whose = "" if table is None else "shared" if table.id in shared else "own"
+        if environment.name == PRODUCTION and table is not None:
+            whose = "own"
+        records.append(
+            dg.TableRecord(
+                {
+                    "view": str(view_ref(name, environment.name)),
+                    "version": combination.key(name) or "",
+                    "table": str(table.ref) if table else "(a view of its parents)",
+                    "whose": whose,
+                    "snapshot": entry.snapshot_id[:12],
+                }
+            )
+        )
+    metadata: dict[str, Any] = {
+        "vde/version": environment.version,
+        "vde/models": len(records),
+        "vde/published_at": dg.MetadataValue.timestamp(environment.published_at),
+        "vde/published_by": environment.published_by,
+        "vde/publication": environment.publication_id,
+        "vde/views": dg.MetadataValue.table(records[:MAX_ENVIRONMENT_ROWS], _VIEWS),
+    }
+    if environment.note:
+        metadata["vde/note"] = environment.note
+    if environment.plan_id:
+        metadata["vde/plan"] = environment.plan_id
+    if environment.expires_at is not None:
+        metadata["vde/expires_at"] = dg.MetadataValue.timestamp(environment.expires_at)
+    tags = {ENVIRONMENT_TAG: environment.name}
+    if environment.plan_id:
+        tags[PLAN_TAG] = environment.plan_id
+    return dg.AssetMaterialization(
+        asset_key=ENVIRONMENT_KEY,
+        partition=environment.name,
+        description=f"version {environment.version}",
+        metadata=metadata,
+        tags={"dagster/data_version": environment.publication_id, **tags},
+    )
+
+
+_VIEWS = dg.TableSchema(
+    [dg.TableColumn(name) for name in ("view", "version", "table", "whose", "snapshot")]
+)
+
+
+def check_event(
+    catalog: Catalog, snapshot: Snapshot, audit: Audit, interval: Interval, result: AuditResult
+) -> dg.AssetCheckEvaluation:
+    """Return the evaluation of an audit, with the failing rows it kept."""
+    metadata: dict[str, Any] = {
+        "vde/audit": audit.label,
+        "vde/interval": str(interval),
+        "vde/failed_rows": result.failed_rows,
+        "vde/seconds": result.seconds,
+    }
+    if result.sample:
+        metadata["vde/failing_rows"] = dg.MetadataValue.md("\n".join(_rows(result.sample)))
+    return dg.AssetCheckEvaluation(
+        asset_key=catalog.key(snapshot.name),
+        check_name=check_names(snapshot.model.audits)[audit.label],
+        passed=result.failed_rows == 0,
+        metadata=metadata,
+        severity=dg.AssetCheckSeverity.ERROR if audit.blocking else dg.AssetCheckSeverity.WARN,
+    )
+
+
+def _rows(sample: Sequence[Mapping[str, str | None]]) -> Iterator[str]:
+    columns = list(sample[0])
+    yield "| " + " | ".join(columns) + " |"
+    yield "|" + "---|" * len(columns)
+    for row in sample:
+        cells = ("NULL" if row[c] is None else str(row[c]).replace("|", "\\|") for c in columns)
+        yield "| " + " | ".join(cells) + " |"

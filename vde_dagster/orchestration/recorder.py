@@ -1,0 +1,204 @@
+"""What happens during an apply, as Dagster's events and log lines."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from vde_dagster.execution.events import (
+    ApplyStarted,
+    AuditFinished,
+    Event,
+    IntervalFilled,
+    ModelFailed,
+    ModelFinished,
+    ModelStarted,
+    Published,
+)
+from vde_dagster.orchestration.catalog import Catalog
+from vde_dagster.orchestration.live import content_key
+from vde_dagster.orchestration.markdown import span, spans
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
+from vde_dagster.orchestration.partitions import partition_keys
+from vde_dagster.orchestration.projection import (
+    Combination,
+    Filled,
+    check_event,
+    filled_event,
+)
+from vde_dagster.orchestration.provenance import newest_record
+from vde_dagster.orchestration.publication import published_events
+from vde_dagster.planning.plan import Plan
+from vde_dagster.project.names import ModelName
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+DagsterEvents = Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]
+
+
+@dataclass
+class EventRecorder:
+    """Turns the events of one apply into Dagster's.
+
+    Args:
+        catalog: The code location's models.
+        workspace: For the state that a publication is compared with.
+        instance: The Dagster instance.
+        log: The run's log.
+        skip: An asset whose materialisations the calling step yields itself.
+    """
+
+    catalog: Catalog
+    workspace: Workspace
+    instance: dg.DagsterInstance
+    log: logging.Logger | dg.DagsterLogManager
+    skip: dg.AssetKey | None = None
+    plan: Plan | None = None
+    published: Published | None = None
+    skipped: list[Filled] = field(default_factory=list)
+    _combination: Combination | None = None
+    _pointers: dict[ModelName, int | None] = field(default_factory=dict)
+    _held: list[IntervalFilled] | None = None
+    _filled: int = 0
+
+    def record(self, event: Event) -> DagsterEvents:
+        """Log one event and yield what Dagster is to store of it."""
+        if isinstance(event, ApplyStarted):
+            self._start(event.plan)
+        elif isinstance(event, ModelStarted):
+            self.log.info(
+                f"{event.snapshot.name}: filling {spans(event.missing) or 'nothing'} "
+                f"of {event.table.ref}"
+            )
+            self._pointers[event.snapshot.name] = newest_record(self.instance)
+        elif isinstance(event, IntervalFilled):
+            yield from self._interval(event)
+        elif isinstance(event, AuditFinished):
+            yield from self._audit(event)
+        elif isinstance(event, ModelFinished):
+            self.log.info(f"{event.snapshot.name}: done in {event.seconds:.1f} s")
+        elif isinstance(event, ModelFailed):
+            skipped = ", ".join(str(name) for name in event.skipped)
+            also = f" (skipped: {skipped})" if skipped else ""
+            self.log.error(f"{event.name} failed: {event.error}{also}")
+        elif isinstance(event, Published):
+            yield from self._publish(event)
+
+    def _start(self, plan: Plan) -> None:
+        self.plan = plan
+        tables = {model.table.id: model.table for model in plan.models if model.table}
+        self._combination = Combination(plan.entries, plan.snapshots, tables)
+        shown = {
+            entry.table_id
+            for environment in self.catalog.live.environments.values()
+            for entry in environment.entries.values()
+            if entry.table_id
+        }
+        # Rows of a table that somebody reads wait on a branch, all of them, for the publication.
+        # Events keep the order of the work, which their pointers tell, so the others wait too.
+        if any(model.table and model.table.id in shown for model in plan.builds):
+            self._held = []
+        self.log.info(
+            f"plan {plan.id} for {plan.environment}: {len(plan.builds)} models to compute"
+        )
+
+    def _interval(self, event: IntervalFilled) -> DagsterEvents:
+        self._filled += 1
+        rows = "" if event.result.rows is None else f", {event.result.rows:,} rows"
+        how = "found" if event.recovered else f"filled in {event.result.seconds:.1f} s"
+        self.log.info(f"{event.snapshot.name}: {span(event.interval)} {how}{rows}")
+        if self._held is not None:
+            self._held.append(event)
+        else:
+            yield from self._materializations(event)
+
+    def _materializations(self, event: IntervalFilled) -> DagsterEvents:
+        assert self.plan is not None
+        assert self._combination is not None
+        key = content_key(event.table)
+        for planned in self.plan.models:
+            if planned.table is None or planned.table.id != event.table.id:
+                continue
+            assert planned.snapshot_id is not None
+            snapshot = self.plan.snapshots[planned.snapshot_id]
+            partitions = self.catalog.partitions_of(snapshot)
+            pointer = self._pointers.get(event.snapshot.name)
+            inputs = self._combination.inputs(self.instance, self.catalog, snapshot, pointer)
+            found = list(partition_keys(partitions, key, [event.interval]))
+            for partition, interval in found:
+                filled = Filled(
+                    partition,
+                    interval,
+                    event.result.iceberg_snapshot_id,
+                    event.result.rows if len(found) == 1 else None,
+                )
+                if self.catalog.key(snapshot.name) == self.skip:
+                    self.skipped.append(filled)
+                    continue
+                yield filled_event(
+                    self.catalog,
+                    snapshot,
+                    key,
+                    filled,
+                    inputs,
+                    metadata=self._facts(event, len(found)),
+                    tags=self._tags(),
+                )
+
+    def _facts(self, event: IntervalFilled, partitions: int) -> dict[str, Any]:
+        assert self.plan is not None
+        facts: dict[str, Any] = {
+            "vde/plan": self.plan.id,
+            "vde/table": str(event.table.ref),
+            "vde/environments": self.plan.environment,
+            "vde/seconds": event.result.seconds / max(partitions, 1),
+        }
+        if event.result.bytes is not None:
+            facts["vde/bytes"] = event.result.bytes // max(partitions, 1)
+        if event.result.rows is not None and partitions > 1:
+            facts["vde/rows_of_the_fill"] = event.result.rows
+        if event.recovered:
+            facts["vde/recovered"] = True
+        return facts
+
+    def _tags(self) -> dict[str, str]:
+        assert self.plan is not None
+        return {PLAN_TAG: self.plan.id, ENVIRONMENT_TAG: self.plan.environment}
+
+    def _audit(self, event: AuditFinished) -> DagsterEvents:
+        failed = event.result.failed_rows
+        if failed:
+            say = self.log.error if event.audit.blocking else self.log.warning
+            say(
+                f"{event.snapshot.name}: audit {event.audit.label} found {failed:,} rows "
+                f"in {span(event.interval)}"
+            )
+        yield check_event(self.catalog, event.snapshot, event.audit, event.interval, event.result)
+
+    def _publish(self, event: Published) -> DagsterEvents:
+        self.published = event
+        held, self._held = self._held or [], None
+        started: set[ModelName] = set()
+        for interval in held:
+            if interval.snapshot.name not in started:
+                started.add(interval.snapshot.name)
+                self._pointers[interval.snapshot.name] = newest_record(self.instance)
+            yield from self._materializations(interval)
+        self.log.info(
+            f"environment {event.environment.name} is version {event.environment.version}, "
+            f"published in {event.seconds:.1f} s"
+        )
+        built = {model.name for model in event.plan.builds}
+        yield from published_events(
+            self.catalog,
+            self.workspace.store,
+            self.instance,
+            event.environment,
+            built=built,
+            tags=self._tags(),
+        )

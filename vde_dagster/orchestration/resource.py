@@ -1,0 +1,64 @@
+"""The workspace as a Dagster resource: opened once a run, starting Spark only when needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from pydantic import Field, PrivateAttr
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+_LENT: dict[str, Workspace] = {}
+_LOCK = threading.Lock()
+
+
+@contextmanager
+def lend(workspace: Workspace) -> Iterator[None]:
+    """Let runs in this process use an open workspace instead of opening one of their own.
+
+    A caller that goes on working after the run keeps its Spark session.
+    """
+    key = str(workspace.root)
+    with _LOCK:
+        before = _LENT.get(key)
+        _LENT[key] = workspace
+    try:
+        yield
+    finally:
+        with _LOCK:
+            if before is None:
+                del _LENT[key]
+            else:
+                _LENT[key] = before
+
+
+class WorkspaceResource(dg.ConfigurableResource[Any]):
+    """Gives steps the project's workspace."""
+
+    project_root: str = Field(description="The project's folder, absolute.")
+    _workspace: Any = PrivateAttr(default=None)
+    _own: bool = PrivateAttr(default=False)
+
+    def get(self) -> Workspace:
+        """Return the workspace; the first call of a run opens it, nothing starts a JVM yet."""
+        if self._workspace is None:
+            from vde_dagster.execution.workspace import Workspace
+
+            root = Path(self.project_root).resolve()
+            lent = _LENT.get(str(root))
+            self._own = lent is None
+            self._workspace = lent or Workspace.open(root)
+        workspace: Workspace = self._workspace
+        return workspace
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Close what this run opened."""
+        if self._workspace is not None and self._own:
+            self._workspace.close()
+        self._workspace = None

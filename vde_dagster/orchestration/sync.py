@@ -1,0 +1,168 @@
+"""Rebuilding Dagster's view from the state store: `vde sync`.
+
+The state store is the truth; Dagster's events are a projection of it. What was applied from the
+command line, or while Dagster's database was lost, is written here as events without a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from vde_dagster.orchestration.catalog import Catalog, build_catalog
+from vde_dagster.orchestration.live import LiveVersion
+from vde_dagster.orchestration.load_live import load_live
+from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENTS, PLANS
+from vde_dagster.orchestration.projection import (
+    environment_event,
+    filled_event,
+    filled_partitions,
+    view_event,
+)
+from vde_dagster.orchestration.provenance import DATA_VERSION, data_version, newest_record
+from vde_dagster.orchestration.publication import combination_of
+from vde_dagster.orchestration.translator import VdeTranslator
+from vde_dagster.planning.environment import PRODUCTION
+from vde_dagster.project.names import ModelName
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.environment import Environment
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """What a sync wrote.
+
+    Args:
+        materializations: Events of filled partitions and of views.
+        environments: Events of environments' versions.
+        wiped: Partitions whose rows are gone, now shown as missing again.
+    """
+
+    materializations: int
+    environments: int
+    wiped: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether Dagster knew everything already."""
+        return self.materializations == self.environments == self.wiped == 0
+
+
+def sync(
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    translator: VdeTranslator | None = None,
+) -> SyncReport:
+    """Write the events that a Dagster instance misses; starts no JVM, and is idempotent.
+
+    Args:
+        workspace: The project.
+        instance: The Dagster instance.
+        translator: The one that the code location uses.
+    """
+    now = datetime.now(timezone.utc)
+    looks = translator or VdeTranslator(workspace.root, workspace.settings.catalog)
+    catalog = build_catalog(load_live(workspace, now), looks, now)
+    count = 0
+    for event in _missing(workspace, instance, catalog):
+        instance.report_runless_asset_event(event)
+        count += 1
+    written = _environments(workspace, instance, catalog)
+    _plans(workspace, instance)
+    return SyncReport(count, written)
+
+
+def _missing(
+    workspace: Workspace, instance: dg.DagsterInstance, catalog: Catalog
+) -> Iterator[dg.AssetMaterialization]:
+    """Yield the events of partitions that hold other data than Dagster says, parents first."""
+    for name, model in catalog.live.models.items():
+        known = _known(instance, catalog.key(name))
+        for version in model.versions:
+            if version.environments:
+                yield from _of_version(workspace, instance, catalog, name, version, known)
+
+
+def _of_version(
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    catalog: Catalog,
+    name: ModelName,
+    version: LiveVersion,
+    known: dict[str, str | None],
+) -> Iterator[dg.AssetMaterialization]:
+    environment = catalog.live.environments[version.environments[0]]
+    combination = combination_of(workspace.store, environment)
+    snapshot = version.snapshot
+    if version.table is None:
+        if version.key not in known and snapshot.model.kind.name == "VIEW":
+            inputs = combination.inputs(instance, catalog, snapshot, None)
+            yield view_event(catalog, snapshot, inputs, {})
+        return
+    inputs = combination.inputs(instance, catalog, snapshot, newest_record(instance))
+    partitions = catalog.partitions[name]
+    for filled in filled_partitions(workspace.store, version.table, version.key, partitions):
+        now = data_version(version.key, filled.iceberg_snapshot_id)
+        if known.get(filled.partition) != now:
+            facts = {"vde/table": str(version.table.ref), "vde/synced": True}
+            yield filled_event(catalog, snapshot, version.key, filled, inputs, metadata=facts)
+
+
+def _known(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, str | None]:
+    """Return the data version of every partition that Dagster has an event of."""
+    out: dict[str, str | None] = {}
+    cursor: str | None = None
+    while True:
+        page = instance.fetch_materializations(key, limit=1000, cursor=cursor)
+        for record in page.records:
+            partition = record.partition_key
+            if partition is not None and partition not in out:
+                out[partition] = (record.event_log_entry.tags or {}).get(DATA_VERSION)
+        if not page.has_more:
+            return out
+        cursor = page.cursor
+
+
+def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: Catalog) -> int:
+    """Write the versions of every environment that Dagster has no event of, oldest first."""
+    store = workspace.store
+    production = store.environment(PRODUCTION)
+    written = 0
+    known: set[str | None] = set()
+    cursor: str | None = None
+    while True:
+        page = instance.fetch_materializations(ENVIRONMENT_KEY, limit=1000, cursor=cursor)
+        known |= {(r.event_log_entry.tags or {}).get(DATA_VERSION) for r in page.records}
+        if not page.has_more:
+            break
+        cursor = page.cursor
+    names = set(instance.get_dynamic_partitions(str(ENVIRONMENTS.name)))
+    instance.add_dynamic_partitions(
+        str(ENVIRONMENTS.name), [n for n in catalog.live.environments if n not in names]
+    )
+    for name in catalog.live.environments:
+        for version in reversed(store.history(name)):
+            if version.publication_id in known or version.dropped:
+                continue
+            environment: Environment | None = store.environment_at(name, version.version)
+            if environment is None:
+                continue
+            event = environment_event(environment, combination_of(store, environment), production)
+            instance.report_runless_asset_event(event)
+            written += 1
+    return written
+
+
+def _plans(workspace: Workspace, instance: dg.DagsterInstance) -> None:
+    """Give every plan that still waits for its approval a partition."""
+    waiting = [r.id for r in workspace.store.plans(limit=100) if r.status == "planned"]
+    known = set(instance.get_dynamic_partitions(str(PLANS.name)))
+    missing = [plan_id for plan_id in waiting if plan_id not in known]
+    if missing:
+        instance.add_dynamic_partitions(str(PLANS.name), missing)

@@ -1,0 +1,158 @@
+"""How a model looks in Dagster: the one place where users customise it."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from vde_dagster.orchestration.live import LiveModel
+from vde_dagster.project.kinds import External
+from vde_dagster.project.model import Model
+from vde_dagster.project.names import ModelName
+
+_INVALID = re.compile(r"[^A-Za-z0-9_]")
+_INVALID_TAG = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def safe_name(text: str) -> str:
+    """Return a text with everything that Dagster's names do not allow replaced by `_`."""
+    return _INVALID.sub("_", text)
+
+
+class VdeTranslator:
+    """Maps models to asset specs; subclass it and override what should look different.
+
+    `vde_definitions` adds the parents, the partitions, the code version and the checks to what
+    `get_asset_spec` returns, so that an override decides looks and names and nothing else.
+
+    Args:
+        root: The project's folder, for links to source files; None for no links.
+        catalog: The Iceberg catalog's name, a part of table names.
+    """
+
+    def __init__(self, root: Path | None = None, catalog: str = "lakehouse") -> None:
+        self.root = root
+        self.catalog = catalog
+
+    def get_asset_key(self, name: ModelName) -> dg.AssetKey:
+        """Return the asset key of a model or of a table that models read: schema / name."""
+        return dg.AssetKey([name.namespace, name.name])
+
+    def get_asset_spec(self, model: LiveModel) -> dg.AssetSpec:
+        """Return everything that is shown of a model.
+
+        Args:
+            model: The model with its live versions.
+        """
+        definition = model.snapshot.model
+        return dg.AssetSpec(
+            key=self.get_asset_key(model.name),
+            description=self.get_description(model),
+            group_name=safe_name(model.name.namespace),
+            kinds=self.get_kinds(definition),
+            owners=self.get_owners(definition),
+            tags={_INVALID_TAG.sub("_", tag)[:63]: "" for tag in definition.tags},
+            metadata=self.get_metadata(model),
+        )
+
+    def get_kinds(self, model: Model) -> set[str]:
+        """Return the small icons of a model's node."""
+        if isinstance(model.kind, External):
+            return {"iceberg"}
+        return {"spark", "iceberg", "python" if model.python else "sql"}
+
+    def get_owners(self, model: Model) -> list[str]:
+        """Return owners as Dagster wants them: an address, or a team's name."""
+        if not model.owner:
+            return []
+        if "@" in model.owner or model.owner.startswith("team:"):
+            return [model.owner]
+        return [f"team:{model.owner}"]
+
+    def get_description(self, model: LiveModel) -> str:
+        """Return the model's text, what is wrong with its file, and its source, as Markdown."""
+        definition = model.snapshot.model
+        parts = []
+        if model.error:
+            parts.append(f"**This model's file is wrong now:** {model.error}")
+        if not model.in_project:
+            parts.append("*Removed from the project; an environment still has it.*")
+        if definition.description:
+            parts.append(definition.description)
+        if definition.source:
+            language = "python" if definition.python else "sql"
+            parts.append(f"```{language}\n{definition.source.strip()}\n```")
+        return "\n\n".join(parts)
+
+    def get_metadata(self, model: LiveModel) -> dict[str, Any]:
+        """Return the definition's metadata: columns, lineage, table name, source, versions."""
+        snapshot = model.snapshot
+        definition = snapshot.model
+        metadata: dict[str, Any] = {
+            "dagster/table_name": f"{self.catalog}.{model.name}",
+            "dagster/storage_kind": "iceberg",
+            "vde/kind": definition.kind.name,
+            "vde/cron": definition.cron,
+            "vde/fingerprint": snapshot.id,
+        }
+        if snapshot.columns:
+            metadata["dagster/column_schema"] = dg.TableSchema(
+                [
+                    dg.TableColumn(
+                        column.name, column.type or "unknown", description=column.description
+                    )
+                    for column in snapshot.columns
+                ]
+            )
+        if definition.query and definition.query.strip() != definition.source.strip():
+            rendered = dg.MetadataValue.md(f"```sql\n{definition.query}\n```")
+            metadata["vde/rendered"] = rendered
+        metadata.update(self._lineage(model))
+        if model.versions:
+            lines = ["| version | read by |", "|---|---|"]
+            for version in model.versions:
+                readers = ", ".join(reader or "working copy" for reader in version.readers)
+                lines.append(f"| `{version.key}` | {readers} |")
+            metadata["vde/versions"] = dg.MetadataValue.md("\n".join(lines))
+        if model.error:
+            metadata["vde/error"] = model.error
+        metadata.update(self._source(definition))
+        return metadata
+
+    def _lineage(self, model: LiveModel) -> dict[str, Any]:
+        columns: dict[str, list[dg.TableColumnDep]] = {}
+        lines = ["| column | made of | how |", "|---|---|---|"]
+        for read in model.snapshot.reads:
+            lines.append(
+                f"| {read.output or '*rows*'} | {read.parent}.{read.column} | {read.how} |"
+            )
+            if read.output is not None:
+                parent = self.get_asset_key(ModelName.parse(read.parent))
+                dependency = dg.TableColumnDep(asset_key=parent, column_name=read.column)
+                found = columns.setdefault(read.output, [])
+                if dependency not in found:
+                    found.append(dependency)
+        if len(lines) == 2:
+            return {}
+        return {
+            "dagster/column_lineage": dg.TableColumnLineage(columns),
+            "vde/column_lineage": dg.MetadataValue.md("\n".join(lines)),
+        }
+
+    def _source(self, model: Model) -> dict[str, Any]:
+        if self.root is None or not str(model.location.path):
+            return {}
+        path = model.location.path
+        file = str(path if path.is_absolute() else self.root / path)
+        with warnings.catch_warnings():
+            # Code references are beta in Dagster; links to files are worth it.
+            warnings.simplefilter("ignore")
+            reference = dg.LocalFileCodeReference(
+                file_path=file, line_number=model.location.line or 1, label=str(path)
+            )
+            references = dg.CodeReferencesMetadataValue(code_references=[reference])
+        return {"dagster/code_references": references}
