@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import UnknownOutcomeError, UsageError
+from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask
-from vde_dagster.project.names import quote
+from vde_dagster.project.names import ModelName, quote
 from vde_dagster.spark.audits import failing_rows
 from vde_dagster.spark.data_types import in_utc, spark_type
 from vde_dagster.spark.failures import cause_line, execution_error
 from vde_dagster.spark.iceberg import IcebergTable, load_table
 from vde_dagster.spark.jobs import PlanJobs
+from vde_dagster.spark.python_models import model_context, run_python_model
 from vde_dagster.spark.sessions import Sessions
 from vde_dagster.spark.settings import SparkSettings
 from vde_dagster.spark.source import source_frame
@@ -26,7 +29,7 @@ from vde_dagster.spark.strategies import Write, find_strategy
 from vde_dagster.spark.tables import create_physical_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from vde_dagster.project.settings import Settings
 
@@ -183,12 +186,34 @@ class SparkEngine:
                 ) from error
             if limit is not None:
                 frame = frame.limit(limit)
-            fields = frame.schema.fields
-            rows = tuple(
-                tuple(in_utc(v, f.dataType) for v, f in zip(row, fields, strict=True))
-                for row in frame.collect()
-            )
-        return tuple((f.name, spark_type(f.dataType)) for f in fields), rows
+            return _collected(frame)
+
+    def run_python(
+        self,
+        snapshot: Snapshot,
+        sources: Mapping[ModelName, str],
+        interval: Interval,
+        execution_time: datetime,
+    ) -> tuple[Columns, Rows]:
+        """Run a Python model over given queries and return its declared columns; write nothing.
+
+        Args:
+            snapshot: The model.
+            sources: Per parent a Spark SQL query that returns its rows.
+            interval: The half-open UTC range that the model is asked for.
+            execution_time: The instant that the run calls now (UTC).
+
+        Raises:
+            ExecutionError: The model's code failed, or returned no declared column.
+        """
+        columns = {column.name: column.type or "STRING" for column in snapshot.columns}
+        with (
+            _translated(f"the Python model {snapshot.name}"),
+            self._sessions.private(reuse=False) as session,
+        ):
+            context = model_context(session, snapshot, sources, interval, execution_time)
+            frame = run_python_model(snapshot, context, columns)
+            return _collected(frame.selectExpr(*map(quote, columns)))
 
     def preview(self, ref: TableRef, limit: int = 20) -> list[dict[str, Any]]:
         """Return a few rows of a table or view, by column."""
@@ -255,6 +280,15 @@ class SparkEngine:
 
     def _quoted(self, ref: TableRef) -> str:
         return ".".join(quote(part) for part in (self.settings.catalog, ref.namespace, ref.name))
+
+
+def _collected(frame: DataFrame) -> tuple[Columns, Rows]:
+    fields = frame.schema.fields
+    rows = tuple(
+        tuple(in_utc(value, field.dataType) for value, field in zip(row, fields, strict=True))
+        for row in frame.collect()
+    )
+    return tuple((field.name, spark_type(field.dataType)) for field in fields), rows
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from vde_dagster.errors import ExecutionError, VdeError
 
@@ -41,7 +40,7 @@ def cause_line(error: BaseException) -> str:
     python = _python_worker_error(text)
     if python:
         return python
-    if java and "[" not in text.splitlines()[0]:
+    if java and "[" not in _first_line(text):
         name, message = next(((n, m) for n, m in reversed(java) if m), (java[-1][0], java[-1][1]))
         simple = name.rpartition(".")[2]
         return _first_line(f"{simple}: {message}" if not message.startswith("[") else message)
@@ -83,8 +82,7 @@ def _condition(error: BaseException) -> str | None:
 
 
 def _first_line(text: str) -> str:
-    lines: Iterator[str] = (line.strip() for line in text.splitlines())
-    line = next((line for line in lines if line), "")
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     line = re.sub(r"\s*SQLSTATE: \w+.*$", "", line)
     return line if len(line) <= 500 else line[:497] + "…"
 

@@ -59,6 +59,18 @@ class ModelContext:
         return self.spark.sql(replace_tables(query, self._sources.get))
 
 
+def model_context(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    sources: Mapping[ModelName, str],
+    interval: Interval,
+    execution_time: datetime,
+) -> ModelContext:
+    """Return the context of one call of a Python model."""
+    logger = logging.getLogger(f"vde.model.{snapshot.name}")
+    return ModelContext(spark, interval, execution_time, logger, snapshot.name, sources)
+
+
 def run_python_model(
     snapshot: Snapshot,
     context: ModelContext,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.work import FillTask
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.names import quote
-from vde_dagster.spark.python_models import ModelContext, run_python_model
+from vde_dagster.spark.python_models import model_context, run_python_model
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,13 +50,8 @@ def _rows(
     if task.query is not None:
         return session.sql(task.query)
     if model.python is not None:
-        context = ModelContext(
-            spark=session,
-            interval=task.interval,
-            execution_time=task.execution_time,
-            logger=logging.getLogger(f"vde.model.{model.name}"),
-            model=model.name,
-            _sources=task.sources,
+        context = model_context(
+            session, task.snapshot, task.sources, task.interval, task.execution_time
         )
         return run_python_model(task.snapshot, context, outputs)
     if isinstance(model.kind, Seed):

@@ -7,14 +7,17 @@ with literals.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.interval import Interval
 from vde_dagster.project.names import quote
+from vde_dagster.spark.identifiers import string_literal
 
 _FINEST_FIRST = ("%f", "%S", "%M", "%H", "%d", "%m", "%Y")
+_KNOWN = {*_FINEST_FIRST, "%y", "%b", "%B", "%%"}
 _ALIASES = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%R": "%H:%M", "%D": "%m/%d/%y"}
 _DEFAULT_TEXT = "%Y-%m-%d"
 _DEFAULT_NUMBER = "%Y%m%d"
@@ -54,7 +57,7 @@ class TimeColumn:
             self._check_step(interval, "%d", "a DATE")
             return _between(column, *_literals("DATE", "%Y-%m-%d", interval))
         if kind == "string" or kind.startswith(("varchar", "char", "string ")):
-            return self._formatted(column, interval, _DEFAULT_TEXT, lambda text: f"'{text}'")
+            return self._formatted(column, interval, _DEFAULT_TEXT, string_literal)
         if kind in _INTEGERS:
             return self._formatted(column, interval, _DEFAULT_NUMBER, lambda text: str(int(text)))
         raise ExecutionError(
@@ -62,14 +65,15 @@ class TimeColumn:
             hint="use a TIMESTAMP, DATE, STRING or INT column as time_column",
         )
 
-    def _formatted(self, column: str, interval: Interval, default: str, literal: object) -> str:
-        assert callable(literal)
+    def _formatted(
+        self, column: str, interval: Interval, default: str, literal: Callable[[str], str]
+    ) -> str:
         text = _expand(self.format or default)
         finest = next((d for d in _FINEST_FIRST if d in text), None)
-        if finest is None:
+        if finest is None or not set(re.findall("%.", text)) <= _KNOWN:
             raise ExecutionError(
-                f"the time_format '{text}' of '{self.name}' has no part of a date in it",
-                hint="write it with strftime's %Y, %m, %d, %H, %M, %S",
+                f"the time_format '{text}' of '{self.name}' cannot be used",
+                hint="write it with strftime's %Y, %m, %d, %H, %M, %S (and %y, %b, %B, %f)",
             )
         self._check_step(interval, finest, f"text of the format {text}")
         if _keeps_order(text):

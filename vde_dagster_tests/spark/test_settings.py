@@ -1,0 +1,144 @@
+"""Spark's configuration, Java's version and small texts, without Spark."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import StoreError, UsageError
+from vde_dagster.spark import SparkSettings
+from vde_dagster.spark.identifiers import rename_columns, string_literal
+from vde_dagster.spark.java import check_java, major_version
+from vde_dagster.spark.settings import (
+    catalog_config,
+    command_line_config,
+    context_config,
+    jdbc_options,
+    packages,
+)
+
+
+def settings(url: str = "sqlite:////data/vde.db", **changes: object) -> SparkSettings:
+    values: dict[str, object] = {"catalog": "lake", "state_url": url, "warehouse": "s3://b/w"}
+    return SparkSettings(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_sqlite_waits_for_other_writers() -> None:
+    assert jdbc_options(settings()) == {
+        "uri": "jdbc:sqlite:/data/vde.db?busy_timeout=30000&journal_mode=WAL"
+    }
+
+
+def test_postgresql_gets_user_and_password_as_options() -> None:
+    url = "postgresql+psycopg://anna:s%40cret@db.example:5433/vde?sslmode=require"
+    assert jdbc_options(settings(url)) == {
+        "uri": "jdbc:postgresql://db.example:5433/vde?sslmode=require",
+        "jdbc.user": "anna",
+        "jdbc.password": "s@cret",
+    }
+
+
+@pytest.mark.parametrize("url", ["mysql://h/d", "sqlite://", "sqlite:///:memory:"])
+def test_databases_that_spark_cannot_reach_are_refused(url: str) -> None:
+    with pytest.raises(UsageError):
+        jdbc_options(settings(url))
+
+
+def test_the_driver_follows_the_database_and_users_versions_win() -> None:
+    assert any("sqlite-jdbc" in p for p in packages(settings()))
+    chosen = packages(
+        settings("postgresql://h/d", packages=("org.postgresql:postgresql:1", "a:b:1"))
+    )
+    assert not any("sqlite" in p for p in chosen)
+    assert chosen[1:] == ("org.postgresql:postgresql:1", "a:b:1")
+
+
+def test_the_catalog_is_never_cached_and_has_views() -> None:
+    config = catalog_config(settings())
+    assert config["spark.sql.catalog.lake.cache-enabled"] == "false"
+    assert config["spark.sql.catalog.lake.jdbc.schema-version"] == "V1"
+    assert config["spark.sql.defaultCatalog"] == "lake"
+
+
+def test_users_configuration_wins_and_secrets_stay_off_the_command_line() -> None:
+    config = context_config(
+        settings(
+            "postgresql://u:hunter2@h/d",
+            config={"spark.driver.memory": "9g", "spark.hadoop.fs.s3a.secret.key": "hunter3"},
+        )
+    )
+    assert config["spark.driver.memory"] == "9g"
+    assert config["spark.scheduler.mode"] == "FAIR"
+    visible = command_line_config(config)
+    assert "spark.jars.packages" in visible
+    assert "hunter" not in str(visible)
+    assert "hunter" not in repr(settings("postgresql://u:hunter2@h/d", config={"k": "hunter3"}))
+
+
+def test_the_jar_cache_can_be_moved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("VDE_JAR_CACHE", str(tmp_path))
+    assert context_config(settings())["spark.jars.ivy"] == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("17.0.15", 17), ("1.8.0_412", 8), ("21", 21), ("25-ea", 25), ("nothing", None)],
+)
+def test_java_versions_of_all_ages(text: str, expected: int | None) -> None:
+    assert major_version(text) == expected
+
+
+def fake_java(home: Path, version: str, *, release: bool) -> None:
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    if release:
+        (home / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+
+
+@pytest.mark.parametrize("release", [True, False])
+def test_an_old_java_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: bool
+) -> None:
+    fake_java(tmp_path, "11.0.2", release=release)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(StoreError, match="Java 11.*Hint: install Java 17"):
+        check_java()
+
+
+@pytest.mark.parametrize("release", [True, False])
+def test_a_new_java_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: bool
+) -> None:
+    fake_java(tmp_path, "21.0.2", release=release)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert check_java() == 21
+
+
+def test_a_missing_java_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(StoreError, match="there is none on this machine"):
+        check_java()
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("days(ts)", "days(`ts_7f`)"),
+        ("bucket(16, ID)", "bucket(16, `key`)"),
+        ("`id` DESC NULLS LAST", "`key` DESC NULLS LAST"),
+        ("truncate(4, info.id)", "truncate(4, info.id)"),
+        ("id(ts)", "id(`ts_7f`)"),
+        ("concat('id', ts)", "concat('id', `ts_7f`)"),
+    ],
+)
+def test_layouts_are_written_in_physical_names(expression: str, expected: str) -> None:
+    assert rename_columns(expression, {"ts": "ts_7f", "id": "key"}) == expected
+
+
+def test_texts_cannot_leave_their_quotes() -> None:
+    assert string_literal("it's \\ 1\n2") == r"'it\'s \\ 1\n2'"
