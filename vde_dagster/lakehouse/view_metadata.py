@@ -122,8 +122,8 @@ def _bounded(
     versions: list[dict[str, Any]], log: list[dict[str, Any]], current: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Keep the newest versions and the current one, and the log since the last forgotten one."""
-    newest = sorted((version["version-id"] for version in versions), reverse=True)
-    kept = {current, *newest[: HISTORY_SIZE - 1]}
+    others = sorted((v["version-id"] for v in versions if v["version-id"] != current), reverse=True)
+    kept = {current, *others[: HISTORY_SIZE - 1]}
     tail: list[dict[str, Any]] = []
     for entry in log:
         if entry["version-id"] in kept:

@@ -7,8 +7,9 @@ import json
 import zlib
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from vde_dagster.errors import StoreError
 from vde_dagster.planning.environment import Entry
 from vde_dagster.planning.plan import Plan, PlanKind, PlannedModel, PlannedViews
 from vde_dagster.planning.snapshot import Snapshot
@@ -16,6 +17,8 @@ from vde_dagster.planning.table import PhysicalColumn
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,12 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def load_snapshot(data: bytes) -> Snapshot:
-    """Read what `dump_snapshot` wrote."""
-    return _snapshot_adapter().validate_json(zlib.decompress(data))
+    """Read what `dump_snapshot` wrote.
+
+    Raises:
+        StoreError: It was written by code whose snapshots were of another form.
+    """
+    return _read(_snapshot_adapter(), data)
 
 
 def dump_plan(plan: Plan) -> bytes:
@@ -90,8 +97,24 @@ def dump_plan(plan: Plan) -> bytes:
 
 
 def load_stored_plan(data: bytes) -> StoredPlan:
-    """Read what `dump_plan` wrote."""
-    return _plan_adapter().validate_json(zlib.decompress(data))
+    """Read what `dump_plan` wrote.
+
+    Raises:
+        StoreError: It was written by code whose plans were of another form.
+    """
+    return _read(_plan_adapter(), data)
+
+
+def _read(adapter: TypeAdapter[T], data: bytes) -> T:
+    from pydantic import ValidationError
+
+    try:
+        return adapter.validate_json(zlib.decompress(data))
+    except ValidationError as error:
+        raise StoreError(
+            f"a stored value cannot be read by this version of the package: {error}",
+            hint="an incompatible version wrote it: install that one, or start a new store",
+        ) from error
 
 
 def to_plan(stored: StoredPlan, snapshots: dict[str, Snapshot]) -> Plan:

@@ -1,0 +1,26 @@
+"""A lakehouse per test: a store on a clock that the test moves, and an empty warehouse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.state import StateStore
+from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
+from vde_dagster_tests.state.conftest import clock, empty_database, store, url
+
+__all__ = ["clock", "empty_database", "store", "url"]
+
+
+@pytest.fixture
+def lakehouse(store: StateStore, tmp_path: Path) -> Lakehouse:
+    made = Lakehouse(store, "lakehouse", str(tmp_path / "warehouse"))
+    made.ensure_namespaces(["vde_physical"])
+    return made
+
+
+@pytest.fixture
+def engine(lakehouse: Lakehouse) -> FakeEngine:
+    return FakeEngine(lakehouse)

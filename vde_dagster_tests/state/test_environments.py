@@ -1,0 +1,84 @@
+"""Environments: versions, history, and who wins."""
+
+from __future__ import annotations
+
+import pytest
+
+from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.planning.environment import Environment
+from vde_dagster.state import StateStore
+from vde_dagster_tests.state.builders import T0, FakeClock, environment, table
+
+
+def write(store: StateStore, value: Environment, base: int) -> Environment:
+    return store.run_transaction(lambda conn: store.write_environment_version(conn, value, base))
+
+
+def test_every_version_can_be_read_back(store: StateStore) -> None:
+    first = write(store, environment(entries=[("db.a", "a1", None), ("db.b", "b1", None)]), 0)
+    second = write(store, environment(entries=[("db.a", "a2", None), ("db.c", "c1", None)]), 1)
+    third = write(store, environment(entries=[("db.a", "a1", None)]), 2)
+    assert store.environment("prod") == third
+    assert store.environment_at("prod", 1) == first
+    assert store.environment_at("prod", 2) == second
+    assert store.environment_at("prod", 9) is None
+    lines = [(v.version, v.added, v.changed, v.removed) for v in store.history("prod")]
+    assert lines == [(3, 0, 1, 1), (2, 1, 1, 1), (1, 2, 0, 0)]
+
+
+def test_one_changed_model_of_a_thousand_writes_two_entry_rows(store: StateStore) -> None:
+    models = [(f"db.m{i}", "s1", None) for i in range(1_000)]
+    write(store, environment(entries=models), 0)
+    write(store, environment(entries=[("db.m0", "s2", None), *models[1:]]), 1)
+    with store.reading() as conn:
+        assert conn.exec_driver_sql("SELECT count(*) FROM vde_entries").scalar() == 1_001
+
+
+def test_whoever_comes_second_is_told_who_won(store: StateStore) -> None:
+    write(store, environment(by="anna", plan_id="p1"), 0)
+    with pytest.raises(ConflictError, match="anna published with plan p1 at 2024-01-01") as error:
+        write(store, environment(by="ben"), 0)
+    assert error.value.hint == "plan again"
+    current = store.environment("prod")
+    assert current is not None
+    assert current.published_by == "anna"
+
+
+def test_cleaned_up_table_cannot_be_published(store: StateStore) -> None:
+    made = store.ensure_table(table())
+    write(store, environment(entries=[("db.a", "a1", made.id)]), 0)
+    with store.transaction() as conn:
+        conn.exec_driver_sql("UPDATE vde_tables SET status = 'tombstoned'")
+    with pytest.raises(ConflictError, match="were cleaned up"):
+        write(store, environment(entries=[("db.a", "a1", made.id)]), 1)
+
+
+def test_dropped_environment_starts_anew_and_counts_on(store: StateStore) -> None:
+    write(store, environment("dev", [("db.a", "a1", None)]), 0)
+    store.run_transaction(
+        lambda conn: store.write_environment_drop(conn, environment("dev", by="janitor"), 1)
+    )
+    assert store.environment("dev") is None
+    assert store.environments() == []
+    again = write(store, environment("dev", [("db.a", "a2", None)]), 0)
+    assert again.version == 3
+    assert [v.dropped for v in store.history("dev")] == [False, True, False]
+
+
+def test_expiry_moves_without_a_new_version(store: StateStore, clock: FakeClock) -> None:
+    write(store, environment("dev"), 0)
+    store.invalidate_environment("dev")
+    assert store.expired_environments() == ["dev"]
+    current = store.environment("dev")
+    assert current is not None
+    assert (current.version, current.expires_at) == (1, T0)
+    store.expire_environment("dev", None)
+    assert store.expired_environments() == []
+
+
+def test_production_never_expires(store: StateStore) -> None:
+    write(store, environment("prod"), 0)
+    with pytest.raises(UsageError, match="cannot expire"):
+        store.invalidate_environment("prod")
+    with pytest.raises(UsageError, match="no environment 'qa'"):
+        store.invalidate_environment("qa")
