@@ -25,8 +25,8 @@ from vde_dagster.execution.events import (
     Published,
 )
 from vde_dagster.execution.fill_table import TABLE_WAIT_SECONDS, TableFiller
-from vde_dagster.execution.publish import publish_plan
 from vde_dagster.execution.lease_names import environment_lease, table_lease
+from vde_dagster.execution.publish import publish_plan
 from vde_dagster.execution.run_graph import run_graph
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.planning.environment import PRODUCTION, Environment
@@ -37,7 +37,6 @@ from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.project.names import ModelName
 from vde_dagster.project.settings import Settings
 from vde_dagster.state import Lease, StateStore
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +216,7 @@ class Applier:
             ).lease
             for table_id in writing
         ]
-        return {table_id: f"vde_{plan.id}" for table_id in writing}, leases
+        return dict.fromkeys(writing, f"vde_{plan.id}"), leases
 
     def _fill(self, plan: Plan, filler: TableFiller) -> None:
         """Fill and audit every model that the plan builds.
@@ -259,9 +258,7 @@ class Applier:
             self.on_event(event)
 
 
-def work_graph(
-    plan: Plan, work: dict[ModelName, PlannedModel]
-) -> dict[ModelName, set[ModelName]]:
+def work_graph(plan: Plan, work: dict[ModelName, PlannedModel]) -> dict[ModelName, set[ModelName]]:
     """Return, for each model that is worked on, those that must be done before it.
 
     Ancestors count through models that are not worked on. Of several models with one table the

@@ -155,9 +155,7 @@ class TableFiller:
         sources = {}
         catalog = self.settings.catalog
         if model.query is not None:
-            query = render_query(
-                model, self.resolver, catalog, interval, self.plan.created_at
-            )
+            query = render_query(model, self.resolver, catalog, interval, self.plan.created_at)
         elif model.python is not None:
             for parent in model.depends_on:
                 sql = relation(parent, self.resolver, catalog)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.planning.views import environment_view_name
 from vde_dagster.project.names import ModelName
 
@@ -50,11 +51,23 @@ def query_environment(
                 hint=f"plan and apply it first: vde apply {environment}",
             )
         names = set(before.entries)
+        production = workspace.store.environment(PRODUCTION)
+        elsewhere = set(production.entries) - names if production else set()
 
-        def view(name: ModelName, names: set[ModelName] = names) -> str | None:
-            if name not in names:
-                return None
-            return environment_view_name(name, environment, workspace.settings.catalog)
+        def view(
+            name: ModelName,
+            names: set[ModelName] = names,
+            elsewhere: set[ModelName] = elsewhere,
+        ) -> str | None:
+            if name in names:
+                return environment_view_name(name, environment, workspace.settings.catalog)
+            if name in elsewhere:
+                # Left as it is, the name would silently mean production's view.
+                raise UsageError(
+                    f"environment '{environment}' has no model {name}, only production has",
+                    hint=f"query '{PRODUCTION}', or plan '{environment}' with the model",
+                )
+            return None
 
         try:
             rendered = render_environment_query(sql, view)

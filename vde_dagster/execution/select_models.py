@@ -32,9 +32,7 @@ def select_models(
         UsageError: A pattern selects nothing.
     """
     base = store.environment(environment) or store.environment(PRODUCTION)
-    stored = (
-        store.snapshots([entry.snapshot_id for entry in base.entries.values()]) if base else {}
-    )
+    stored = store.snapshots([entry.snapshot_id for entry in base.entries.values()]) if base else {}
     old = (
         {name: stored[entry.snapshot_id].model for name, entry in base.entries.items()}
         if base

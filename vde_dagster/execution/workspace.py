@@ -180,9 +180,7 @@ class Workspace:
             environment, snapshots, state, PlanKind.PLAN, start, end, skip_backfill, now, save
         )
 
-    def plan_run(
-        self, environment: str, *, now: datetime | None = None, save: bool = True
-    ) -> Plan:
+    def plan_run(self, environment: str, *, now: datetime | None = None, save: bool = True) -> Plan:
         """Plan what is due in an environment as it was published, whatever the files say now.
 
         Raises:
@@ -201,9 +199,7 @@ class Workspace:
             {name: stored[entry.snapshot_id] for name, entry in current.entries.items()}
         )
         state = gather_state(self.store, environment, snapshots)
-        return self._make(
-            environment, snapshots, state, PlanKind.RUN, None, None, False, now, save
-        )
+        return self._make(environment, snapshots, state, PlanKind.RUN, None, None, False, now, save)
 
     def _make(
         self,
@@ -438,6 +434,3 @@ def current_user() -> str:
     except (KeyError, OSError):
         # A container's user need not have a name.
         return "unknown"
-
-
-

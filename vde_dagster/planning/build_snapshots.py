@@ -19,8 +19,11 @@ from vde_dagster.project.kinds import (
     Seed,
     View,
 )
-from vde_dagster.project.model import Model
+from vde_dagster.project.model import Column, Model, PythonSource
 from vde_dagster.project.names import ModelName
+
+CANONICALISER = str(semantics.CANONICALISER_VERSION)
+"""Version of the code that makes the hashes."""
 
 CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
 """Looks up (name, Spark SQL type) of an external table; None when the catalog has no such table."""
@@ -46,7 +49,7 @@ def build_snapshots(
     *,
     memo: Memo | None = None,
     scalar_functions: Sequence[str] = (),
-    canonicaliser: str = semantics.CANONICALISER_VERSION,
+    canonicaliser: str = CANONICALISER,
 ) -> dict[ModelName, Snapshot]:
     """Compute the snapshot of every model, parents first.
 
@@ -71,8 +74,6 @@ def build_snapshots(
         if isinstance(model.kind, External) and not model.columns:
             columns = catalog_columns(name)
             if columns:
-                from vde_dagster.project.model import Column
-
                 model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
         parents = {parent: out[parent] for parent in sorted(graph[name])}
         key = _memo_key(model, parents, scalar_functions, canonicaliser)
@@ -88,7 +89,7 @@ def build_snapshot(
     model: Model,
     parents: Mapping[ModelName, Snapshot],
     scalar_functions: Sequence[str] = (),
-    canonicaliser: str = semantics.CANONICALISER_VERSION,
+    canonicaliser: str = CANONICALISER,
 ) -> Snapshot:
     """Compute one model's snapshot from its parents' snapshots."""
     version, columns, reads = _meaning(model, parents, scalar_functions)
@@ -133,9 +134,8 @@ def _meaning(
         version = semantics.SemanticVersion(rows=model.kind.rows_hash, columns=typed, opaque=None)
         return version, _columns(model, version, {}), ()
     if model.python is not None:
-        source = semantics.python_version(model.python.entrypoint, model.python.files)
         version = semantics.opaque_version(
-            source, parent_versions, list(declared), "a Python model"
+            _python_text(model.python), parent_versions, list(declared), "a Python model"
         )
         return version, _columns(model, version, {}), _python_reads(parents)
     assert model.query is not None
@@ -144,23 +144,36 @@ def _meaning(
         for name, snapshot in parents.items()
         if snapshot.columns
     }
+    scalar = tuple(scalar_functions)
     try:
         analysis = semantics.analyze(
             model.query,
             schema,
             dialect=model.dialect,
             parents=parent_versions,
-            scalar_functions=scalar_functions,
+            scalar_functions=scalar,
         )
     except semantics.SemanticError as error:
         raise locate(error, model) from error
     version = analysis.version
     if declared:
         version = replace(version, columns=_declared_versions(model, version))
-    reads = tuple(
-        Read(read.table, read.column, read.output, read.how) for read in analysis.reads()
-    )
-    return version, _columns(model, version, analysis.output_types), reads
+    return version, _columns(model, version, analysis.output_types), _reads(analysis.lineage)
+
+
+def _reads(lineage: semantics.ColumnLineage) -> tuple[Read, ...]:
+    direct = [
+        Read(source.table, source.column, output, source.kind)
+        for output, sources in lineage.columns.items()
+        for source in sources
+    ]
+    indirect = [Read(source.table, source.column, None, source.kind) for source in lineage.indirect]
+    return (*direct, *indirect)
+
+
+def _python_text(python: PythonSource) -> str:
+    module, _, function = python.entrypoint.partition(":")
+    return semantics.python_version(module, function, "/project", files=python.files).text
 
 
 def _declared_versions(model: Model, version: semantics.SemanticVersion) -> dict[str, str]:
@@ -251,11 +264,7 @@ def _metadata_hash(model: Model) -> str:
 
 
 def _definition_hash(model: Model, metadata: str, layout: str) -> str:
-    source = (
-        semantics.python_version(model.python.entrypoint, model.python.files)
-        if model.python
-        else None
-    )
+    source = _python_text(model.python) if model.python else None
     statements = (*model.pre_statements, "|", *model.post_statements)
     return digest(metadata, layout, repr(model.kind), model.stamp, source, *statements)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
@@ -121,6 +122,6 @@ class Cadence:
 def _unit_of(cron: str) -> IntervalUnit:
     ticks = croniter(cron, datetime(2023, 12, 31, tzinfo=timezone.utc))
     moments = [ticks.get_next(datetime) for _ in range(6)]
-    gap = min((b - a).total_seconds() for a, b in zip(moments, moments[1:], strict=False))
+    gap = min((b - a).total_seconds() for a, b in itertools.pairwise(moments))
     fitting = [unit for unit in IntervalUnit if unit.value <= gap]
     return fitting[-1] if fitting else IntervalUnit.FIVE_MINUTES

@@ -9,9 +9,7 @@ from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.names import ModelName
 
 
-def classify(
-    new: Snapshot | None, old: Snapshot | None
-) -> tuple[Change, Category | None]:
+def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Category | None]:
     """Say how a model changed and what that means for its data.
 
     Args:
@@ -30,16 +28,14 @@ def classify(
 
 
 def _category(new: Snapshot, old: Snapshot) -> Category:
-    if not new.has_table:
-        same_fill = True
-    else:
-        same_fill = new.fill_version == old.fill_version
+    same_fill = True if not new.has_table else new.fill_version == old.fill_version
     if new.version.rows != old.version.rows or not same_fill:
         return Category.BREAKING
     new_columns = [(column.name, column.version) for column in new.columns]
     old_columns = [(column.name, column.version) for column in old.columns]
     if new_columns == old_columns:
-        return Category.METADATA
+        same_kind = new.model.kind.name == old.model.kind.name
+        return Category.METADATA if same_kind else Category.REUSE
     if {version for _, version in new_columns} <= {version for _, version in old_columns}:
         return Category.REUSE
     if set(old_columns) <= set(new_columns):

@@ -61,7 +61,11 @@ def environment_name(text: str) -> str:
         UsageError: It has characters other than letters, digits and `_`, or is too long.
     """
     name = text.strip().lower()
-    if not name or len(name) > 60 or not all(c.isascii() and (c.isalnum() or c == "_") for c in name):
+    if (
+        not name
+        or len(name) > 60
+        or not all(c.isascii() and (c.isalnum() or c == "_") for c in name)
+    ):
         raise UsageError(
             f"'{text}' is not an environment's name",
             hint="use up to 60 letters, digits and underscores, for example dev_anna",

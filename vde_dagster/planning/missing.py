@@ -75,9 +75,12 @@ def missing_intervals(
     """
     if isinstance(snapshot.model.kind, Seed) and filled:
         return IntervalSet()
-    missing = wanted_intervals(snapshot, window, starts) - filled
+    wanted = wanted_intervals(snapshot, window, starts)
     if not snapshot.is_incremental:
-        return missing
+        # The whole table is as old as its latest fill, however long that slot was.
+        fresh = filled and filled.ranges[-1].end >= wanted.ranges[-1].end
+        return IntervalSet() if fresh else wanted
+    missing = wanted - filled
     cadence = Cadence(snapshot.model.cron)
     usable = cadence.align_inward(missing & available)
     floor = cadence.unit.floor(starts[snapshot.name])

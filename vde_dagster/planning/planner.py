@@ -111,10 +111,8 @@ def make_plan(
         intervals = IntervalSet()
         if table is not None:
             mine = table.id not in protected
-            if mine and not request.skip_backfill and _fills(request, change, snapshot, table, base):
-                intervals = missing_intervals(
-                    snapshot, table.intervals, window, starts, available
-                )
+            if mine and not request.skip_backfill and _fills(request, snapshot, table, base):
+                intervals = missing_intervals(snapshot, table.intervals, window, starts, available)
             if snapshot.is_incremental:
                 complete[name] = table.intervals | intervals
         elif any(parent in complete for parent in snapshot.parents):
@@ -137,8 +135,14 @@ def make_plan(
         if name not in snapshots:
             planned.append(
                 PlannedModel(
-                    name, Change.REMOVED, None, reasons(None, snapshot, {}), None, snapshot.id,
-                    None, False,
+                    name,
+                    Change.REMOVED,
+                    None,
+                    reasons(None, snapshot, {}),
+                    None,
+                    snapshot.id,
+                    None,
+                    False,
                 )
             )
     entries = {
@@ -200,24 +204,21 @@ def assign_tables(
 
 def _fills(
     request: PlanRequest,
-    change: Change,
     snapshot: Snapshot,
     table: PhysicalTable,
     base: Environment | None,
 ) -> bool:
     """Say whether a plan fills a model's missing intervals.
 
-    A run fills whatever is due. A plan fills what it changes, what it was asked for by a range,
-    and tables that the environment did not show so far; the rest waits for the run.
+    A run fills whatever is due. A plan fills tables that the environment does not show yet, and
+    what it was asked for by a range; what merely fell due waits for the run.
     """
     if request.kind is PlanKind.RUN:
         return True
-    if change is not Change.UNCHANGED:
-        return True
     if request.window.start is not None or request.window.end is not None:
-        return snapshot.is_incremental
-    shown = base.entries.get(snapshot.name) if base else None
-    return shown is None or shown.table_id != table.id
+        return snapshot.is_incremental or not table.intervals
+    shown = {entry.table_id for entry in base.entries.values()} if base else set()
+    return table.id not in shown
 
 
 def _protected(environment: str, state: WarehouseState) -> frozenset[str]:
@@ -229,9 +230,7 @@ def _protected(environment: str, state: WarehouseState) -> frozenset[str]:
     )
 
 
-def _audits_changed(
-    snapshot: Snapshot, old: Snapshot | None, table: PhysicalTable | None
-) -> bool:
+def _audits_changed(snapshot: Snapshot, old: Snapshot | None, table: PhysicalTable | None) -> bool:
     """Say whether existing data has not yet passed the audits that the model now has."""
     if table is None or not table.intervals or not snapshot.model.audits:
         return False

@@ -42,15 +42,12 @@ def render_query(
         Spark SQL without any project name left in it.
     """
     assert model.query is not None
-    sql = replace_tables(
-        model.query, lambda name: relation(name, resolver, catalog), model.dialect
-    )
-    if interval is not None and "@" in sql:
-        values = time_variable_values(
-            interval.start, interval.end, execution_time or interval.end
-        )
-        sql = substitute_time_variables(sql, values)
-    return sql
+    sql = model.query
+    if interval is not None:
+        # First, because SQLGlot writes a variable that is left in another syntax.
+        values = time_variable_values(interval.start, interval.end, execution_time or interval.end)
+        sql = substitute_time_variables(sql, values, model.dialect)
+    return replace_tables(sql, lambda name: relation(name, resolver, catalog), model.dialect)
 
 
 def relation(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
@@ -107,10 +104,7 @@ def _put_in_place(table: exp.Table, query: str) -> None:
     }
     columns = table.args["alias"].args.get("columns") if table.args.get("alias") else None
     new: exp.Expression
-    if simple is not None:
-        new = simple.copy()
-    else:
-        new = exp.Subquery(this=inner)
+    new = simple.copy() if simple is not None else exp.Subquery(this=inner)
     new.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=columns))
     for key, value in kept.items():
         new.set(key, value)
@@ -170,6 +164,6 @@ def render_audit(
         )
         rows = f"SELECT * FROM ({rows}) WHERE {condition}"
     query = audit.query.replace("@this_model", f"({rows})")
-    sql = replace_tables(query, lambda name: relation(name, resolver, catalog))
     values = time_variable_values(interval.start, interval.end, interval.end)
-    return substitute_time_variables(sql, values)
+    query = substitute_time_variables(query, values)
+    return replace_tables(query, lambda name: relation(name, resolver, catalog))

@@ -114,9 +114,7 @@ def qualified(ref: TableRef, catalog: str) -> str:
     return ".".join(quote(part) for part in (catalog, ref.namespace, ref.name))
 
 
-def select_physical(
-    binding: Binding, catalog: str, only: tuple[str, ...] | None = None
-) -> str:
+def select_physical(binding: Binding, catalog: str, only: tuple[str, ...] | None = None) -> str:
     """Return the query that reads a bound table under the model's own column names.
 
     Args:

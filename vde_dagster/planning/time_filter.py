@@ -8,9 +8,7 @@ from vde_dagster.planning.interval import Interval
 from vde_dagster.project.names import quote
 
 
-def time_filter(
-    column: str, type_: str | None, time_format: str | None, interval: Interval
-) -> str:
+def time_filter(column: str, type_: str | None, time_format: str | None, interval: Interval) -> str:
     """Return a Spark SQL condition for the rows of a half-open UTC interval.
 
     Args:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,6 +60,7 @@ def python_version(
     project_root: str | Path,
     *,
     source: str | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> PythonVersion:
     """The version of a function's code.
 
@@ -68,6 +69,8 @@ def python_version(
         function: Its name at the module's top level.
         project_root: Only modules below it are followed.
         source: The module's text, if it is not to be read from the file.
+        files: The texts of all of the project's modules, by path relative to the root, if nothing
+            at all is to be read from files.
 
     Raises:
         SyntaxError: A file that is reached is not valid Python.
@@ -75,7 +78,7 @@ def python_version(
     """
     root = Path(project_root).resolve()
     path = (root / module).resolve()
-    reader = _Reader(root)
+    reader = _Reader(root, files)
     start = reader.load(path, source)
     if function not in start.bindings:
         raise LookupError(f"{path.name} defines no {function}")
@@ -86,8 +89,9 @@ def python_version(
 class _Reader:
     """Follows names from definition to definition."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, files: Mapping[str, str] | None = None) -> None:
         self.root = root
+        self.files = None if files is None else {root / path: files[path] for path in files}
         self.modules: dict[Path, _Module] = {}
         self.reached: dict[tuple[str, str], bytes] = {}
         self.imports: set[str] = set()
@@ -96,7 +100,9 @@ class _Reader:
         known = self.modules.get(path)
         if known is not None:
             return known
-        text = path.read_text(encoding="utf-8") if source is None else source
+        text = source
+        if text is None:
+            text = path.read_text(encoding="utf-8") if self.files is None else self.files[path]
         tree = ast.parse(text, filename=str(path))
         relative = path.relative_to(self.root).with_suffix("") if _below(path, self.root) else path
         parts = list(relative.parts)
@@ -182,7 +188,10 @@ class _Reader:
                 base / relative.with_suffix(".py"),
                 base / relative / "__init__.py",
             ):
-                if candidate.is_file() and _below(candidate.resolve(), self.root):
+                if self.files is not None:
+                    if candidate in self.files:
+                        return self.load(candidate)
+                elif candidate.is_file() and _below(candidate.resolve(), self.root):
                     return self.load(candidate.resolve())
         return None
 

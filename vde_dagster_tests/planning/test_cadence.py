@@ -31,9 +31,7 @@ def utc(text: str) -> datetime:
         ("0 0 1 1 *", IntervalUnit.YEAR),
     ],
 )
-def test_the_unit_is_the_largest_that_fits_between_two_ticks(
-    cron: str, unit: IntervalUnit
-) -> None:
+def test_the_unit_is_the_largest_that_fits_between_two_ticks(cron: str, unit: IntervalUnit) -> None:
     assert Cadence(cron).unit is unit
 
 

@@ -1,0 +1,32 @@
+"""Workspaces over small projects, on the shared JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> ProjectFolder:
+    """A project of five models over a seed of five orders."""
+    return ProjectFolder(tmp_path / "shop", SHOP)
+
+
+@pytest.fixture
+def open_workspace() -> Iterator[Callable[[ProjectFolder], Workspace]]:
+    """Open a project as a new process would: nothing is remembered but what is on disk."""
+    opened: list[Workspace] = []
+
+    def open_(folder: ProjectFolder) -> Workspace:
+        workspace = Workspace.open(folder.root)
+        opened.append(workspace)
+        return workspace
+
+    yield open_
+    for workspace in opened:
+        workspace.close()

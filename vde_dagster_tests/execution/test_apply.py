@@ -1,0 +1,284 @@
+"""Planning and applying on real Spark and Iceberg."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from vde_dagster.errors import AuditFailedError, ConflictError, ExecutionError, UsageError
+from vde_dagster.execution.events import Event, IntervalFilled
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.plan import Plan
+from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = pytest.mark.spark
+
+Open = Callable[[ProjectFolder], Workspace]
+
+
+def apply(workspace: Workspace, environment: str = "prod") -> Plan:
+    return workspace.apply(workspace.plan(environment)).plan
+
+
+def rows(workspace: Workspace, sql: str, environment: str = "prod") -> list[tuple[Any, ...]]:
+    return list(workspace.query(environment, sql).rows)
+
+
+def builds(plan: Plan) -> set[str]:
+    return {str(model.name) for model in plan.builds}
+
+
+def test_the_first_apply_builds_and_publishes_everything(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    workspace = open_workspace(shop)
+    plan = workspace.plan("prod")
+    assert builds(plan) == {"raw.orders", "marts.daily", "marts.customers", "marts.top"}
+    assert len(plan.views.created) == 5
+    result = workspace.apply(plan)
+    assert result.published
+    assert result.environment is not None
+    assert result.environment.version == 1
+    assert rows(workspace, "SELECT customer, revenue, place FROM marts.top ORDER BY place") == [
+        (12, 20.0, 1),
+        (11, 7.5, 2),
+        (10, 6.0, 3),
+    ]
+    assert len(rows(workspace, "SELECT * FROM marts.daily")) == 3
+
+
+def test_a_second_plan_finds_nothing_and_starts_no_engine(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    apply(open_workspace(shop))
+    again = open_workspace(shop)
+    plan = again.plan("prod")
+    assert plan.is_empty
+    assert not again.apply(plan).published
+    assert not again.engine_started
+
+
+def test_formatting_and_comments_change_nothing(shop: ProjectFolder, open_workspace: Open) -> None:
+    apply(open_workspace(shop))
+    shop.edit(
+        "models/marts/top.sql", "SELECT customer, revenue", "-- hello\nselect customer,revenue"
+    )
+    assert open_workspace(shop).plan("prod").is_empty
+
+
+def test_a_new_environment_without_changes_moves_no_data_and_starts_no_engine(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    workspace = open_workspace(shop)
+    apply(workspace)
+    dev = open_workspace(shop)
+    plan = dev.plan("dev")
+    assert not plan.builds
+    assert len(plan.views.created) == 5
+    assert dev.apply(plan).published
+    assert not dev.engine_started
+    assert rows(workspace, "SELECT count(*) FROM marts.top", "dev") == [(3,)]
+
+
+def test_development_is_isolated_and_promotion_computes_nothing(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    apply(open_workspace(shop))
+    shop.edit("models/marts/customers.sql", "sum(amount) AS revenue", "sum(amount) * 2 AS revenue")
+    workspace = open_workspace(shop)
+    plan = apply(workspace, "dev")
+    assert builds(plan) == {"marts.customers", "marts.top"}
+    assert rows(workspace, "SELECT max(revenue) FROM marts.top", "dev") == [(40.0,)]
+    assert rows(workspace, "SELECT max(revenue) FROM marts.top", "prod") == [(20.0,)]
+    promotion = open_workspace(shop)
+    plan = promotion.plan("prod")
+    assert not plan.builds
+    promotion.apply(plan)
+    assert not promotion.engine_started
+    assert rows(workspace, "SELECT max(revenue) FROM marts.top", "prod") == [(40.0,)]
+
+
+def test_a_new_column_builds_its_model_only(shop: ProjectFolder, open_workspace: Open) -> None:
+    apply(open_workspace(shop))
+    shop.edit(
+        "models/marts/customers.sql",
+        "sum(amount) AS revenue",
+        "sum(amount) AS revenue, max(day) AS last_day",
+    )
+    workspace = open_workspace(shop)
+    plan = apply(workspace)
+    assert builds(plan) == {"marts.customers"}
+    assert rows(workspace, "SELECT count(last_day) FROM marts.customers") == [(3,)]
+
+
+def test_a_dropped_or_renamed_column_builds_nothing(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    apply(open_workspace(shop))
+    shop.edit("models/marts/daily.sql", "count(*) AS orders, ", "")
+    shop.edit("models/marts/top.sql", "AS place", "AS position")
+    workspace = open_workspace(shop)
+    plan = apply(workspace)
+    assert builds(plan) == set()
+    columns = [name for name, _ in workspace.query("prod", "SELECT * FROM marts.top").columns]
+    assert columns == ["customer", "revenue", "position"]
+    columns = [name for name, _ in workspace.query("prod", "SELECT * FROM marts.daily").columns]
+    assert columns == ["day", "revenue"]
+
+
+def test_a_reverted_change_builds_nothing(shop: ProjectFolder, open_workspace: Open) -> None:
+    apply(open_workspace(shop))
+    shop.edit("models/marts/customers.sql", "sum(amount) AS", "sum(amount) * 2 AS")
+    apply(open_workspace(shop))
+    shop.edit("models/marts/customers.sql", "sum(amount) * 2 AS", "sum(amount) AS")
+    workspace = open_workspace(shop)
+    assert builds(apply(workspace)) == set()
+    assert rows(workspace, "SELECT max(revenue) FROM marts.top") == [(20.0,)]
+
+
+def test_an_edited_view_reaches_the_tables_that_read_it(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    apply(open_workspace(shop))
+    shop.edit(
+        "models/staging/orders.sql", "status <> 'cancelled'", "status = 'paid' AND amount > 1"
+    )
+    workspace = open_workspace(shop)
+    plan = apply(workspace)
+    assert builds(plan) == {"marts.daily", "marts.customers", "marts.top"}
+    assert rows(workspace, "SELECT revenue FROM marts.customers WHERE customer = 10") == [(5.0,)]
+
+
+def test_a_removed_model_loses_its_view(shop: ProjectFolder, open_workspace: Open) -> None:
+    apply(open_workspace(shop))
+    shop.remove("models/marts/top.sql")
+    workspace = open_workspace(shop)
+    plan = apply(workspace)
+    assert [str(ref) for ref in plan.views.dropped] == ["marts.top"]
+    with pytest.raises(UsageError, match="cannot be found"):
+        rows(workspace, "SELECT * FROM marts.top")
+
+
+def test_a_failing_model_leaves_the_environment_and_keeps_what_was_finished(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    apply(open_workspace(shop))
+    shop.edit("models/marts/customers.sql", "sum(amount) AS", "sum(amount) * 3 AS")
+    shop.edit(
+        "models/marts/top.sql", "rank() OVER", "CAST(raise_error('boom') AS INT) + rank() OVER"
+    )
+    workspace = open_workspace(shop)
+    with pytest.raises(ExecutionError, match=r"marts\.top"):
+        apply(workspace)
+    current = workspace.store.environment("prod")
+    assert current is not None
+    assert current.version == 1
+    assert rows(workspace, "SELECT max(revenue) FROM marts.top") == [(20.0,)]
+    shop.edit("models/marts/top.sql", "CAST(raise_error('boom') AS INT) + ", "")
+    workspace = open_workspace(shop)
+    assert builds(apply(workspace)) == {"marts.top"}
+    assert rows(workspace, "SELECT max(revenue) FROM marts.top") == [(60.0,)]
+
+
+def test_rows_that_fail_a_blocking_audit_never_become_visible(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    apply(open_workspace(shop))
+    shop.edit("models/marts/customers.sql", "GROUP BY customer", "GROUP BY customer, day")
+    workspace = open_workspace(shop)
+    plan = workspace.plan("prod")
+    with pytest.raises(AuditFailedError, match="unique_values"):
+        workspace.apply(plan)
+    assert rows(workspace, "SELECT count(*) FROM marts.customers") == [(3,)]
+    failed = [r for r in workspace.store.audit_results(plan_id=plan.id) if r.result.failed_rows]
+    assert failed[0].result.sample
+
+
+def test_a_plan_that_was_overtaken_is_refused(shop: ProjectFolder, open_workspace: Open) -> None:
+    workspace = open_workspace(shop)
+    first, second = workspace.plan("prod"), workspace.plan("prod")
+    workspace.apply(first)
+    with pytest.raises(ConflictError, match="plan again"):
+        workspace.apply(second)
+
+
+def test_applying_a_plan_twice_does_nothing_the_second_time(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    workspace = open_workspace(shop)
+    plan = workspace.plan("prod")
+    workspace.apply(plan)
+    assert not open_workspace(shop).apply(plan).published
+
+
+def test_a_stored_plan_is_applied_by_another_process(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    plan_id = open_workspace(shop).plan("prod").id
+    shop.remove("models/marts/top.sql")
+    workspace = open_workspace(shop)
+    workspace.apply(workspace.load_plan(plan_id))
+    assert rows(workspace, "SELECT count(*) FROM marts.top") == [(3,)]
+
+
+def test_rollback_publishes_the_earlier_version_without_an_engine(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    apply(open_workspace(shop))
+    shop.edit("models/marts/customers.sql", "sum(amount) AS", "sum(amount) * 2 AS")
+    workspace = open_workspace(shop)
+    apply(workspace)
+    back = open_workspace(shop)
+    result = back.rollback("prod")
+    assert result.restored == 1
+    assert not back.engine_started
+    assert rows(workspace, "SELECT max(revenue) FROM marts.top") == [(20.0,)]
+
+
+def test_a_run_fills_what_is_due_on_branches_and_publishes_it_together(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    shop.edit("models/marts/daily.sql", "end '2024-01-06', ", "")
+    from datetime import datetime, timezone
+
+    workspace = open_workspace(shop)
+    january_third = datetime(2024, 1, 3, 12, tzinfo=timezone.utc)
+    workspace.apply(workspace.plan("prod", now=january_third))
+    assert rows(workspace, "SELECT count(*) FROM marts.daily") == [(1,)]
+    january_sixth = datetime(2024, 1, 6, 12, tzinfo=timezone.utc)
+    run = workspace.plan_run("prod", now=january_sixth)
+    assert "marts.daily" in builds(run)
+    events: list[Event] = []
+    workspace.apply(run, on_event=events.append)
+    filled = [
+        e for e in events if isinstance(e, IntervalFilled) and str(e.snapshot.name) == "marts.daily"
+    ]
+    assert [str(event.interval) for event in filled] == [
+        "2024-01-03T00:00:00Z/2024-01-06T00:00:00Z"
+    ]
+    assert rows(workspace, "SELECT count(*) FROM marts.daily") == [(3,)]
+    table = next(m.table for m in run.models if str(m.name) == "marts.daily")
+    assert table is not None
+    assert set(workspace.lakehouse.load_table(table.ref).refs()) == {"main"}
+    assert workspace.plan_run("prod", now=january_sixth).is_empty
+
+
+def test_a_run_whose_audit_fails_shows_nothing_of_any_model(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    from datetime import datetime, timezone
+
+    shop.edit("models/marts/daily.sql", "end '2024-01-06', ", "")
+    shop.edit(
+        "models/marts/daily.sql",
+        "not_null(columns := (day, revenue))",
+        "forall(criteria := (revenue < 15))",
+    )
+    workspace = open_workspace(shop)
+    workspace.apply(workspace.plan("prod", now=datetime(2024, 1, 3, 12, tzinfo=timezone.utc)))
+    run = workspace.plan_run("prod", now=datetime(2024, 1, 6, 12, tzinfo=timezone.utc))
+    with pytest.raises(AuditFailedError, match="forall"):
+        workspace.apply(run)
+    assert rows(workspace, "SELECT count(*) FROM marts.daily") == [(1,)]

@@ -1,0 +1,109 @@
+"""Applying plans to a state in memory: what the planner would find after a real apply."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from vde_dagster.planning.build_snapshots import build_snapshots
+from vde_dagster.planning.environment import PRODUCTION, Environment
+from vde_dagster.planning.missing import Window
+from vde_dagster.planning.plan import Plan, PlanKind
+from vde_dagster.planning.planner import PlanRequest, WarehouseState, make_plan
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.project.loader import load_project
+from vde_dagster.project.names import ModelName
+
+NOW = datetime(2024, 1, 10, 12, tzinfo=timezone.utc)
+
+
+class Warehouse:
+    """A warehouse in which every apply succeeds at once.
+
+    Args:
+        external: Columns of tables that others write.
+    """
+
+    def __init__(self, external: dict[str, list[tuple[str, str]]] | None = None) -> None:
+        self.external = external or {}
+        self.environments: dict[str, Environment] = {}
+        self.snapshots: dict[str, Snapshot] = {}
+        self.tables: dict[str, PhysicalTable] = {}
+        self._ids = itertools.count(1)
+
+    def plan(
+        self,
+        root: Path,
+        environment: str = PRODUCTION,
+        *,
+        now: datetime = NOW,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        skip_backfill: bool = False,
+    ) -> Plan:
+        """Plan the project in a folder."""
+        project = load_project(root, use_cache=False)
+        snapshots = build_snapshots(
+            project.models, lambda name: self.external.get(str(name)) or None
+        )
+        return self._make(environment, snapshots, PlanKind.PLAN, now, start, end, skip_backfill)
+
+    def plan_run(self, environment: str = PRODUCTION, *, now: datetime = NOW) -> Plan:
+        """Plan what is due."""
+        from vde_dagster.planning.order import in_order
+
+        current = self.environments[environment]
+        snapshots = in_order(
+            {name: self.snapshots[e.snapshot_id] for name, e in current.entries.items()}
+        )
+        return self._make(environment, snapshots, PlanKind.RUN, now, None, None, False)
+
+    def _make(
+        self,
+        environment: str,
+        snapshots: dict[ModelName, Snapshot],
+        kind: PlanKind,
+        now: datetime,
+        start: datetime | None,
+        end: datetime | None,
+        skip_backfill: bool,
+    ) -> Plan:
+        state = WarehouseState(
+            self.environments.get(environment),
+            self.environments.get(PRODUCTION),
+            self.snapshots,
+            self.tables,
+        )
+        request = PlanRequest(
+            environment, Window(now, start, end), kind, skip_backfill=skip_backfill
+        )
+        number = next(self._ids)
+        return make_plan(
+            request,
+            snapshots,
+            state,
+            plan_id=f"plan{number}",
+            unique_id=lambda: f"{next(self._ids):032x}",
+        )
+
+    def apply(self, plan: Plan) -> Plan:
+        """Pretend that a plan was applied."""
+        self.snapshots.update(plan.snapshots)
+        for model in plan.models:
+            if model.table is not None:
+                known = self.tables.get(model.table.id, model.table)
+                filled = known.intervals | model.intervals
+                self.tables[known.id] = replace(known, created=True, intervals=filled)
+        self.environments[plan.environment] = Environment(
+            plan.environment,
+            plan.base_version + 1,
+            plan.entries,
+            plan.id,
+            plan.created_at,
+            "test",
+            plan.id,
+        )
+        return plan
