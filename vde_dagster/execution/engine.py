@@ -1,4 +1,4 @@
-"""What applying a plan needs of an engine; `vde_dagster.spark.SparkEngine` is the one that ships."""
+"""What applying a plan needs of an engine; `vde_dagster.spark.SparkEngine` is the real one."""
 
 from __future__ import annotations
 

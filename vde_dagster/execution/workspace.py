@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from vde_dagster.execution.rollback import RollbackResult
     from vde_dagster.lakehouse import Lakehouse
     from vde_dagster.lakehouse.janitor import JanitorReport
+    from vde_dagster.planning.planner import WarehouseState
     from vde_dagster.planning.snapshot import Snapshot
     from vde_dagster.project.loader import Project
+    from vde_dagster.project.model import Model
     from vde_dagster.project.settings import Settings
     from vde_dagster.state import StateStore
 
@@ -119,7 +121,7 @@ class Workspace:
         """
         return self._build(self.project.models)
 
-    def _build(self, models: dict[ModelName, object]) -> dict[ModelName, Snapshot]:
+    def _build(self, models: Mapping[ModelName, Model]) -> dict[ModelName, Snapshot]:
         from vde_dagster.execution.memo import FileMemo
         from vde_dagster.planning.build_snapshots import build_snapshots
 
@@ -205,7 +207,7 @@ class Workspace:
         self,
         environment: str,
         snapshots: dict[ModelName, Snapshot],
-        state: object,
+        state: WarehouseState,
         kind: PlanKind,
         start: datetime | None,
         end: datetime | None,

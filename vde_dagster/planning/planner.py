@@ -320,7 +320,7 @@ def with_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:
     )
     entries = {
         name: replace(entry, table_id=tables[entry.table_id].id)
-        if entry.table_id in tables
+        if entry.table_id is not None and entry.table_id in tables
         else entry
         for name, entry in plan.entries.items()
     }

@@ -82,7 +82,7 @@ def replace_tables(sql: str, relation_of: Relation, dialect: str = "spark") -> s
     return tree.sql(dialect="spark")
 
 
-def _tables_read(tree: exp.Expression) -> list[exp.Table]:
+def _tables_read(tree: exp.Expr) -> list[exp.Table]:
     """List the tables of a query that are not its common table expressions."""
     found: dict[int, exp.Table] = {}
     for scope in traverse_scope(tree):
@@ -103,7 +103,7 @@ def _put_in_place(table: exp.Table, query: str) -> None:
         if table.args.get(key)
     }
     columns = table.args["alias"].args.get("columns") if table.args.get("alias") else None
-    new: exp.Expression
+    new: exp.Expr
     new = simple.copy() if simple is not None else exp.Subquery(this=inner)
     new.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=columns))
     for key, value in kept.items():
@@ -111,7 +111,7 @@ def _put_in_place(table: exp.Table, query: str) -> None:
     table.replace(new)
 
 
-def _plain_table(query: exp.Expression) -> exp.Table | None:
+def _plain_table(query: exp.Expr) -> exp.Table | None:
     """Return the table of `SELECT * FROM table`, which needs no subquery around it."""
     if isinstance(query, exp.Select) and len(query.expressions) == 1 and query.is_star:
         source = query.args.get("from_") or query.args.get("from")

@@ -70,6 +70,8 @@ def define_view(
     descriptions = {column.name: column.description for column in snapshot.columns}
     ref = view_ref(name, resolver.environment)
     sql = view_query(binding, resolver, catalog)
+    columns: tuple[tuple[str, str, str | None], ...]
+    trino: str | None
     if binding.table is not None:
         types = {column.name: column.type or "STRING" for column in binding.table.columns}
         columns = tuple((out, types[phys], descriptions[out]) for out, phys in binding.columns)
