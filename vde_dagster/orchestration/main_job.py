@@ -1,0 +1,169 @@
+"""The main job of a project, through the same Dagster jobs that the UI launches.
+
+Whether there is anything to do is decided first, without Dagster and without a JVM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.errors import ExecutionError, VdeError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.environment import Environment
+    from vde_dagster.planning.plan import Plan
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def run_main_job(project_root: Path, environment: str, console: Console) -> int:
+    """Plan and apply a project to an environment through its Dagster jobs.
+
+    Progress goes to `console` (stderr); what was published, and a query's rows, to stdout.
+
+    Args:
+        project_root: The project's folder.
+        environment: The environment's name.
+        console: Where progress is drawn.
+
+    Returns:
+        The exit code: 0 done or nothing to do, 1 failed at work, 2 a mistake in the project.
+    """
+    from rich.console import Console as Out
+
+    from vde_dagster.execution.workspace import Workspace
+
+    out = Out(highlight=False)
+    try:
+        with Workspace.open(project_root) as workspace:
+            began = time.monotonic()
+            plan = workspace.plan(environment)
+            if plan.is_empty:
+                current = workspace.store.environment(environment)
+                version = f" (version {current.version})" if current else ""
+                out.print(
+                    f"Nothing to do: {environment}{version} is up to date with the project, "
+                    f"checked in {time.monotonic() - began:.1f} s."
+                )
+                _say_ui(out, project_root)
+                return 0
+            published = apply_in_dagster(workspace, plan, console)
+            out.print(
+                f"\nPublished {environment} version {published.version}: "
+                f"{len(plan.views.created)} views created, {len(plan.views.replaced)} replaced, "
+                f"{len(plan.views.dropped)} dropped, {len(plan.builds)} models computed "
+                f"in {time.monotonic() - began:.0f} s."
+            )
+            _show_rows(workspace, published, plan, out)
+            _say_ui(out, project_root)
+            return 0
+    except VdeError as error:
+        console.print(f"[red]error:[/] {error}", highlight=False, markup=True, soft_wrap=True)
+        return error.exit_code
+
+
+def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Environment:
+    """Run `vde_plan_job` and `vde_apply_job` for a stored plan, in this process.
+
+    Args:
+        workspace: The project; its Spark session stays open afterwards.
+        plan: The plan.
+        console: Where progress is drawn.
+
+    Raises:
+        ExecutionError: A job failed; its run in Dagster has the details.
+    """
+    warnings.filterwarnings("ignore", module="dagster")
+    from vde_dagster.orchestration.definitions import vde_definitions
+    from vde_dagster.orchestration.instance import open_instance
+    from vde_dagster.orchestration.names import PLANS
+    from vde_dagster.orchestration.progress import MainJobProgress
+    from vde_dagster.orchestration.resource import lend
+    from vde_dagster.orchestration.watch import watching
+
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    definitions = vde_definitions(workspace.root)
+    progress = MainJobProgress(console, plan)
+    with open_instance(workspace.root) as instance, lend(workspace):
+        instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+        with progress, watching(progress.show):
+            for name in ("vde_plan_job", "vde_apply_job"):
+                job = definitions.resolve_job_def(name)
+                _run(job, instance, plan)
+    environment = workspace.store.environment(plan.environment)
+    assert environment is not None
+    return environment
+
+
+def _run(job: Any, instance: Any, plan: Plan) -> None:
+    from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
+
+    result = job.execute_in_process(
+        instance=instance,
+        partition_key=plan.id,
+        run_config=QUIET,
+        tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
+        raise_on_error=False,
+    )
+    if result.success:
+        return
+    text = "see its log in Dagster"
+    for event in result.all_events:
+        if event.is_step_failure:
+            failure = event.step_failure_data
+            said = failure.user_failure_data
+            text = said.description if said else str(failure.error)
+    raise ExecutionError(f"{job.name} failed: {text}")
+
+
+def _show_rows(workspace: Workspace, environment: Environment, plan: Plan, out: Any) -> None:
+    """Query one of the published views: the narrowest model that no other one reads."""
+    from rich.table import Table
+
+    read = {parent for snapshot in plan.snapshots.values() for parent in snapshot.parents}
+    leaves = sorted(
+        (
+            name
+            for name, entry in environment.entries.items()
+            if name not in read and entry.table_id is not None
+        ),
+        key=lambda name: len(plan.snapshots[environment.entries[name].snapshot_id].columns),
+    )
+    if not leaves:
+        return
+    sql = f"SELECT * FROM {leaves[0]} LIMIT 5"
+    result = workspace.query(environment.name, sql)
+    table = Table(title=sql, title_justify="left")
+    for column in result.columns:
+        table.add_column(column[0])
+    for row in result.rows:
+        table.add_row(*("" if value is None else str(value) for value in row))
+    out.print(table)
+
+
+def _say_ui(out: Any, root: Path) -> None:
+    out.print("See it in Dagster: make ui, then open http://127.0.0.1:3000")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the main job from the command line."""
+    from rich.console import Console
+
+    parser = argparse.ArgumentParser(description=run_main_job.__doc__)
+    parser.add_argument("--project", type=Path, default=Path.cwd(), help="the project's folder")
+    parser.add_argument("--environment", default="prod", help="the environment's name")
+    given = parser.parse_args(arguments)
+    return run_main_job(given.project, given.environment, Console(stderr=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
