@@ -81,7 +81,7 @@ def canonical_text(query: str | exp.Expr, dialect: str = "spark", *, exact: bool
     except SqlglotError:
         return " ".join(text.split())
     out: list[str] = []
-    for token in tokens:
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         kind = token.token_type
         if kind in _STRINGS:
             prefix = "" if kind == TokenType.STRING else kind.name
@@ -91,7 +91,8 @@ def canonical_text(query: str | exp.Expr, dialect: str = "spark", *, exact: bool
             name = token.text.replace("`", "``")
             out.append(f"`{name if exact else name.lower()}`")
         elif kind == TokenType.VAR and exact:
-            out.append(token.text)
+            called = following is not None and following.token_type == TokenType.L_PAREN
+            out.append(token.text.lower() if called else token.text)
         elif kind != TokenType.HINT:
             out.append(token.text.lower())
     while out and out[-1] == ";":

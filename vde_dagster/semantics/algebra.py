@@ -28,7 +28,7 @@ class Node:
         self.serial = serial
 
     def __repr__(self) -> str:
-        return f"{self.tag}({', '.join(map(repr, self.parts))})"
+        return f"<{self.tag} {self.serial}>"
 
 
 class Terms:
@@ -102,6 +102,13 @@ class Group:
         return Group(list(self.sources), list(self.conditions), set(self.joins), list(self.sorts))
 
 
+def _position(columns: list[Node], node: Node) -> int:
+    if node in columns:
+        return columns.index(node)
+    columns.append(node)
+    return len(columns) - 1
+
+
 @dataclass(slots=True, eq=False)
 class Derived:
     """A source made of a group: `op` says how.
@@ -124,11 +131,7 @@ class Derived:
 
     def export(self, node: Node) -> int:
         """The position of an inner expression among the columns."""
-        try:
-            return self.columns.index(node)
-        except ValueError:
-            self.columns.append(node)
-            return len(self.columns) - 1
+        return _position(self.columns, node)
 
 
 @dataclass(slots=True, eq=False)
@@ -143,11 +146,7 @@ class Full:
 
     def export(self, node: Node) -> int:
         """The position of an inner expression among the columns."""
-        try:
-            return self.columns.index(node)
-        except ValueError:
-            self.columns.append(node)
-            return len(self.columns) - 1
+        return _position(self.columns, node)
 
 
 @dataclass(slots=True, eq=False)

@@ -94,13 +94,14 @@ def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticErr
             visible += names
             tables.append(".".join(entry.parts))
         outer = outer.parent
-    close = get_close_matches(parts[-1], visible, n=1, cutoff=0.6)
     hint = None
-    if close:
-        hint = f"Did you mean '{close[0]}'?"
-    elif len(parts) > 1 and parts[0] not in {t.split(".")[-1] for t in tables}:
-        near = get_close_matches(parts[0], [t.split(".")[-1] for t in tables], n=1, cutoff=0.6)
+    names = [table.split(".")[-1] for table in tables]
+    if len(parts) > 1 and parts[0] not in names:
+        near = get_close_matches(parts[0], names, n=1, cutoff=0.6)
         hint = f"Did you mean the table '{near[0]}'?" if near else None
+    if hint is None:
+        close = get_close_matches(parts[-1], visible, n=1, cutoff=0.6)
+        hint = f"Did you mean '{close[0]}'?" if close else None
     if hint is None and visible:
         shown = ", ".join(visible[:8]) + (", …" if len(visible) > 8 else "")
         hint = f"The columns there are: {shown}."

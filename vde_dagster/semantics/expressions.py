@@ -8,6 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics import functions
+from vde_dagster.semantics._sqlglot import data_type, type_text
 from vde_dagster.semantics.algebra import Node
 from vde_dagster.semantics.binder import Binder, Unsupported
 from vde_dagster.semantics.columns import bind_column, struct_fields
@@ -36,6 +37,10 @@ def bind(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
     Returns:
         Its node. What is not understood makes the binder doubt and becomes an unknown node.
     """
+    if e.args.get("negate"):  # how newer versions of SQLGlot write NOT LIKE
+        positive = e.copy()
+        positive.set("negate", None)
+        return negate(binder.terms, bind(binder, positive, scope))
     handler = _HANDLERS.get(e.__class__)
     if handler is not None:
         return handler(binder, e, scope)
@@ -338,6 +343,10 @@ def _quantified(binder: Binder, e: exp.Any | exp.All, scope: Scope) -> Node:
     return binder.give_up(f"{e.__class__.__name__.upper()} of an expression")
 
 
+_CAST_NAMES = {"bigint", "smallint", "tinyint", "float", "boolean", "binary", "decimal"}
+"""Spark's casts that are written as functions and that SQLGlot does not know as such."""
+
+
 def _anonymous(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     name = str(e.name).lower()
     if name in functions.AGGREGATE_NAMES or name in functions.ORDERED_AGGREGATE_NAMES:
@@ -348,6 +357,9 @@ def _anonymous(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
         or name in binder.scalar_functions
     )
     arguments = [bind(binder, a, scope) for a in e.expressions]
+    if name in _CAST_NAMES and len(arguments) == 1:
+        target = type_text(data_type(name, binder.dialect), binder.dialect)
+        return binder.terms.make("cast", "TryCast", target, arguments[0])
     if not known:
         return binder.give_up(f"function {name} is not declared as deterministic", *arguments)
     return binder.terms.make("call", name, *arguments)

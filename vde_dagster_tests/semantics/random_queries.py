@@ -1,0 +1,315 @@
+"""Random queries in Spark SQL over a few small tables, and random data for them.
+
+Queries use what DuckDB can run after SQLGlot's transpilation: joins of every kind, correlated
+subqueries, grouping sets, windows, set operations, DISTINCT, LIMIT over a total order, explode.
+"""
+
+from __future__ import annotations
+
+import random
+
+SCHEMA: dict[str, dict[str, str]] = {
+    "a": {"id": "INT", "k": "INT", "v": "INT", "s": "STRING", "f": "BOOLEAN"},
+    "b": {"id": "INT", "k": "INT", "w": "INT", "s": "STRING"},
+    "c": {"k": "INT", "x": "INT", "y": "INT"},
+    "e": {"id": "INT", "xs": "ARRAY<INT>"},
+}
+_PLAIN = ["a", "b", "c"]
+
+
+def random_rows(rng: random.Random) -> dict[str, list[tuple[object, ...]]]:
+    """Few rows per table, with NULLs, duplicates and ties."""
+
+    def value(kind: str) -> object:
+        if rng.random() < 0.15:
+            return None
+        if kind == "INT":
+            return rng.randint(-1, 3)
+        if kind == "BOOLEAN":
+            return rng.random() < 0.5
+        if kind == "STRING":
+            return rng.choice(["", "a", "b", "A", "ab"])
+        return [rng.randint(0, 2) for _ in range(rng.randint(0, 3))]
+
+    return {
+        table: [tuple(value(kind) for kind in columns.values()) for _ in range(rng.randint(0, 7))]
+        for table, columns in SCHEMA.items()
+    }
+
+
+class Queries:
+    """Makes random queries."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.aliases = 0
+
+    def alias(self) -> str:
+        self.aliases += 1
+        return f"t{self.aliases}"
+
+    def query(self, depth: int = 2) -> tuple[str, list[tuple[str, str]]]:
+        """A query and its output columns with their types."""
+        roll = self.rng.random()
+        if depth > 0 and roll < 0.12:
+            return self.set_operation(depth)
+        if depth > 0 and roll < 0.2:
+            name = self.alias()
+            inner, columns = self.query(depth - 1)
+            body, out = self.select(depth - 1, [(name, columns)])
+            return f"WITH {name} AS ({inner}) {body}", out
+        return self.select(depth, [])
+
+    def set_operation(self, depth: int) -> tuple[str, list[tuple[str, str]]]:
+        width = self.rng.randint(1, 3)
+        kinds = [self.rng.choice(["INT", "STRING"]) for _ in range(width)]
+        op = self.rng.choice(["UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT"])
+        sides = [self.plain_select(depth - 1, kinds) for _ in range(self.rng.choice([2, 2, 3]))]
+        if len(sides) == 3 and op not in ("UNION", "UNION ALL"):
+            sides.pop()
+        columns = [(f"u{i}", kind) for i, kind in enumerate(kinds)]
+        return f" {op} ".join(sides), columns
+
+    def plain_select(self, depth: int, kinds: list[str]) -> str:
+        from_, sources = self.from_clause(depth, [])
+        items = [f"{self.expression(kind, sources)} AS u{i}" for i, kind in enumerate(kinds)]
+        where = f" WHERE {self.predicate(sources, depth)}" if self.rng.random() < 0.5 else ""
+        return f"SELECT {', '.join(items)} FROM {from_}{where}"
+
+    def source(
+        self, depth: int, ctes: list[tuple[str, list[tuple[str, str]]]]
+    ) -> tuple[str, str, list[tuple[str, str]]]:
+        name = self.alias()
+        if ctes and self.rng.random() < 0.6:
+            cte, columns = self.rng.choice(ctes)
+            return f"{cte} AS {name}", name, columns
+        if depth > 0 and self.rng.random() < 0.25:
+            inner, columns = self.query(depth - 1)
+            return f"({inner}) AS {name}", name, columns
+        table = self.rng.choice(_PLAIN)
+        columns = [(c, k) for c, k in SCHEMA[table].items()]
+        return f"{table} AS {name}", name, columns
+
+    def from_clause(
+        self, depth: int, ctes: list[tuple[str, list[tuple[str, str]]]]
+    ) -> tuple[str, list[tuple[str, str]]]:
+        text, name, columns = self.source(depth, ctes)
+        sources = [(f"{name}.{c}", k) for c, k in columns]
+        for _ in range(self.rng.choice([0, 0, 1, 1, 2])):
+            more, other, other_columns = self.source(depth, ctes)
+            there = [(f"{other}.{c}", k) for c, k in other_columns]
+            kind = self.rng.choice(
+                ["JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
+                + ["CROSS JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "LEFT JOIN unique"]
+            )
+            if kind == "CROSS JOIN":
+                text += f" CROSS JOIN {more}"
+            elif kind == "LEFT JOIN unique":
+                key, table = self.rng.choice([("k", "a"), ("id", "b"), ("k", "c"), ("s", "b")])
+                left = [c for c, t in sources if t == ("STRING" if key == "s" else "INT")]
+                if not left:
+                    continue
+                value = {"a": "v", "b": "w", "c": "x"}[table]
+                unique = self.rng.choice(
+                    [
+                        f"SELECT {key}, MAX({value}) AS m FROM {table} GROUP BY {key}",
+                        f"SELECT DISTINCT {key}, 1 AS m FROM {table}",
+                        f"SELECT {key}, {value} AS m FROM {table}",
+                        f"SELECT {key}, m FROM (SELECT {key}, {value} AS m, ROW_NUMBER() OVER "
+                        f"(PARTITION BY {key} ORDER BY {', '.join(SCHEMA[table])}) AS rn "
+                        f"FROM {table}) WHERE rn = 1",
+                    ]
+                )
+                text += (
+                    f" LEFT JOIN ({unique}) AS {other} ON {other}.{key} = {self.rng.choice(left)}"
+                )
+                there = [(f"{other}.m", "INT")]
+            else:
+                on = self.join_condition(sources, there)
+                text += f" {kind} {more} ON {on}"
+                if "SEMI" in kind or "ANTI" in kind:
+                    there = []
+            sources = sources + there
+        return text, sources
+
+    def join_condition(self, left: list[tuple[str, str]], right: list[tuple[str, str]]) -> str:
+        pairs = [(l, r) for l, lk in left for r, rk in right if lk == rk]
+        if not pairs:
+            return "1 = 1"
+        one, two = self.rng.choice(pairs)
+        text = f"{one} = {two}"
+        if self.rng.random() < 0.3:
+            text += f" AND {self.simple_predicate(self.rng.choice([left, right, left + right]))}"
+        return text
+
+    def select(
+        self, depth: int, ctes: list[tuple[str, list[tuple[str, str]]]]
+    ) -> tuple[str, list[tuple[str, str]]]:
+        from_, sources = self.from_clause(depth, ctes)
+        where = f" WHERE {self.predicate(sources, depth)}" if self.rng.random() < 0.6 else ""
+        roll = self.rng.random()
+        if roll < 0.3:
+            return self.grouped(from_, where, sources)
+        items: list[tuple[str, str]] = []
+        for _ in range(self.rng.randint(1, 4)):
+            kind = self.rng.choice(["INT", "INT", "STRING"])
+            if roll > 0.85 and self.rng.random() < 0.6:
+                items.append((self.window(sources), "INT"))
+            elif self.rng.random() < 0.08 and depth > 0:
+                items.append((self.scalar_subquery(sources), "INT"))
+            else:
+                items.append((self.expression(kind, sources), kind))
+        text = ", ".join(f"{item} AS u{i}" for i, (item, _) in enumerate(items))
+        columns = [(f"u{i}", kind) for i, (_, kind) in enumerate(items)]
+        distinct = "DISTINCT " if self.rng.random() < 0.12 else ""
+        query = f"SELECT {distinct}{text} FROM {from_}{where}"
+        if self.rng.random() < 0.12:
+            order = self.rng.sample(range(len(items)), len(items))
+            direction = self.rng.choice(["", " DESC"])
+            query += f" ORDER BY {', '.join(str(i + 1) + direction for i in order)}"
+            query += f" LIMIT {self.rng.randint(1, 4)}"
+            if self.rng.random() < 0.3:
+                query += " OFFSET 1"
+        return query, columns
+
+    def grouped(
+        self, from_: str, where: str, sources: list[tuple[str, str]]
+    ) -> tuple[str, list[tuple[str, str]]]:
+        keys = self.rng.sample(sources, min(len(sources), self.rng.choice([0, 1, 1, 2])))
+        items = [(key, kind) for key, kind in keys]
+        for _ in range(self.rng.randint(1, 3)):
+            items.append((self.aggregate(sources), "INT"))
+        text = ", ".join(f"{item} AS u{i}" for i, (item, _) in enumerate(items))
+        query = f"SELECT {text} FROM {from_}{where}"
+        if keys:
+            names = [key for key, _ in keys]
+            style = self.rng.random()
+            if style < 0.3:
+                query += f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}"
+            elif style < 0.4:
+                query += f" GROUP BY ROLLUP ({', '.join(names)})"
+            elif style < 0.5:
+                query += f" GROUP BY GROUPING SETS (({', '.join(names)}), ({names[0]}))"
+            else:
+                query += f" GROUP BY {', '.join(names)}"
+        if self.rng.random() < 0.3:
+            query += f" HAVING {self.aggregate(sources)} {self.rng.choice(['>', '<=', '<>'])} 1"
+        return query, [(f"u{i}", kind) for i, (_, kind) in enumerate(items)]
+
+    def aggregate(self, sources: list[tuple[str, str]]) -> str:
+        column = self.column("INT", sources)
+        return self.rng.choice(
+            [
+                "COUNT(*)",
+                "COUNT(1)",
+                f"COUNT({column})",
+                f"COUNT(DISTINCT {column})",
+                f"SUM({column})",
+                f"SUM(DISTINCT {column})",
+                f"MIN({column})",
+                f"MAX({column} + 1)",
+                f"SUM(CASE WHEN {self.simple_predicate(sources)} THEN 1 ELSE 0 END)",
+                f"SUM({column}) FILTER (WHERE {self.simple_predicate(sources)})",
+            ]
+        )
+
+    def window(self, sources: list[tuple[str, str]]) -> str:
+        column, other = self.column("INT", sources), self.column("INT", sources)
+        partition = (
+            f"PARTITION BY {self.column('INT', sources)} " if self.rng.random() < 0.6 else ""
+        )
+        return self.rng.choice(
+            [
+                f"RANK() OVER ({partition}ORDER BY {column})",
+                f"DENSE_RANK() OVER ({partition}ORDER BY {column} DESC)",
+                f"SUM({column}) OVER ({partition}ORDER BY {other})",
+                f"COUNT(*) OVER ({partition.strip()})",
+                f"MAX({column}) OVER ({partition.strip()})",
+            ]
+        )
+
+    def scalar_subquery(self, sources: list[tuple[str, str]]) -> str:
+        table = self.rng.choice(_PLAIN)
+        name = self.alias()
+        value = {"a": "v", "b": "w", "c": "x"}[table]
+        where = (
+            f" WHERE {name}.k = {self.column('INT', sources)}" if self.rng.random() < 0.7 else ""
+        )
+        return f"(SELECT {self.rng.choice(['MAX', 'SUM', 'COUNT'])}({name}.{value}) FROM {table} AS {name}{where})"
+
+    def column(self, kind: str, sources: list[tuple[str, str]]) -> str:
+        fitting = [c for c, k in sources if k == kind]
+        if fitting:
+            return self.rng.choice(fitting)
+        return {"INT": "1", "STRING": "'a'", "BOOLEAN": "TRUE"}[kind]
+
+    def expression(self, kind: str, sources: list[tuple[str, str]]) -> str:
+        column = self.column(kind, sources)
+        if self.rng.random() < 0.5:
+            return column
+        other = self.column(kind, sources)
+        if kind == "STRING":
+            return self.rng.choice(
+                [
+                    f"UPPER({column})",
+                    f"CONCAT({column}, 'x')",
+                    f"COALESCE({column}, {other})",
+                    f"CASE WHEN {self.simple_predicate(sources)} THEN {column} ELSE 'z' END",
+                ]
+            )
+        return self.rng.choice(
+            [
+                f"{column} + {other}",
+                f"{column} - {other}",
+                f"{column} * {self.rng.randint(0, 3)}",
+                f"-{column}",
+                f"COALESCE({column}, 0)",
+                f"COALESCE({column}, {other})",
+                f"IF({self.simple_predicate(sources)}, {column}, {other})",
+                f"CASE {column} WHEN 1 THEN {other} WHEN 2 THEN 0 END",
+                str(self.rng.randint(0, 3)),
+                f"{self.rng.randint(0, 2)} + {self.rng.randint(0, 2)}",
+            ]
+        )
+
+    def simple_predicate(self, sources: list[tuple[str, str]]) -> str:
+        one, two = self.column("INT", sources), self.column("INT", sources)
+        text = self.column("STRING", sources)
+        n = self.rng.randint(0, 2)
+        return self.rng.choice(
+            [
+                f"{one} {self.rng.choice(['=', '<>', '<', '>', '<=', '>=', '<=>'])} {two}",
+                f"{one} {self.rng.choice(['=', '<>', '<', '>', '<=', '>='])} {n}",
+                f"{one} IN ({n}, {n + 1})",
+                f"{one} NOT IN ({n}, {n + 2})",
+                f"{one} BETWEEN {n} AND {two}",
+                f"{one} IS NULL",
+                f"{text} IS NOT NULL",
+                f"{text} LIKE 'a%'",
+                f"{text} = 'a'",
+                f"NOT ({one} = {two})",
+            ]
+        )
+
+    def predicate(self, sources: list[tuple[str, str]], depth: int) -> str:
+        roll = self.rng.random()
+        if roll < 0.25:
+            joint = self.rng.choice([" AND ", " OR "])
+            return f"({self.predicate(sources, depth)}{joint}{self.simple_predicate(sources)})"
+        if roll < 0.32:
+            return f"NOT ({self.predicate(sources, depth)})"
+        if roll < 0.45 and depth > 0:
+            table, name = self.rng.choice(_PLAIN), self.alias()
+            here = self.column("INT", sources)
+            inner = f"{name}.k = {self.column('INT', sources)}"
+            column = self.rng.choice([c for c, k in SCHEMA[table].items() if k == "INT"])
+            return self.rng.choice(
+                [
+                    f"{here} IN (SELECT {name}.{column} FROM {table} AS {name})",
+                    f"{here} NOT IN (SELECT {name}.{column} FROM {table} AS {name} WHERE {inner})",
+                    f"EXISTS (SELECT 1 FROM {table} AS {name} WHERE {inner})",
+                    f"NOT EXISTS (SELECT {name}.{column} FROM {table} AS {name} WHERE {inner})",
+                    f"{here} > (SELECT MIN({name}.{column}) FROM {table} AS {name})",
+                ]
+            )
+        return self.simple_predicate(sources)

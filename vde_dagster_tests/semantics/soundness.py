@@ -1,0 +1,177 @@
+"""Runs queries on DuckDB and fails when equal versions go with unequal results."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import sqlglot
+
+from vde_dagster.semantics import SemanticError, SemanticVersion, semantic_version
+from vde_dagster_tests.semantics.mutations import mutate
+from vde_dagster_tests.semantics.random_queries import SCHEMA, Queries, random_rows
+
+_DUCKDB_TYPES = {"INT": "INTEGER", "STRING": "VARCHAR", "ARRAY<INT>": "INTEGER[]"}
+
+
+class UnsoundError(AssertionError):
+    """Two queries with equal versions returned different data."""
+
+
+Results = list[list[tuple[Any, ...]]]
+
+
+@dataclass(slots=True)
+class Seen:
+    """A query and, once it had to be compared, its results (None: DuckDB refuses it)."""
+
+    text: str
+    version: SemanticVersion
+    ran: bool = False
+    results: Results | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a run did."""
+
+    queries: int = 0
+    pairs: int = 0
+    compared: int = 0
+    opaque: Counter[str] = field(default_factory=Counter)
+    refused: int = 0
+    recognised: Counter[str] = field(default_factory=Counter)
+    tried: Counter[str] = field(default_factory=Counter)
+
+
+class Checker:
+    """Compares every query with those of the same row version that ran before.
+
+    Args:
+        seed: Of the data and the queries.
+        databases: How many sets of data every query runs on.
+    """
+
+    def __init__(self, seed: int, databases: int = 2) -> None:
+        self.rng = random.Random(seed)
+        self.tally = Tally()
+        self.seen: dict[str, list[Seen]] = {}
+        self.connections = [self._database() for _ in range(databases)]
+
+    def _database(self) -> duckdb.DuckDBPyConnection:
+        connection = duckdb.connect(":memory:", config={"threads": 1})
+        connection.execute("PRAGMA disable_optimizer")
+        rows = random_rows(self.rng)
+        for table, columns in SCHEMA.items():
+            listed = ", ".join(f"{c} {_DUCKDB_TYPES.get(k, k)}" for c, k in columns.items())
+            connection.execute(f"CREATE TABLE {table} ({listed})")
+            for row in rows[table]:
+                marks = ", ".join("?" * len(row))
+                connection.execute(f"INSERT INTO {table} VALUES ({marks})", list(row))
+        return connection
+
+    def run(self, pairs: int) -> Tally:
+        """Make queries and edits of them until so many pairs have been checked."""
+        while self.tally.pairs < pairs:
+            text, columns = Queries(self.rng).query()
+            base = self.check(text)
+            if base is None:
+                continue
+            if self.rng.random() < 0.3:
+                self.chain(base, columns)
+            current = base
+            for _ in range(8):
+                changed = mutate(current.text, self.rng)
+                if changed is None:
+                    continue
+                after = self.check(changed[0])
+                if after is None:
+                    continue
+                self.tally.pairs += 1
+                self.tally.tried[changed[1]] += 1
+                if after.version.rows == current.version.rows and set(
+                    after.version.columns.values()
+                ) & set(current.version.columns.values()):
+                    self.tally.recognised[changed[1]] += 1
+                if self.rng.random() < 0.5:
+                    current = after
+        return self.tally
+
+    def chain(self, parent: Seen, columns: list[tuple[str, str]]) -> None:
+        """A model over a model: the child's version must follow what it reads."""
+        names = [name for name, _ in columns]
+        if list(parent.version.columns) != names:
+            return
+        schema = {**SCHEMA, "m": dict(columns)}
+        child = Queries(self.rng)
+        body, _ = child.select(1, [("m", columns)])
+        if "m AS" not in body:
+            return
+        self.check(body, parent=parent, schema=schema)
+        inlined = f"WITH m AS ({parent.text}) {body}"
+        self.check(inlined)
+
+    def check(
+        self,
+        text: str,
+        *,
+        parent: Seen | None = None,
+        schema: dict[str, dict[str, str]] | None = None,
+    ) -> Seen | None:
+        """Version and run one query, and compare it with its like."""
+        parents = {"m": parent.version} if parent is not None else None
+        try:
+            version = semantic_version(text, schema or SCHEMA, parents=parents)
+        except SemanticError:
+            self.tally.refused += 1
+            return None
+        self.tally.queries += 1
+        if version.opaque is not None:
+            self.tally.opaque[version.opaque] += 1
+        whole = text if parent is None else f"WITH m AS ({parent.text}) {text}"
+        now = Seen(whole, version)
+        like = self.seen.setdefault(version.rows, [])
+        for other in like:
+            if other.text != now.text:
+                self._compare(other, now)
+        if len(like) < 4:
+            like.append(now)
+        return now
+
+    def _results(self, query: Seen) -> Results | None:
+        if not query.ran:
+            query.ran = True
+            try:
+                translated = sqlglot.transpile(query.text, read="spark", write="duckdb")[0]
+                query.results = [c.execute(translated).fetchall() for c in self.connections]
+            except (duckdb.Error, sqlglot.errors.SqlglotError):
+                self.tally.refused += 1
+            if query.results is not None and any(
+                len(row) != len(query.version.columns) for rows in query.results for row in rows
+            ):
+                query.results = None
+        return query.results
+
+    def _compare(self, one: Seen, two: Seen) -> None:
+        first, second = self._results(one), self._results(two)
+        if first is None or second is None:
+            return
+        self.tally.compared += 1
+        left = {v: i for i, v in enumerate(one.version.columns.values())}
+        right = {v: i for i, v in enumerate(two.version.columns.values())}
+        shared = sorted(left.keys() & right.keys())
+        for a, b in zip(first, second, strict=True):
+            rows_a = Counter(tuple(_plain(row[left[v]]) for v in shared) for row in a)
+            rows_b = Counter(tuple(_plain(row[right[v]]) for v in shared) for row in b)
+            if rows_a != rows_b:
+                raise UnsoundError(
+                    f"equal versions, unequal results:\n  {one.text}\n  {two.text}\n"
+                    f"columns {shared}\n  {rows_a}\n  {rows_b}"
+                )
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,85 @@
+"""Pairs of queries in `fixtures/semantics/*.yaml`: what each edit changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from vde_dagster.semantics import SemanticError, SemanticVersion, leaf_version, semantic_version
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"
+TABLES: dict[str, Any] = yaml.safe_load((FIXTURES / "schema.yaml").read_text())
+SCHEMA: dict[str, dict[str, str]] = TABLES["tables"]
+PARENTS = {
+    name: leaf_version(name, SCHEMA[name]).with_unique_keys(keys)
+    for name, keys in TABLES["keys"].items()
+}
+
+
+def load(name: str) -> list[Any]:
+    """The cases of a file, with ids made of their section and number."""
+    sections = yaml.safe_load((FIXTURES / name).read_text())
+    return [
+        pytest.param(case, id=f"{section}-{i}".replace(" ", "-"))
+        for section, cases in sections.items()
+        for i, case in enumerate(cases)
+    ]
+
+
+def version(query: str) -> SemanticVersion:
+    return semantic_version(query, SCHEMA, parents=PARENTS)
+
+
+@pytest.mark.parametrize("case", load("same.yaml"))
+def test_same(case: list[str]) -> None:
+    before, after = map(version, case)
+    assert before.opaque is None
+    assert after.opaque is None
+    assert before.rows == after.rows
+    assert sorted(before.columns.values()) == sorted(after.columns.values())
+
+
+@pytest.mark.parametrize("case", load("rows.yaml"))
+def test_rows_differ(case: list[str]) -> None:
+    before, after = map(version, case)
+    assert before.opaque is None
+    assert after.opaque is None
+    assert before.rows != after.rows
+
+
+@pytest.mark.parametrize("case", load("columns.yaml"))
+def test_columns_differ(case: list[Any]) -> None:
+    before, after = version(case[0]), version(case[1])
+    assert before.opaque is None
+    assert after.opaque is None
+    assert before.rows == after.rows
+    shared = set(before.columns.values()) & set(after.columns.values())
+    changed = {n for v in (before, after) for n, c in v.columns.items() if c not in shared}
+    assert changed == set(case[2])
+
+
+@pytest.mark.parametrize("case", load("opaque.yaml"))
+def test_opaque(case: dict[str, str]) -> None:
+    before, after = version(case["query"]), version(case["different"])
+    assert before.opaque
+    assert before.rows != after.rows
+    assert not set(before.columns.values()) & set(after.columns.values())
+    assert len(set(before.columns.values())) == len(before.columns)
+    if "same" in case:
+        assert version(case["same"]) == before
+
+
+@pytest.mark.parametrize("case", yaml.safe_load((FIXTURES / "errors.yaml").read_text()))
+def test_mistakes(case: dict[str, Any]) -> None:
+    with pytest.raises(SemanticError) as caught:
+        version(case["query"])
+    error = caught.value
+    assert error.exit_code == 2
+    for key in ("line", "column"):
+        if key in case:
+            assert getattr(error, key) == case[key]
+    for word in case["words"]:
+        assert word in str(error)
