@@ -27,14 +27,14 @@ class ProjectCache:
         folder: Where its files lie.
         stats: See `files.Hasher`.
         settings: The settings and the key they are valid for.
-        macro_uses: Modules that the macros' files import.
+        macro_uses: Modules that the macros' files import, and the key they are valid for.
         records: Per file, the key that its record is valid for and the record.
     """
 
     folder: Path
     stats: dict[str, list[Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    macro_uses: list[str] = field(default_factory=list)
+    macro_uses: dict[str, Any] = field(default_factory=dict)
     records: dict[str, list[Any]] = field(default_factory=dict)
 
     @classmethod
@@ -49,7 +49,7 @@ class ProjectCache:
             with contextlib.suppress(KeyError, TypeError):
                 cache.stats = dict(index["stats"])
                 cache.settings = dict(index["settings"])
-                cache.macro_uses = list(index["macro_uses"])
+                cache.macro_uses = dict(index["macro_uses"])
         return cache
 
     def load_records(self) -> None:

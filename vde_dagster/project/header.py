@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.sql_tokens import (
@@ -56,12 +57,26 @@ class Value:
             raise self.error(f"property '{self.name}' has no value", f"write {self.name} <value>")
         if len(self.tokens) == 1:
             return unquote(self.tokens[0])
-        if any(token.kind == "string" for token in self.tokens):
-            raise self.error(
-                f"property '{self.name}' takes one value, not '{self.raw}'",
-                "is a comma missing after it?",
-            )
+        return self.one_word()
+
+    def one_word(self) -> str:
+        """Read a value without blanks in it, such as a dotted name, as written."""
+        if not self.tokens:
+            raise self.error(f"property '{self.name}' has no value", f"write {self.name} <value>")
+        for before, after in pairwise(self.tokens):
+            if after.start > before.end:
+                raise self.source.error(
+                    f"property '{self.name}' takes one value, not '{self.raw}'",
+                    after.start,
+                    f"is a comma missing before '{after.text}'?",
+                )
         return self.raw
+
+    def identifier(self) -> str:
+        """Read a dotted name as written, or the one in a string."""
+        if len(self.tokens) == 1 and self.tokens[0].text[0] == "'":
+            return unquote(self.tokens[0])
+        return self.one_word()
 
     def integer(self) -> int:
         """Read a whole number that is 0 or more."""

@@ -25,6 +25,8 @@ from vde_dagster.project.names import ModelName
 from vde_dagster.project.settings import DagsterSettings, Settings, SparkSettings
 from vde_dagster.project.unit_values import UnitTest
 
+_SETTINGS_FILES = ("pyproject.toml", "config.yaml")
+
 
 @dataclass(frozen=True, slots=True)
 class Project:
@@ -133,7 +135,7 @@ class _Load:
 
     def _settings(self) -> Settings:
         key = hashlib.blake2b(
-            f"{self.root}\0{self.hasher.hash('pyproject.toml')}".encode(), digest_size=16
+            f"{self.root}\0{self.hasher.combined(_SETTINGS_FILES)}".encode(), digest_size=16
         ).hexdigest()
         overridden = any(name.upper().startswith("VDE_") for name in os.environ)
         if not overridden and self.cache.settings.get("key") == key:
@@ -153,10 +155,37 @@ class _Load:
     def files_hash(self) -> str:
         """Hash all files, those outside the project's folders included that others use."""
         self._read_records()
-        uses = [use for _, record in self.cache.records.values() for use in record["uses"]]
-        return self.hasher.combined(
-            ["pyproject.toml", *self.files.all(), *uses, *self.cache.macro_uses]
-        )
+        uses = [use for path in self._sources() for use in self._uses(path)]
+        return self.hasher.combined([*_SETTINGS_FILES, *self.files.all(), *uses, *self.macro_uses])
+
+    def _uses(self, path: str) -> list[str]:
+        """Return the files that a file draws in: as its record says, else by its imports."""
+        record = self.records[path][1] if path in self.records else self._cached(path)
+        if record is not None:
+            return list(record["uses"])
+        return self._imports(path) if path in self.files.python else []
+
+    def _imports(self, path: str) -> list[str]:
+        from vde_dagster.project.python_files import with_local_imports
+
+        try:
+            return list(with_local_imports(self.root, path, self._text(path)))
+        except ProjectError:
+            return []  # a file that cannot be read draws in nothing; loading it says why
+
+    @cached_property
+    def macro_uses(self) -> list[str]:
+        """The modules that the macros' files import, remembered while none of them changes."""
+        known = self.cache.macro_uses
+        uses = [str(use) for use in known.get("uses", ())]
+        if known.get("key") == self.hasher.combined([*self.files.macros, *uses]):
+            return uses
+        found = {use for path in self.files.macros for use in self._imports(path)}
+        uses = sorted(found - set(self.files.macros))
+        key = self.hasher.combined([*self.files.macros, *uses])
+        self.cache.macro_uses = {"key": key, "uses": uses}
+        self._index_changed = True
+        return uses
 
     @cached_property
     def shared_key(self) -> str:
@@ -174,7 +203,7 @@ class _Load:
             sorted(settings.variables.items()),
         )
         state = hashlib.blake2b(repr(deciding).encode(), digest_size=16)
-        state.update(self.hasher.combined([*self.files.macros, *self.cache.macro_uses]).encode())
+        state.update(self.hasher.combined([*self.files.macros, *self.macro_uses]).encode())
         audits = [path for path in self.files.sql if self._role(path) == "audit"]
         state.update(self.hasher.combined(audits).encode())
         return state.hexdigest()
@@ -294,19 +323,13 @@ class _Load:
         from vde_dagster.project.statements import split_blocks
 
         macros: dict[str, Callable[..., Any]] = {}
-        uses: set[str] = set()
         for path in self.files.macros:
             try:
-                collector, files = execute(self.root, path, self._text(path))
+                collector, _ = execute(self.root, path, self._text(path))
             except ProjectError as error:
                 self._macro_problems.append(error)
                 continue
             macros.update(collector.macros)
-            uses |= set(files) - set(self.files.macros)
-        if sorted(uses) != self.cache.macro_uses:
-            self.cache.macro_uses = sorted(uses)
-            self._index_changed = True
-            self.__dict__.pop("shared_key", None)
         audits = {}
         for path in self.files.sql:
             if self._role(path) != "audit":

@@ -131,7 +131,7 @@ def read_model_properties(header: Header, settings: Settings) -> ModelProperties
     if fields["start"] and fields["end"] and fields["end"] <= fields["start"]:
         raise given["end"].error("'end' is not after 'start'", "'end' is exclusive")
     return ModelProperties(
-        name=given["name"].raw,
+        name=given["name"].identifier(),
         kind=kind,
         dialect=dialect,
         enabled=given["enabled"].boolean() if "enabled" in given else True,
@@ -263,7 +263,7 @@ def canonical_type(
     try:
         type_ = exp.DataType.build(text, dialect=dialect)
     except (SqlglotError, ValueError):
-        raise error(f"'{text}' is not a type", "write a Spark type such as BIGINT") from None
+        raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types")) from None
     if type_.this == exp.DType.USERDEFINED:
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types"))
     return type_.sql(dialect="spark")

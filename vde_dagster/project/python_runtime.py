@@ -98,6 +98,12 @@ class LocalModules:
         if absolute is None or not (
             module_path(absolute, self._files) or is_package(absolute, self._files)
         ):
+            if level == 0 and name.partition(".")[0] == "sqlmesh":
+                from vde_dagster.project.sqlmesh_names import sqlmesh_module
+
+                stand_in = sqlmesh_module(name if fromlist else "sqlmesh")
+                if stand_in is not None:
+                    return stand_in
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         with self._lock:
             parts = absolute.split(".")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,13 +153,24 @@ def _parse(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Tabl
             read_options=csv.ReadOptions(column_names=names, skip_rows=1),
         )
     except pa.ArrowInvalid as error:
-        found = re.search(r"Row #(\d+)", str(error))
-        line = int(found[1]) if found else None
+        line = _malformed_line(content, kind.delimiter, len(names))
         raise ProjectError(
-            f"the CSV file is malformed: {error}",
+            f"the CSV file is malformed: {str(error).splitlines()[0]}",
             hint="every line has as many fields as the first",
             location=SourceLocation(location.path, line),
         ) from error
+
+
+def _malformed_line(content: bytes, delimiter: str, width: int) -> int | None:
+    """Find the line of the first row that has not as many fields as the first."""
+    import csv
+    import io
+
+    reader = csv.reader(io.StringIO(content.decode("utf-8-sig")), delimiter=delimiter)
+    for row in reader:
+        if row and len(row) != width:
+            return reader.line_num
+    return None
 
 
 def _header(content: bytes, delimiter: str, location: SourceLocation) -> list[str]:

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ _NESTED = {"spark": SparkSettings, "dagster": DagsterSettings}
 def load_settings(root: Path) -> Settings:
     """Read a project's settings; a folder without `pyproject.toml` has the defaults.
 
-    Environment variables win: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.
+    A project without `[tool.vde]` that has SQLMesh's `config.yaml` takes over the defaults of its
+    models. Environment variables win: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.
 
     Args:
         root: The project's folder.
@@ -34,6 +36,8 @@ def load_settings(root: Path) -> Settings:
     """
     root = root.resolve()
     text, table = _read_table(root)
+    if not table:
+        table = _sqlmesh_defaults(root)
     _check_keys(table, "", text)
     values = _validate(table, text)
     if not values.get("name"):
@@ -66,6 +70,35 @@ def _read_table(root: Path) -> tuple[str, dict[str, Any]]:
     if not isinstance(table, dict):
         raise _problem("", "tool.vde has to be a table", text, "write [tool.vde]")
     return text, table
+
+
+def _sqlmesh_defaults(root: Path) -> dict[str, Any]:
+    """Take over what `config.yaml` of a SQLMesh project says about its models.
+
+    Its gateways and other settings mean nothing here.
+    """
+    path = root / "config.yaml"
+    if not path.is_file():
+        return {}
+    from vde_dagster.project.yaml_lines import load_yaml
+
+    document = load_yaml(Path("config.yaml"), path.read_text("utf-8"))
+    config = document.value if isinstance(document.value, dict) else {}
+    defaults = config.get("model_defaults")
+    found = {
+        key: value
+        for key, value in (defaults if isinstance(defaults, dict) else {}).items()
+        if key in ("dialect", "start", "cron", "owner") and value is not None
+    }
+    if "start" in found and not isinstance(found["start"], date):
+        text = str(found["start"])
+        if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+            raise document.error(
+                ("model_defaults", "start"), f"'{text}' is not a date", "write it as 2013-01-31"
+            )
+    if isinstance(config.get("variables"), dict):
+        found["variables"] = config["variables"]
+    return found
 
 
 def _check_keys(table: Mapping[str, Any], prefix: str, text: str) -> None:

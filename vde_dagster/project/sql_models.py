@@ -28,6 +28,7 @@ from vde_dagster.project.rendering import NamingRules, Rendered, render, render_
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.sql_tokens import SourceText
 from vde_dagster.project.statements import Block, Statement, split_blocks
+from vde_dagster.project.suggestions import closest, suggest
 
 _QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "(")
 
@@ -116,7 +117,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     reads = dict(rendered.reads)
     reads.pop(name, None)
     for value in properties.depends_on:
-        parent = _model_name(value.raw, context.rules, value.error)
+        parent = _model_name(value.identifier(), context.rules, value.error)
         reads.setdefault(parent, value.location())
     audits, audit_reads = read_audits(
         [read_call(value) for value in properties.audits], context, expander.scope
@@ -196,8 +197,13 @@ def _classify(
         if expanded.text.lstrip().upper().startswith(_QUERY_WORDS)
     ]
     if not found:
-        where = parts[0][0].start if parts else block.header.start
-        raise source.error("the model has no query", where, "end the file with a SELECT")
+        if not parts:
+            where, hint = block.header.start, "end the file with a SELECT"
+        else:
+            where = parts[-1][0].start
+            near = closest(parts[-1][0].first, ("SELECT", "WITH"))
+            hint = f"did you mean '{near}'?" if near else "end the file with a SELECT"
+        raise source.error("the model has no query", where, hint)
     if len(found) > 1:
         raise source.error(
             "the model has two queries", parts[found[1]][0].start, "one file, one SELECT"
@@ -218,8 +224,6 @@ def _check_time_column(properties: ModelProperties, kind: Value | None) -> None:
     lowered = {name.lower() for name in declared}
     for name in needed:
         if declared and name.lower() not in lowered and kind is not None:
-            from vde_dagster.project.suggestions import suggest
-
             raise kind.error(
                 f"column '{name}' of kind {properties.kind.name} is not declared",
                 suggest(name, declared, "columns"),

@@ -102,6 +102,12 @@ def _next_statement(
     for token in scan(source, position, backslash=dialect in BACKSLASH_DIALECTS):
         if token.kind == "punct" and token.text == ";":
             return tokens, token.end, False
-        if token.kind != "comment":
-            tokens.append(token)
+        if token.kind == "comment":
+            continue
+        if token.text == "," and tokens and tokens[-1].text == ",":
+            # SQLGlot reads over it, Spark does not.
+            raise source.error(
+                "syntax error near ',': two commas follow each other", token.start, "remove one"
+            )
+        tokens.append(token)
     return tokens, len(source.text), True

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.loader import read_settings
+from vde_dagster.project.settings import SPARK_PACKAGES
+from vde_dagster_tests.project.conftest import WriteProject
+
+
+def test_a_folder_without_settings_has_defaults(write_project: WriteProject) -> None:
+    root = write_project({"models/x.sql": ""})
+
+    settings = read_settings(root)
+
+    assert settings.name == "shop"
+    assert settings.resolved_state_url == f"sqlite:///{root}/.vde/vde.db"
+    assert settings.resolved_warehouse == f"{root}/.vde/warehouse"
+    assert settings.spark.packages == SPARK_PACKAGES
+
+
+FILE = """
+[tool.vde]
+name = "flights"
+start = 2013-01-01
+concurrency = 8
+variables = { limit = 3 }
+
+[tool.vde.spark]
+master = "local[2]"
+config = { "spark.x" = "y" }
+
+[tool.vde.dagster.auto_apply]
+dev = "non_breaking"
+"""
+
+
+@pytest.mark.parametrize("time", ["first", "from the cache"])
+def test_the_file_is_read(write_project: WriteProject, time: str) -> None:
+    root = write_project({"pyproject.toml": FILE})
+    if time == "from the cache":
+        from vde_dagster.project.loader import load_project
+
+        load_project(root)
+
+    settings = read_settings(root)
+
+    assert (settings.name, settings.start, settings.concurrency) == (
+        "flights",
+        date(2013, 1, 1),
+        8,
+    )
+    assert settings.variables == {"limit": 3}
+    assert settings.spark.master == "local[2]"
+    assert settings.spark.resolved_config() == {"spark.x": "y"}
+    assert settings.dagster.auto_apply == {"dev": "non_breaking"}
+
+
+def test_the_environment_wins(write_project: WriteProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write_project({"pyproject.toml": FILE})
+    monkeypatch.setenv("VDE_CONCURRENCY", "2")
+    monkeypatch.setenv("VDE_SPARK__MASTER", "local[1]")
+
+    settings = read_settings(root)
+
+    assert settings.concurrency == 2
+    assert settings.spark.master == "local[1]"
+    assert settings.spark.config == {"spark.x": "y"}
+
+
+def test_secrets_come_from_the_environment_and_are_never_shown(
+    write_project: WriteProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+    [tool.vde]
+    state_url = "postgresql://me:${DB_PASSWORD}@host/db"
+    spark = { config = { "spark.secret" = "${DB_PASSWORD}" } }
+    """
+    root = write_project({"pyproject.toml": text})
+    monkeypatch.setenv("DB_PASSWORD", "hunter2")
+    monkeypatch.setenv("VDE_OWNER", "me")
+
+    settings = read_settings(root)
+
+    assert settings.resolved_state_url == "postgresql://me:hunter2@host/db"
+    assert settings.spark.resolved_config() == {"spark.secret": "hunter2"}
+    assert "hunter2" not in repr(settings)
+    assert "DB_PASSWORD" not in repr(settings)
+
+
+def test_settings_from_the_environment_are_not_written_down(
+    write_project: WriteProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vde_dagster.project.loader import load_project
+
+    root = write_project({"models/m.sql": "MODEL (name a.m); SELECT 1 AS a"})
+    monkeypatch.setenv("VDE_STATE_URL", "postgresql://me:hunter2@host/db")
+
+    assert load_project(root).settings.resolved_state_url.endswith("hunter2@host/db")
+
+    for path in (root / ".vde").rglob("*"):
+        assert path.is_dir() or b"hunter2" not in path.read_bytes()
+
+
+def test_a_missing_secret_is_named(write_project: WriteProject) -> None:
+    root = write_project({"pyproject.toml": '[tool.vde]\nstate_url = "x://${NO_SUCH_SECRET}"'})
+
+    with pytest.raises(ProjectError, match="NO_SUCH_SECRET"):
+        _ = read_settings(root).resolved_state_url
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message", "hint"),
+    [
+        ("[tool.vde]\nconcurency = 3", "2", "'concurency'", "did you mean 'concurrency'?"),
+        ("[tool.vde]\nconcurrency = 'many'", "2", "'concurrency'", "correct the value"),
+        ("[tool.vde]\n\nconcurrency = 0", "3", "1 or more", "raise it"),
+        ("[tool.vde]\ntimezone = 'Europe/Berlin'", "2", "not supported", "UTC"),
+        ("[tool.vde]\ncron = 'often'", "2", "'often'", "@daily"),
+        ("[tool.vde]\ndialect = 'sparc'", "2", "'sparc'", "did you mean 'spark'?"),
+        ("[tool.vde]\nx = = 1", "2:5", "not valid TOML", "toml.io"),
+        ("[tool.vde.spark]\nmater = 'x'", "2", "'spark.mater'", "did you mean 'master'?"),
+        ("[tool.vde]\nspark.mater = 'x'", "2", "'spark.mater'", "did you mean 'master'?"),
+        (
+            "[tool.vde.dagster.auto_apply]\nprod = 'sometimes'",
+            "2",
+            "'dagster.auto_apply.prod'",
+            "correct",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_one_message(
+    write_project: WriteProject, text: str, place: str, message: str, hint: str
+) -> None:
+    root = write_project({"pyproject.toml": text})
+
+    with pytest.raises(ProjectError) as caught:
+        read_settings(root)
+
+    assert str(caught.value.location) == f"pyproject.toml:{place}"
+    assert message in caught.value.message
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_wrong_environment_variable_is_named(
+    write_project: WriteProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VDE_CONCURRENCY", "many")
+
+    with pytest.raises(ProjectError) as caught:
+        read_settings(write_project({}))
+
+    assert "VDE_CONCURRENCY" in (caught.value.hint or "")
+
+
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match="there is no folder"):
+        read_settings(tmp_path / "nowhere")
+
+
+def test_the_defaults_of_a_sqlmesh_project_are_taken_over(write_project: WriteProject) -> None:
+    text = """
+    gateways:
+      local: {connection: {type: duckdb}}
+    model_defaults:
+      dialect: duckdb
+      start: 2024-01-01
+    variables:
+      limit: 3
+    """
+    settings = read_settings(write_project({"config.yaml": text}))
+
+    assert (settings.dialect, settings.start) == ("duckdb", date(2024, 1, 1))
+    assert settings.variables == {"limit": 3}

@@ -1,0 +1,264 @@
+"""The MODEL header and query of SQLMesh's format."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+import sqlglot
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vde_dagster.project.kinds import (
+    Embedded,
+    Full,
+    IncrementalByTimeRange,
+    IncrementalByUniqueKey,
+    View,
+)
+from vde_dagster.project.model import Column
+from vde_dagster.project.names import ModelName, quote
+from vde_dagster.project.sql import parse_query, query_sql
+from vde_dagster_tests.project.conftest import LoadModel
+
+HEADER = """
+-- a comment before
+MODEL (
+  name a.m, /* inside */
+  kind INCREMENTAL_BY_TIME_RANGE (
+    time_column (ds, '%Y-%m-%d'),
+    lookback 2,
+    batch_size 30,
+    on_destructive_change allow
+  ),
+  cron '@hourly',
+  start '2013-01-01',
+  end '2014-01-01',
+  owner me,
+  description 'It''s ours',
+  tags [x, "y"],
+  columns (ds DATE, amount DECIMAL(10, 2), m MAP<STRING, INT>, s STRUCT<a: INT, b: STRING>),
+  column_descriptions (amount = 'how much'),
+  grain (ds, amount),
+  partitioned_by (days(ds), bucket(4, amount)),
+  clustered_by amount,
+  physical_properties ('write.format.default' = 'orc', x.y = 3),
+  storage_format parquet,
+  stamp '1',
+  depends_on ['b.other'],
+  allow_partials false,
+  formatting false,
+);
+
+SELECT ds, amount, m, s FROM b.t WHERE ds BETWEEN @start_ds AND @end_ds;
+"""
+
+
+def test_every_property_of_a_header_is_read(load_model: LoadModel) -> None:
+    model = load_model(HEADER)
+
+    assert model.kind == IncrementalByTimeRange("ds", "%Y-%m-%d", 2, 30)
+    assert model.cron == "0 * * * *"
+    assert model.start == datetime(2013, 1, 1, tzinfo=timezone.utc)
+    assert model.end == datetime(2014, 1, 1, tzinfo=timezone.utc)
+    assert (model.owner, model.description, model.tags) == ("me", "It's ours", ("x", "y"))
+    assert model.columns == (
+        Column("ds", "DATE"),
+        Column("amount", "DECIMAL(10, 2)", "how much"),
+        Column("m", "MAP<STRING, INT>"),
+        Column("s", "STRUCT<a: INT, b: STRING>"),
+    )
+    assert model.grains == (("ds", "amount"),)
+    assert model.partitioned_by == ("days(ds)", "bucket(4, amount)")
+    assert model.clustered_by == ("amount",)
+    assert model.table_properties == (("write.format.default", "orc"), ("x.y", "3"))
+    assert model.stamp == "1"
+    assert model.depends_on == (ModelName("b", "other"), ModelName("b", "t"))
+    assert model.location.line == 2
+    assert model.source.startswith("-- a comment before")
+    assert model.query == (
+        "SELECT ds, amount, m, s FROM b.t WHERE ds BETWEEN @start_ds AND @end_ds"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("", View()),
+        (", kind VIEW", View()),
+        (", kind full", Full()),
+        (", kind EMBEDDED", Embedded()),
+        (
+            ", kind INCREMENTAL_BY_UNIQUE_KEY (unique_key (id, `n`))",
+            IncrementalByUniqueKey(("id", "n")),
+        ),
+        (
+            ", kind INCREMENTAL_BY_UNIQUE_KEY (unique_key id, lookback 1)",
+            IncrementalByUniqueKey(("id",), 1),
+        ),
+    ],
+)
+def test_kinds(load_model: LoadModel, kind: str, expected: object) -> None:
+    assert load_model(f"MODEL (name a.m{kind}); SELECT 1 AS id, 2 AS n").kind == expected
+
+
+def test_the_query_is_one_canonical_line_with_its_hints(load_model: LoadModel) -> None:
+    model = load_model(
+        """
+        MODEL (name a.m);
+        select /*+ BROADCAST(c) */ `Odd Name`, -- the odd one
+          x /* block */ :: int as y, 'a -- b' as text
+        from b.t as c
+        where ts >= @start_ts and d < @end_date - interval 1 day
+        """
+    )
+
+    assert model.query == (
+        "SELECT /*+ BROADCAST(c) */ `Odd Name`, CAST(x AS INT) AS y, 'a -- b' AS text "
+        "FROM b.t AS c WHERE ts >= @start_ts AND d < @end_date - INTERVAL '1' DAY"
+    )
+    assert model.depends_on == (ModelName("b", "t"),)
+    assert model.column_descriptions == {"Odd Name": "the odd one"}
+
+
+def test_statements_around_the_query_are_kept_in_order(load_model: LoadModel) -> None:
+    model = load_model(
+        """
+        MODEL (name a.m);
+        @DEF(n, 3);
+        SET spark.sql.shuffle.partitions = 3;
+        CACHE TABLE x;
+        WITH a AS (SELECT @n AS n) SELECT n FROM a;
+        UNCACHE TABLE x;
+        """
+    )
+
+    assert len(model.pre_statements) == 2
+    assert model.query == "WITH a AS (SELECT 3 AS n) SELECT n FROM a"
+    assert model.post_statements == ("UNCACHE TABLE x",)
+
+
+@pytest.mark.parametrize(
+    ("query", "reads"),
+    [
+        ("SELECT * FROM lakehouse.b.t", ["b.t"]),
+        ("SELECT * FROM T", ["default.t"]),
+        ("WITH t AS (SELECT * FROM t) SELECT * FROM t", ["default.t"]),
+        ("WITH t AS (SELECT * FROM b.t) SELECT * FROM t JOIN T AS u", ["b.t"]),
+        ("WITH x AS (SELECT 1), y AS (SELECT * FROM x) SELECT * FROM y", []),
+        ("WITH y AS (SELECT * FROM x), x AS (SELECT 1 AS a) SELECT * FROM y", ["default.x"]),
+        (
+            "SELECT * FROM (WITH x AS (SELECT * FROM b.t) SELECT * FROM x) JOIN x",
+            ["b.t", "default.x"],
+        ),
+        ("WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT * FROM r", []),
+        (
+            "SELECT 1 AS a WHERE EXISTS (SELECT 1 FROM b.t) AND 1 IN (SELECT a FROM b.u)",
+            ["b.t", "b.u"],
+        ),
+        ("SELECT * FROM range(10) UNION ALL SELECT * FROM b.t", ["b.t"]),
+        ("SELECT /*+ BROADCAST(u) */ * FROM b.t AS u", ["b.t"]),
+        ("SELECT * FROM b.t VERSION AS OF 3", ["b.t"]),
+        ("SELECT b.x FROM b.t LATERAL VIEW EXPLODE(xs) AS x", ["b.t"]),
+        ("SELECT a FROM a.m", []),
+        ("SELECT * FROM `b`.`odd.name`", ["b.odd.name"]),
+    ],
+)
+def test_the_tables_read_are_those_that_are_no_ctes(
+    load_model: LoadModel, query: str, reads: list[str]
+) -> None:
+    model = load_model(f"MODEL (name a.m); {query}")
+
+    assert [str(name) for name in model.depends_on] == reads
+
+
+def test_names_without_a_namespace_are_qualified_in_the_query(load_model: LoadModel) -> None:
+    query = "WITH x AS (SELECT 1 AS a) SELECT t.a FROM t JOIN lakehouse.b.u JOIN x"
+
+    assert load_model(f"MODEL (name a.m); {query}").query == (
+        "WITH x AS (SELECT 1 AS a) SELECT t.a FROM default.t JOIN b.u ON TRUE JOIN x ON TRUE"
+    )
+
+
+def test_another_dialect_becomes_spark(load_model: LoadModel) -> None:
+    model = load_model(
+        """
+        MODEL (name a.m, dialect duckdb);
+        SELECT x::VARCHAR AS x, '\\' AS backslash, "Q y" FROM b.t WHERE d >= @start_date - 1
+        """
+    )
+
+    assert model.dialect == "spark"
+    assert model.query == (
+        "SELECT CAST(x AS STRING) AS x, '\\\\' AS backslash, `Q y` FROM b.t "
+        "WHERE d >= @start_date - 1"
+    )
+
+
+def test_one_file_may_define_several_models_and_an_audit(load: object) -> None:
+    text = """
+    MODEL (name a.x, audits (small));
+    SELECT 1 AS n;
+    AUDIT (name small);
+    SELECT * FROM @this_model WHERE n > 9;
+    MODEL (name a.y);
+    SELECT * FROM a.x;
+    """
+    project = load({"models/all.sql": text})  # type: ignore[operator]
+
+    assert [str(name) for name in project.models] == ["a.x", "a.y"]
+    (audit,) = project.models[ModelName("a", "x")].audits
+    assert audit.query == "SELECT * FROM @this_model WHERE n > 9"
+
+
+def test_a_disabled_model_is_left_out(load: object) -> None:
+    project = load({"models/m.sql": "MODEL (name a.m, enabled false); SELECT 1 AS a"})  # type: ignore[operator]
+
+    assert project.models == {}
+
+
+QUERIES = [
+    "SELECT a, COUNT(*) FILTER(WHERE b > 1) AS n FROM t GROUP BY ALL HAVING n > 1 ORDER BY 2",
+    "SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC) AS rn FROM t QUALIFY rn = 1",
+    "SELECT a FROM t TABLESAMPLE (10 PERCENT)",
+    "SELECT x -> x + 1 FROM t",
+    "SELECT TRANSFORM(xs, x -> x + 1), m['k'], s.f, r'\\d+', 'it''s' FROM t",
+    "SELECT * FROM t LEFT ANTI JOIN u ON t.a <=> u.a CROSS JOIN v",
+    "SELECT CASE WHEN a THEN @start_dt ELSE CAST(@end_ts AS TIMESTAMP) END FROM t",
+    "SELECT TRY_CAST(a AS INT), DATE '2020-01-01', TIMESTAMP '2020-01-01 00:00:00' FROM t",
+    "SELECT * FROM t PIVOT (SUM(a) FOR b IN ('x', 'y'))",
+    "(SELECT 1 AS a) UNION ALL (SELECT 2 AS a) EXCEPT SELECT 3 AS a",
+    "VALUES (1, 'a'), (2, NULL)",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_stored_query_parses_back_to_itself(load_model: LoadModel, query: str) -> None:
+    stored = load_model(f"MODEL (name a.m); {query}").query
+
+    assert stored is not None
+    assert query_sql(parse_query(stored)) == stored
+    assert "\n" not in stored
+
+
+@given(
+    st.text(
+        st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Z")), min_size=1, max_size=12
+    )
+)
+def test_any_quoted_identifier_survives_rendering(name: str) -> None:
+    from pathlib import Path
+
+    from vde_dagster.project.expansion import Expander, MacroScope
+    from vde_dagster.project.rendering import NamingRules, render
+    from vde_dagster.project.sql_tokens import SourceText
+
+    text = f"SELECT t.{quote(name)} AS {quote(name)}, @start_ds FROM b.{quote(name)} AS t"
+    expander = Expander(SourceText(Path("m.sql"), text), MacroScope({}, {}))
+
+    rendered = render(expander, expander.expand(0, len(text)), NamingRules("c", "d"))
+
+    assert rendered.sql == text
+    tree = sqlglot.parse_one(rendered.sql, dialect="spark")
+    assert tree.expressions[0].alias == name
+    assert [n.name for n in rendered.reads] == [name.lower()]
