@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+PIPE_WIDTH = 1000
+"""Columns of output that goes to a file or a pipe: nothing is folded there."""
+
+
 class Output:
     """Prints a command's result, as one JSON object or for people.
 
@@ -28,14 +32,15 @@ class Output:
         """The console for results."""
         from rich.console import Console
 
-        return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+        return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
     @functools.cached_property
     def err(self) -> Console:
         """The console for progress and messages."""
         from rich.console import Console
 
-        return Console(stderr=True, highlight=False)
+        width = None if sys.stderr.isatty() else PIPE_WIDTH
+        return Console(stderr=True, highlight=False, width=width)
 
     def result(self, value: dict[str, Any], show: Callable[[Console], None]) -> None:
         """Print a command's result, once per command.

@@ -44,6 +44,7 @@ class ApplyProgress:
             for model in plan.builds
         }
         self._done: dict[ModelName, int] = {}
+        self._finished = 0
         self._tasks: dict[ModelName, TaskID] = {}
         self._progress: Progress | None = None
         self._total: TaskID | None = None
@@ -127,7 +128,8 @@ class ApplyProgress:
     def _finish(self, event: ModelFinished) -> None:
         name = event.snapshot.name
         self._remove_bar(name)
-        ready = f"[dim]({len(self._done)}/{len(self._units)})[/]"
+        self._finished += 1
+        ready = f"[dim]({self._finished}/{len(self._units)})[/]"
         self._say(f"{ready} {name} [dim]{event.seconds:.1f} s[/]")
 
     def _fail(self, event: ModelFailed) -> None:

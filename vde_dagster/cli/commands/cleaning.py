@@ -26,7 +26,9 @@ def janitor(
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        from vde_dagster.cli.janitor_view import janitor_json, show_janitor
+        from vde_dagster.cli.janitor_view import show_janitor
 
         report = workspace.janitor(dry_run=dry_run)
-        output.result(janitor_json(report), lambda console: show_janitor(console, report))
+        output.result(report.to_json(), lambda console: show_janitor(console, report))
+    if report.failures:
+        raise typer.Exit(1)

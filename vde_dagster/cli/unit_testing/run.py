@@ -179,22 +179,11 @@ def _times(test: UnitTest) -> tuple[Interval, datetime]:
 def _run_python(
     test: UnitTest, snapshot: Snapshot, sources: Mapping[ModelName, str], engine: Engine
 ) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
-    import logging
-
     from vde_dagster.spark import SparkEngine
-    from vde_dagster.spark.data_types import spark_type
-    from vde_dagster.spark.python_models import ModelContext, run_python_model
 
     assert isinstance(engine, SparkEngine)
     interval, now = _times(test)
-    name = snapshot.name
-    context = ModelContext(
-        engine.session, interval, now, logging.getLogger(f"vde.model.{name}"), name, sources
-    )
-    declared = {column.name: column.type or "STRING" for column in snapshot.model.columns}
-    frame = run_python_model(snapshot, context, declared)
-    columns = [(field.name, spark_type(field.dataType)) for field in frame.schema.fields]
-    return columns, [tuple(row) for row in frame.collect()]
+    return engine.run_python(snapshot, sources, interval, now)
 
 
 def _difference(

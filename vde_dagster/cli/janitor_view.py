@@ -1,0 +1,47 @@
+"""What the janitor decided, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vde_dagster.cli.output import simple_table
+from vde_dagster.cli.plan_view import count
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vde_dagster.lakehouse.janitor import JanitorReport
+
+
+def show_janitor(console: Console, report: JanitorReport) -> None:
+    """Print every decision with its reason, and what that frees."""
+    rows = [
+        (
+            decision.action.replace("_", " "),
+            decision.subject,
+            decision.error or decision.reason,
+            decision.outcome,
+            size(decision.bytes),
+        )
+        for decision in report.decisions
+    ]
+    if rows:
+        console.print(simple_table(("action", "subject", "reason", "outcome", "size"), rows))
+    verb = "would free" if report.dry_run else "freed"
+    failed = len(report.failures)
+    console.print(
+        f"{verb} {size(report.bytes) or '0 B'} in {count(len(rows), 'decision')}"
+        + (f"; [red]{failed} failed, the next run tries again[/]" if failed else "")
+    )
+
+
+def size(number: int | None) -> str:
+    """Write a number of bytes for people: `1.5 MB`."""
+    if number is None:
+        return ""
+    amount = float(number)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"
