@@ -25,6 +25,9 @@ from vde_dagster.project.names import ModelName
 from vde_dagster.project.settings import DagsterSettings, Settings, SparkSettings
 from vde_dagster.project.unit_values import UnitTest
 
+_FOLLOWING = ("unknown macro", "unknown audit")
+"""How mistakes begin that only follow from a broken file of macros or audits."""
+
 _SETTINGS_FILES = ("pyproject.toml", "config.yaml")
 
 
@@ -267,7 +270,7 @@ class _Load:
         else:
             self.problems += self._macro_problems
             gone = set(self.cache.records) - set(self.records)
-            if (fresh or gone) and self.use_cache:
+            if (fresh or gone) and self.use_cache and not self._macro_problems:
                 self.cache.records = self.records
                 self.cache.save_records()
         self.save_stats()
@@ -283,7 +286,7 @@ class _Load:
         try:
             file = self._reader(path)(Path(path), self._text(path))
         except ProjectError as error:
-            hidden = self._macro_problems and error.message.startswith("unknown macro")
+            hidden = self._macro_problems and error.message.startswith(_FOLLOWING)
             if not hidden:
                 self.problems.append(error)
             return None

@@ -69,7 +69,7 @@ def execute(root: Path, path: str, text: str) -> tuple[Collector, dict[str, str]
         _, collector = LocalModules(files).run(path)
     except ProjectError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ProjectError(
             f"the file cannot be imported: {type(error).__name__}: {error}",
             hint=_import_hint(error),
@@ -78,7 +78,7 @@ def execute(root: Path, path: str, text: str) -> tuple[Collector, dict[str, str]
     return collector, files
 
 
-def _import_hint(error: Exception) -> str:
+def _import_hint(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
         return f"install the package that has '{error.name}', or correct the import"
     return "correct the line"
@@ -107,6 +107,8 @@ def _imported_names(path: str, tree: ast.Module) -> Iterator[str]:
 def _local_files(root: Path, name: str) -> Iterator[str]:
     """Yield the project's files that importing a dotted name executes."""
     parts = name.split(".")
+    if parts[0] == __name__.partition(".")[0]:
+        return  # this package's own checkout may be the project: its decorators are never copied
     for count in range(1, len(parts) + 1):
         base = "/".join(parts[:count])
         if (root / base / "__init__.py").is_file():

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.expansion import NOTHING, Expanded, Expander
 from vde_dagster.project.names import ModelName
-from vde_dagster.project.sql import query_sql, restore_parameters, tables_read
+from vde_dagster.project.sql import (
+    query_sql,
+    restore_parameter_text,
+    restore_parameters,
+    tables_read,
+)
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -57,6 +62,7 @@ def render(
         ProjectError: It cannot be parsed, or reads a table of another catalog.
     """
     tree = _parse(expander, expanded, what)
+    _check_query(tree, expander, expanded, what)
     comments = _column_comments(tree)
     tree = restore_parameters(_drop_nothing(tree, expander, expanded))
     reads: dict[ModelName, SourceLocation] = {}
@@ -65,6 +71,17 @@ def render(
         name = _qualify(table, rules, expander, offset)
         reads.setdefault(name, expander.source.location(offset))
     return Rendered(query_sql(tree, copy=False), reads, comments)
+
+
+def _check_query(tree: exp.Expr, expander: Expander, expanded: Expanded, what: str) -> None:
+    from sqlglot import exp
+
+    if isinstance(tree, exp.DML | exp.DDL | exp.Command) and not isinstance(tree, exp.Query):
+        raise expander.source.error(
+            f"the {what} is no query but a statement, {type(tree).__name__.upper()}",
+            expanded.origin(len(expanded.text) - len(expanded.text.lstrip())),
+            "write the SELECT alone; how its rows are stored is the model's kind",
+        )
 
 
 def render_statement(expander: Expander, expanded: Expanded) -> str:
@@ -77,7 +94,7 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
     from sqlglot import exp
 
     if isinstance(tree, exp.Command):
-        return " ".join(text.split())
+        return restore_parameter_text(" ".join(text.split()))
     return query_sql(restore_parameters(_drop_nothing(tree, expander, expanded)), copy=False)
 
 

@@ -286,7 +286,8 @@ def _column_hash(values: pyarrow.ChunkedArray, type_: str | None) -> str:
         filled = pa.concat_arrays([pc.fill_null(chunk, "")])
         data = filled.buffers()[2]
         if data is not None and len(filled):
-            offsets = np.frombuffer(filled.buffers()[1], dtype="<i4", count=len(filled) + 1)
+            offsets = np.frombuffer(filled.buffers()[1], dtype="<i4")[filled.offset :]
+            offsets = offsets[: len(filled) + 1]
             state.update(memoryview(data)[offsets[0] : offsets[-1]])
     return state.hexdigest()
 

@@ -18,6 +18,11 @@ def placeholder(name: str) -> str:
     return _PLACEHOLDER.format(name)
 
 
+def restore_parameter_text(text: str) -> str:
+    """Turn placeholders in text that SQLGlot cannot parse back into `@name`."""
+    return re.sub(r"__vde_param_(\w+?)__(?!\w)", r"@\1", text)
+
+
 def restore_parameters(tree: exp.Expr) -> exp.Expr:
     """Turn placeholders into parameters, in place; return the tree."""
     from sqlglot import exp

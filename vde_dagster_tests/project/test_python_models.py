@@ -211,3 +211,17 @@ def test_a_file_written_for_sqlmesh_loads_unchanged(
     assert [str(name) for name in model.depends_on] == ["b.t"]
     assert model.python is not None
     assert callable(run_source(model.python))
+
+
+def test_a_project_in_this_package_s_own_checkout_uses_the_package_itself(
+    load: Callable[[Mapping[str, str]], Project],
+) -> None:
+    files = {
+        "vde_dagster/__init__.py": "raise RuntimeError\n",
+        "models/m.py": "from vde_dagster import model\n\n@model('a.m', columns={'a': 'int'})\n"
+        "def m(context):\n    return 1\n",
+    }
+    python = load(files).models[NAME].python
+
+    assert python is not None
+    assert list(python.files) == ["models/m.py"]

@@ -129,13 +129,13 @@ def test_statements_around_the_query_are_kept_in_order(load_model: LoadModel) ->
         SET spark.sql.shuffle.partitions = 3;
         CACHE TABLE x;
         WITH a AS (SELECT @n AS n) SELECT n FROM a;
-        UNCACHE TABLE x;
+        ANALYZE TABLE @this_model COMPUTE STATISTICS;
         """
     )
 
     assert len(model.pre_statements) == 2
     assert model.query == "WITH a AS (SELECT 3 AS n) SELECT n FROM a"
-    assert model.post_statements == ("UNCACHE TABLE x",)
+    assert model.post_statements == ("ANALYZE TABLE @this_model COMPUTE STATISTICS",)
 
 
 @pytest.mark.parametrize(
