@@ -132,7 +132,7 @@ class SparkEngine:
             write = self._prepare(s, task, table)
             strategy.write(write)
             for statement in model.post_statements:
-                s.sql(statement)
+                s.sql(self._rendered(statement, task))
             table.refresh()
             commit = table.find_commit(task.branch, write.summary)
         if commit is None:
@@ -258,7 +258,7 @@ class SparkEngine:
 
     def _prepare(self, session: SparkSession, task: FillTask, table: IcebergTable) -> Write:
         for statement in task.snapshot.model.pre_statements:
-            session.sql(statement)
+            session.sql(self._rendered(statement, task))
         types = table.types()
         frame = source_frame(session, task, types, self._root)
         return Write(
@@ -277,6 +277,17 @@ class SparkEngine:
                 "vde.fill": uuid.uuid4().hex,
             },
         )
+
+    def _rendered(self, statement: str, task: FillTask) -> str:
+        """Replace the time variables of a statement, and `@this_model` by the physical table."""
+        from vde_dagster.project.time_variables import (
+            substitute_time_variables,
+            time_variable_values,
+        )
+
+        values = time_variable_values(task.interval.start, task.interval.end, task.execution_time)
+        values["this_model"] = self._quoted(task.table.ref)
+        return substitute_time_variables(statement, values)
 
     def _quoted(self, ref: TableRef) -> str:
         return ".".join(quote(part) for part in (self.settings.catalog, ref.namespace, ref.name))

@@ -13,7 +13,7 @@ from vde_dagster.planning.snapshot import OutputColumn, Snapshot
 from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.planning.work import FillTask
 from vde_dagster.project.kinds import Kind
-from vde_dagster.project.model import Model
+from vde_dagster.project.model import Column, Model
 from vde_dagster.project.names import ModelName
 from vde_dagster.semantics import SemanticVersion
 from vde_dagster.spark import SparkEngine
@@ -39,7 +39,13 @@ def make_snapshot(kind: Kind, columns: Columns, **model: Any) -> Snapshot:
     name = ModelName("marts", f"m{next(_numbers)}")
     return Snapshot(
         id=f"snapshot-{name}",
-        model=Model(name, kind, SourceLocation(Path("models/m.sql"), 1), **model),
+        model=Model(
+            name,
+            kind,
+            SourceLocation(Path("models/m.sql"), 1),
+            columns=tuple(Column(c, type_) for c, type_ in columns.items()),
+            **model,
+        ),
         version=SemanticVersion(rows="rows", columns={c: f"v-{c}" for c in columns}, opaque=None),
         fill_version="fill",
         metadata_hash="metadata",

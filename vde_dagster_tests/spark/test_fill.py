@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timezone
 from pathlib import Path
@@ -10,7 +11,13 @@ import pytest
 
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.planning.interval import Interval
-from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey, View
+from vde_dagster.project.kinds import (
+    Full,
+    IncrementalByTimeRange,
+    IncrementalByUniqueKey,
+    Seed,
+    View,
+)
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.spark.tasks import (
     Warehouse,
@@ -313,10 +320,13 @@ def test_statements_run_around_the_query_in_a_session_of_their_own(
             "CREATE TEMPORARY VIEW helper AS SELECT 42 AS x",
             "SET TIME ZONE 'Asia/Tokyo'",
         ),
-        post_statements=("CREATE TEMPORARY VIEW after_it AS SELECT 1",),
+        post_statements=("DELETE FROM @this_model WHERE x = day(CAST(@start_ds AS DATE))",),
     )
     for _ in range(2):
-        table.fill("SELECT x, current_timezone() AS tz FROM helper", days(1, 2))
+        table.fill(
+            "SELECT x, current_timezone() AS tz FROM helper UNION ALL SELECT 3, 'gone'",
+            days(3, 4),
+        )
     assert table.rows() == [(42, "Asia/Tokyo")]
     assert spark_engine.query("SELECT current_timezone()")[1] == (("UTC",),)
 
@@ -354,18 +364,11 @@ def test_a_dropped_table_is_said_so(spark_engine: SparkEngine) -> None:
 
 
 def test_a_seed_gets_its_rows_with_types(spark_engine: SparkEngine, tmp_path: Path) -> None:
-    from vde_dagster.project.kinds import Seed
-    from vde_dagster.project.model import Column
-
     content = b'id,name,price,day\n1,"a, b",1.50,2013-01-01\n2,,,\n'
     (tmp_path / "prices.csv").write_bytes(content)
-    import hashlib
-
     kind = Seed("prices.csv", content_hash=hashlib.sha256(content).hexdigest(), row_count=2)
     types = {"id": "int", "name": "string", "price": "double", "day": "date"}
-    table = Warehouse(
-        spark_engine, kind, types, columns=tuple(Column(n, t) for n, t in types.items())
-    )
+    table = Warehouse(spark_engine, kind, types)
     engine = SparkEngine(spark_engine.settings, project_root=tmp_path)
     assert engine.fill(table.task(None, days(1, 2))).rows == 2
     engine.close()

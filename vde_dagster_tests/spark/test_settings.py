@@ -105,7 +105,7 @@ def test_an_old_java_is_named(
 ) -> None:
     fake_java(tmp_path, "11.0.2", release=release)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(StoreError, match="Java 11.*Hint: install Java 17"):
+    with pytest.raises(StoreError, match=r"Java 11.*Hint: install Java 17"):
         check_java()
 
 

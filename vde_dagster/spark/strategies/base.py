@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -17,7 +16,7 @@ from vde_dagster.spark.iceberg import IcebergTable
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
 
-_locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+_locks: dict[str, threading.Lock] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class Write:
     @property
     def lock(self) -> threading.Lock:
         """A lock per physical table, for what is cheaper done in turn than retried."""
-        return _locks[self.task.table.id]
+        return _locks.setdefault(self.task.table.id, threading.Lock())
 
 
 class Strategy(Protocol):

@@ -1,0 +1,296 @@
+"""Audits, queries, Python models, cancellation and the session itself."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from datetime import date, datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster.planning.work import AuditTask
+from vde_dagster.project.kinds import Full, IncrementalByTimeRange
+from vde_dagster.project.model import PythonSource
+from vde_dagster.project.names import ModelName
+from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.session import start_session, stop_session
+from vde_dagster_tests.conftest import small_spark
+from vde_dagster_tests.spark.tasks import START, Warehouse, days, make_snapshot
+
+pytestmark = pytest.mark.spark
+
+
+def audit(engine: SparkEngine, query: str, plan_id: str = "plan-1") -> object:
+    task = AuditTask(plan_id, ModelName("marts", "m"), "check(x=1)", query, True, days(1, 2))
+    return engine.audit(task)
+
+
+def jobs_started(engine: SparkEngine) -> int:
+    """The number of the next Spark job."""
+    return int(engine.session.sparkContext._jsc.sc().dagScheduler().nextJobId())
+
+
+def test_an_audit_counts_all_and_samples_twenty(spark_engine: SparkEngine) -> None:
+    result = audit(
+        spark_engine, "SELECT id, id AS id, array(id) AS a, NULL AS n FROM range(0, 5000, 1, 7)"
+    )
+    assert result.failed_rows == 5000
+    assert len(result.sample) == 20
+    assert result.sample[0] == {"id": "0", "a": "[0]", "n": None}
+
+
+def test_an_audit_that_finds_nothing(spark_engine: SparkEngine) -> None:
+    result = audit(spark_engine, "SELECT id FROM range(10) WHERE id < 0")
+    assert (result.failed_rows, result.sample) == (0, ())
+
+
+def test_an_audit_is_one_job(spark_engine: SparkEngine) -> None:
+    spark_engine.session.conf.set("spark.sql.adaptive.enabled", "false")
+    before = jobs_started(spark_engine)
+    audit(spark_engine, "SELECT id FROM range(0, 5000, 1, 7)")
+    spark_engine.session.conf.set("spark.sql.adaptive.enabled", "true")
+    assert jobs_started(spark_engine) - before == 1
+
+
+def test_a_broken_audit_names_model_and_audit(spark_engine: SparkEngine) -> None:
+    with pytest.raises(ExecutionError, match=r"marts\.m .* audit check\(x=1\) failed: \[UNRES"):
+        audit(spark_engine, "SELECT nothing FROM range(1)")
+
+
+def test_analysis_gives_types_and_runs_nothing(spark_engine: SparkEngine) -> None:
+    before = jobs_started(spark_engine)
+    columns = spark_engine.analyze(
+        "WITH a AS (SELECT 1 AS x) SELECT x, 1.5 AS d,"
+        " named_struct('a b', 1, 'c', array('s')) AS s,"
+        " map('k', DATE '2013-01-01') AS m, TIMESTAMP '2013-01-01' AS t, NULL AS n"
+        " FROM a ORDER BY x -- the end"
+    )
+    assert columns == (
+        ("x", "int"),
+        ("d", "decimal(2,1)"),
+        ("s", "struct<`a b`:int,c:array<string>>"),
+        ("m", "map<string,date>"),
+        ("t", "timestamp"),
+        ("n", "void"),
+    )
+    assert jobs_started(spark_engine) == before
+
+
+def test_a_query_returns_values_in_utc(
+    spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        columns, rows = spark_engine.query(
+            "SELECT id, TIMESTAMP '2013-07-01 12:00:00Z' AS t, array(named_struct('d', "
+            "TIMESTAMP '2013-01-01 00:00:00Z')) AS s, DATE '2013-01-01' AS d FROM range(9) "
+            "ORDER BY id DESC;",
+            limit=2,
+        )
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [name for name, _ in columns] == ["id", "t", "s", "d"]
+    noon = datetime(2013, 7, 1, 12, tzinfo=timezone.utc)
+    assert rows == (
+        (8, noon, [{"d": START}], date(2013, 1, 1)),
+        (7, noon, [{"d": START}], date(2013, 1, 1)),
+    )
+
+
+@pytest.mark.parametrize(
+    "statement", ["DROP TABLE x", "CREATE NAMESPACE evil", "SELECT 1) UNION (SELECT", "SELEC 1"]
+)
+def test_a_query_cannot_be_a_statement(spark_engine: SparkEngine, statement: str) -> None:
+    with pytest.raises(UsageError, match="the query cannot be run"):
+        spark_engine.query(statement)
+    assert ("evil",) not in spark_engine.session.sql("SHOW NAMESPACES").collect()
+
+
+def test_previews_and_counts(spark_engine: SparkEngine) -> None:
+    table = Warehouse(spark_engine, Full(), {"id": "bigint"})
+    table.fill("SELECT id FROM range(5)", days(1, 2))
+    assert spark_engine.row_count(table.table.ref) == 5
+    assert len(spark_engine.preview(table.table.ref, 2)) == 2
+    assert set(spark_engine.preview(table.table.ref)[0]) == {"id"}
+
+
+def python_model(spark_engine: SparkEngine, code: str, kind: object = None) -> Warehouse:
+    columns = {"id": "bigint", "ts": "timestamp", "v": "string"}
+    source = PythonSource("models/m.py:execute", {"models/m.py": code})
+    return Warehouse(spark_engine, kind or Full(), columns, python=source)
+
+
+PARENT = {ModelName("raw", "events"): "SELECT id, 'x' AS v FROM range(3)"}
+
+
+def test_a_python_model_returns_a_spark_dataframe(spark_engine: SparkEngine) -> None:
+    table = python_model(
+        spark_engine,
+        "from pyspark.sql import functions as F\n"
+        "def double(n):\n    return n * 2\n"
+        "def execute(context, start, end, execution_time, **kwargs):\n"
+        "    udf = F.udf(double, 'bigint')\n"
+        "    context.logger.info('%s', context.interval)\n"
+        "    rows = context.table('raw.events').withColumn('ts', F.lit(start))\n"
+        "    more = context.sql('select max(id) + 100 as id, v from raw.events group by v')\n"
+        "    more = more.withColumn('ts', F.lit(end))\n"
+        "    return rows.unionByName(more).withColumn('id', udf('id'))\n",
+    )
+    assert table.fill(None, days(1, 2), sources=PARENT).rows == 4
+    assert table.rows("id, v") == [(0, "x"), (2, "x"), (204, "x"), (4, "x")]
+
+
+def test_a_python_model_returns_pandas_and_its_interval_is_kept(
+    spark_engine: SparkEngine,
+) -> None:
+    table = python_model(
+        spark_engine,
+        "import pandas as pd\n"
+        "def execute(context, start, end):\n"
+        "    yield pd.DataFrame({'V': ['a', None], 'ID': [1.0, None], 'TS': [start, end]})\n"
+        "    yield pd.DataFrame({'ts': [start], 'id': [2], 'v': ['b'], 'surplus': [1]})\n",
+        IncrementalByTimeRange("ts"),
+    )
+    assert table.fill(None, days(1, 2)).rows == 2
+    assert table.rows() == [(1, START, "a"), (2, START, "b")]
+
+
+def test_an_empty_pandas_result_is_an_empty_interval(spark_engine: SparkEngine) -> None:
+    table = python_model(
+        spark_engine,
+        "import pandas as pd\n"
+        "def execute(context):\n"
+        "    return pd.DataFrame(columns=['id', 'ts', 'v'])\n",
+    )
+    assert table.fill(None, days(1, 2)).rows == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("return context.spark.range(2)", "returned no column 'ts', 'v'.*Hint: it returned id"),
+        ("return [1]", "returned list.*Hint: return a pandas or a Spark DataFrame"),
+        ("return context.table('raw.other')", "does not declare.*Hint: add 'raw.other'"),
+        ("return 1 / 0", "ZeroDivisionError: division by zero"),
+        ("return context.sql('select nothing')", "UNRESOLVED_COLUMN"),
+    ],
+)
+def test_a_python_model_that_fails_says_why(
+    spark_engine: SparkEngine, body: str, reason: str
+) -> None:
+    table = python_model(spark_engine, f"def execute(context, **kwargs):\n    {body}\n")
+    with pytest.raises(ExecutionError, match=reason) as caught:
+        table.fill(None, days(1, 2), sources=PARENT)
+    assert str(table.snapshot.name) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_failing_udf_shows_pythons_own_error(spark_engine: SparkEngine) -> None:
+    table = python_model(
+        spark_engine,
+        "from pyspark.sql import functions as F\n"
+        "def bad(n):\n    raise ValueError(f'bad number {n}')\n"
+        "def execute(context):\n"
+        "    return context.spark.range(1).select('id', F.current_timestamp().alias('ts'),"
+        " F.udf(bad)('id').alias('v'))\n",
+    )
+    with pytest.raises(ExecutionError, match=r"ValueError: bad number 0$"):
+        table.fill(None, days(1, 2))
+
+
+def test_a_python_model_runs_without_a_table(spark_engine: SparkEngine) -> None:
+    source = PythonSource(
+        "m.py:execute",
+        {"m.py": "def execute(context):\n    return context.table('raw.events')\n"},
+    )
+    snapshot = make_snapshot(Full(), {"v": "string", "id": "bigint"}, python=source)
+    columns, rows = spark_engine.run_python(snapshot, PARENT, days(1, 2), START)
+    assert columns == (("v", "string"), ("id", "bigint"))
+    assert sorted(rows) == [("x", 0), ("x", 1), ("x", 2)]
+
+
+LONG = (
+    "SELECT a.id FROM range(0, 3000000, 1, 8) a JOIN range(0, 3000000, 1, 8) b ON a.id <> b.id + 1"
+)
+
+
+def active_jobs(engine: SparkEngine) -> int:
+    return len(engine.session.sparkContext.statusTracker().getActiveJobsIds())
+
+
+def test_cancelling_a_plan_stops_all_of_its_jobs_and_no_other(spark_engine: SparkEngine) -> None:
+    tables = [Warehouse(spark_engine, Full(), {"id": "bigint"}) for _ in range(2)]
+    other = Warehouse(spark_engine, Full(), {"id": "bigint"})
+    errors: list[Exception] = []
+
+    def run(table: Warehouse, plan_id: str) -> None:
+        try:
+            table.fill(LONG, days(1, 2), plan_id=plan_id)
+        except Exception as error:
+            errors.append(error)
+
+    work = [(tables[0], "plan-long"), (tables[1], "plan-long"), (other, "plan-other")]
+    threads = [threading.Thread(target=run, args=job) for job in work]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + 60
+    while active_jobs(spark_engine) < 3 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert spark_engine.cancel("plan-long")
+    for thread in threads[:2]:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert active_jobs(spark_engine) == 1
+    assert threads[2].is_alive()
+    assert spark_engine.cancel("plan-other")
+    threads[2].join(10)
+    assert active_jobs(spark_engine) == 0
+    assert [str(error).partition(" Hint")[0] for error in errors] == [
+        "plan plan-long was cancelled",
+        "plan plan-long was cancelled",
+        "plan plan-other was cancelled",
+    ]
+    assert all(table.rows() == [] for table in tables)
+
+    assert other.fill("SELECT id FROM range(3)", days(1, 2)).rows == 3
+    with pytest.raises(ExecutionError, match="was cancelled"):
+        other.fill("SELECT id FROM range(3)", days(1, 2), plan_id="plan-long")
+    spark_engine.begin("plan-long")
+    assert other.fill("SELECT id FROM range(4)", days(1, 2), plan_id="plan-long").rows == 4
+
+
+def test_cancelling_before_spark_started_starts_nothing(tmp_path: Path) -> None:
+    engine = SparkEngine(small_spark(tmp_path))
+    assert engine.cancel("plan-1")
+    engine.close()
+    assert not (tmp_path / "spark.log").exists()
+
+
+def test_the_callers_interrupt_handler_stays(spark_engine: SparkEngine) -> None:
+    assert spark_engine.session is not None
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_projects_share_the_jvm_but_nothing_else(spark_engine: SparkEngine, tmp_path: Path) -> None:
+    table = Warehouse(spark_engine, Full(), {"id": "bigint"})
+    session = start_session(small_spark(tmp_path))
+    assert session.sparkContext is spark_engine.session.sparkContext
+    assert session.sql("SHOW NAMESPACES").collect() == []
+    stop_session(session)
+    table.fill("SELECT id FROM range(3)", days(1, 2))
+    assert (tmp_path / "vde.db").exists()
+
+
+def test_spark_writes_nothing_to_this_processs_streams(
+    spark_engine: SparkEngine, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table = Warehouse(spark_engine, Full(), {"id": "bigint"})
+    table.fill("SELECT id FROM range(3)", days(1, 2))
+    with pytest.raises(ExecutionError):
+        table.fill("SELECT nothing", days(1, 2))
+    assert capfd.readouterr() == ("", "")
