@@ -115,6 +115,6 @@ def _lookup(mapping: Mapping[str, Any], written: str, name: str) -> Any:
         found = mapping.get(name)
     if found is None:
         for key, value in mapping.items():
-            if len(key) >= len(name) and key.replace("`", "").lower() == name:
+            if (len(key) == len(name) or "`" in key) and key.replace("`", "").lower() == name:
                 return value
     return found

@@ -38,9 +38,11 @@ def bind(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
         Its node. What is not understood makes the binder doubt and becomes an unknown node.
     """
     if e.args.get("negate"):  # how newer versions of SQLGlot write NOT LIKE
-        positive = e.copy()
-        positive.set("negate", None)
-        return negate(binder.terms, bind(binder, positive, scope))
+        e.set("negate", None)
+        try:
+            return negate(binder.terms, bind(binder, e, scope))
+        finally:
+            e.set("negate", True)
     handler = _HANDLERS.get(e.__class__)
     if handler is not None:
         return handler(binder, e, scope)
@@ -103,6 +105,8 @@ def _aggregate_class(binder: Binder, e: exp.Expr, scope: Scope, name: str) -> No
 def _aggregate(binder: Binder, e: exp.Expr, scope: Scope, *, ordered: bool) -> Node:
     if scope.in_aggregate:
         return binder.give_up("nested aggregate functions", *_parts(binder, e, scope))
+    if isinstance(e, exp.GroupingId) and not e.expressions:
+        return binder.give_up("GROUPING_ID() of unnamed keys")
     if scope.clause in ("where", "on", "group"):
         return binder.give_up(f"an aggregate function in {scope.clause.upper()}")
     scope.in_aggregate += 1

@@ -66,6 +66,7 @@ class Scope:
     merged: dict[str, tuple[Node, Any]] = field(default_factory=dict)
     aliases: dict[str, tuple[Node, Any]] = field(default_factory=dict)
     windows: dict[str, Any] = field(default_factory=dict)
+    group_keys: frozenset[Node] | None = None
     clause: str = "select"
     in_aggregate: int = 0
     in_window: int = 0
@@ -157,6 +158,9 @@ def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
         return column
     if scope.clause == "order":
         return column if scope.in_aggregate else alias
+    if scope.clause == "having" and scope.group_keys is not None:
+        if column.node not in scope.group_keys:
+            return alias  # the column could not stand here
     raise Unclear("a name in HAVING or QUALIFY is both a column and an alias")
 
 

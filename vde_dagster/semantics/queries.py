@@ -89,6 +89,7 @@ def _select(
     outputs = _select_list(binder, e, scope, made)
     group_by = e.args.get("group")
     grouping = bind_group_by(binder, group_by, outputs, scope) if group_by is not None else None
+    scope.group_keys = frozenset(grouping.keys) if grouping is not None else frozenset()
     having = _condition(binder, e, "having", scope)
     qualify = _condition(binder, e, "qualify", scope)
     scope.clause = "order"

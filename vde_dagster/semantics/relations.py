@@ -133,6 +133,7 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
     definition = scope.ctes.get(parts[0]) if len(parts) == 1 else None
     if definition is not None:
         rel = ctes.read(definition, binder)
+        scope.correlated = scope.correlated or rel.scope.correlated
         if definition.names:
             rel = _renamed(rel, definition.names)
         return Sources(rel.group, [_entry(rel.outputs, (alias or parts[0],), names)])
@@ -168,6 +169,7 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
             raise Unsupported("an alias of a join in parentheses")
     else:
         rel = bind_query(binder, _without_alias(e), scope.parent, scope.ctes)
+        scope.correlated = scope.correlated or rel.scope.correlated
         made = Sources(rel.group, [_entry(rel.outputs, _alias(e), _alias_columns(e))])
     return _nested_joins(binder, e, made, scope)
 

@@ -1,0 +1,118 @@
+"""Versions of Python models: what of a project's code they follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.semantics import python_version
+
+FILES = {
+    "models/m.py": '''
+from lib.helpers import scale, LIMIT as limit
+from . import shared
+import pandas as pd
+import lib.constants
+
+RATE = 2
+
+def unused():
+    return 3
+
+def model(context):
+    """Doc."""
+    x = scale(context.df) * RATE  # comment
+    return shared.finish(x, limit, lib.constants.A)
+''',
+    "models/__init__.py": "",
+    "models/shared.py": "def finish(*a):\n    return a\n",
+    "lib/__init__.py": "",
+    "lib/constants.py": "A = 1\n",
+    "lib/helpers.py": """
+LIMIT = 10
+FACTOR = 3
+OTHER = 4
+
+def scale(df):
+    return df * inner()
+
+def inner():
+    return FACTOR
+
+def elsewhere():
+    return OTHER
+""",
+}
+
+
+def version(root: Path, **changes: tuple[str, str]) -> str:
+    for name, text in FILES.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for file, (old, new) in changes.items():
+            if file == path.stem:
+                assert old in text
+                text = text.replace(old, new)
+        path.write_text(text)
+    return python_version("models/m.py", "model", root).text
+
+
+SAME = [
+    {"m": ("# comment", "# another")},
+    {"m": ("Doc.", "Other words.")},
+    {"m": ("    x = scale", "\n    x  =  scale")},
+    {"m": ("return 3", "return 4")},
+    {"helpers": ("OTHER = 4", "OTHER = 5")},
+    {"helpers": ("return OTHER", "return None")},
+]
+CHANGED = [
+    {"m": ("RATE = 2", "RATE = 3")},
+    {"m": ("context.df", "context.de")},
+    {"helpers": ("FACTOR = 3", "FACTOR = 4")},
+    {"helpers": ("return df * inner()", "return df + inner()")},
+    {"helpers": ("LIMIT = 10", "LIMIT = 11")},
+    {"helpers": ("FACTOR = 3", "FACTOR = 3\nFACTOR += 1")},
+    {"shared": ("return a", "return a[0]")},
+    {"constants": ("A = 1", "A = 2")},
+    {"m": ("import pandas as pd", "import pandas as pd\nRATE = 5")},
+]
+
+
+@pytest.mark.parametrize("change", SAME)
+def test_same(tmp_path: Path, change: dict[str, tuple[str, str]]) -> None:
+    assert version(tmp_path) == version(tmp_path, **change)
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_changed(tmp_path: Path, change: dict[str, tuple[str, str]]) -> None:
+    assert version(tmp_path) != version(tmp_path, **change)
+
+
+def test_mutated_constants_and_dynamic_code(tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+
+    def of(text: str) -> str:
+        path.write_text(text)
+        return python_version("m.py", "f", tmp_path).text
+
+    base = "D = {}\nD['a'] = 1\ndef f():\n    return D\n"
+    assert of(base) != of(base.replace("= 1", "= 2"))
+    base = "L = []\nL.append(1)\ndef f():\n    return L\n"
+    assert of(base) != of(base.replace("(1)", "(2)"))
+    base = "def f():\n    return globals()['g']()\ndef g():\n    return 1\n"
+    assert of(base) != of(base.replace("return 1", "return 2"))
+    base = "try:\n    import fast as x\nexcept ImportError:\n    x = None\ndef f():\n    return x\n"
+    assert of(base) != of(base.replace("x = None", "x = 1"))
+    base = "class A:\n    y = 1\nclass B(A):\n    pass\ndef f():\n    return B().y\n"
+    assert of(base) != of(base.replace("y = 1", "y = 2"))
+
+
+def test_what_is_reported(tmp_path: Path) -> None:
+    version(tmp_path)
+    found = python_version("models/m.py", "model", tmp_path)
+    assert "lib.helpers:inner" in found.definitions
+    assert "lib.helpers:elsewhere" not in found.definitions
+    assert "models/shared.py" in found.modules
+    with pytest.raises(LookupError, match="no_such"):
+        python_version("models/m.py", "no_such", tmp_path)
