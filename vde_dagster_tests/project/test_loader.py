@@ -159,6 +159,7 @@ def test_a_cache_of_other_code_is_not_trusted(root: Path, monkeypatch: pytest.Mo
 
 
 def test_concurrent_loads_agree(root: Path) -> None:
+    (root / "models/s.sql").write_text("MODEL (name a.s);\nSELECT 'ann' AS name")
     code = (
         "import sys; from pathlib import Path\n"
         "from vde_dagster.project.loader import load_project\n"

@@ -1,0 +1,273 @@
+"""One load of a project: which files are as they were, and reading those that are not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.cache import ProjectCache
+from vde_dagster.project.codec import file_from_json, file_to_json
+from vde_dagster.project.files import Hasher, ProjectFiles, find_files
+from vde_dagster.project.loaded import LoadedFile
+from vde_dagster.project.settings import Settings
+from vde_dagster.project.settings_json import settings_from_json, settings_to_json
+
+_FOLLOWING = ("unknown macro", "unknown audit")
+"""How mistakes begin that only follow from a broken file of macros or audits."""
+
+_SETTINGS_FILES = ("pyproject.toml", "config.yaml")
+
+
+class ProjectLoad:
+    """One load: what was read, and what is still to be read.
+
+    Args:
+        root: The project's folder.
+        use_cache: Whether to use and to write `.vde/cache`.
+    """
+
+    def __init__(self, root: Path, use_cache: bool) -> None:
+        self.root = Path(root).resolve()
+        if not self.root.is_dir():
+            raise ProjectError(
+                f"there is no folder {self.root}", hint="give a folder that has models/ in it"
+            )
+        self.use_cache = use_cache
+        self._index_changed = False
+        self.cache = ProjectCache.open(self.root, use=use_cache)
+        self.hasher = Hasher(self.root, self.cache.stats)
+        self.settings = self._settings()
+        self.files: ProjectFiles = find_files(self.settings)
+        self.known_problems: list[ProjectError] | None = None
+        self.problems: list[ProjectError] = []
+        self.records: dict[str, list[Any]] = {}
+        self._records_read = False
+
+    def _settings(self) -> Settings:
+        key = hashlib.blake2b(
+            f"{self.root}\0{self.hasher.combined(_SETTINGS_FILES)}".encode(), digest_size=16
+        ).hexdigest()
+        overridden = any(name.upper().startswith("VDE_") for name in os.environ)
+        if not overridden and self.cache.settings.get("key") == key:
+            return settings_from_json(self.root, self.cache.settings["values"])
+        from vde_dagster.project.settings_source import load_settings
+
+        settings = load_settings(self.root)
+        if not overridden:
+            self.cache.settings = {"key": key, "values": settings_to_json(settings)}
+            self._index_changed = True
+        return settings
+
+    # -- hashes ----------------------------------------------------------------------------
+
+    def files_hash(self) -> str:
+        """Hash all files, those outside the project's folders included that others use."""
+        self._read_records()
+        uses = [use for path in self._sources() for use in self._uses(path)]
+        return self.hasher.combined([*_SETTINGS_FILES, *self.files.all(), *uses, *self.macro_uses])
+
+    def _uses(self, path: str) -> list[str]:
+        """Return the files that a file draws in: as its record says, else by its imports."""
+        record = self.records[path][1] if path in self.records else self._cached(path)
+        if record is not None:
+            return list(record["uses"])
+        return self._imports(path) if path in self.files.python else []
+
+    def _imports(self, path: str) -> list[str]:
+        from vde_dagster.project.python_files import with_local_imports
+
+        try:
+            return list(with_local_imports(self.root, path, self._text(path)))
+        except ProjectError:
+            return []  # a file that cannot be read draws in nothing; loading it says why
+
+    @cached_property
+    def macro_uses(self) -> list[str]:
+        """The modules that the macros' files import, remembered while none of them changes."""
+        known = self.cache.macro_uses
+        uses = [str(use) for use in known.get("uses", ())]
+        if known.get("key") == self.hasher.combined([*self.files.macros, *uses]):
+            return uses
+        found = {use for path in self.files.macros for use in self._imports(path)}
+        uses = sorted(found - set(self.files.macros))
+        key = self.hasher.combined([*self.files.macros, *uses])
+        self.cache.macro_uses = {"key": key, "uses": uses}
+        self._index_changed = True
+        return uses
+
+    @cached_property
+    def shared_key(self) -> str:
+        """Hash everything that decides what any one file means, beyond its own text."""
+        settings = self.settings
+        deciding = (
+            settings.models_dir,
+            settings.seeds_dir,
+            settings.catalog,
+            settings.default_namespace,
+            settings.dialect,
+            str(settings.start),
+            settings.cron,
+            settings.owner,
+            sorted(settings.variables.items()),
+        )
+        state = hashlib.blake2b(repr(deciding).encode(), digest_size=16)
+        state.update(self.hasher.combined([*self.files.macros, *self.macro_uses]).encode())
+        audits = [path for path in self.files.sql if self._role(path) == "audit"]
+        state.update(self.hasher.combined(audits).encode())
+        return state.hexdigest()
+
+    def _role(self, path: str) -> str:
+        """Say whether a SQL file holds audits or models; remembered by its content."""
+        found = self.cache.records.get(path)
+        if found is not None and found[1].get("content") == self.hasher.hash(path):
+            return str(found[1]["role"])
+        from vde_dagster.project.statements import is_audit_file
+
+        try:
+            return "audit" if is_audit_file(self._text(path)) else "model"
+        except ProjectError:
+            return "model"  # the error shows again, with its place, when the file is read
+
+    def _key(self, path: str, uses: list[str]) -> str:
+        content = self.hasher.hash(path)
+        own = f"{content}{self.shared_key}{self.hasher.combined(uses)}"
+        return hashlib.blake2b(own.encode(), digest_size=16).hexdigest()
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def _read_records(self) -> None:
+        if not self._records_read and self.use_cache:
+            self.cache.load_records()
+        self._records_read = True
+
+    def _sources(self) -> list[str]:
+        roles = [path for path in self.files.sql if self._role(path) == "model"]
+        return [*roles, *self.files.python, *self.files.externals, *self.files.tests]
+
+    def stale(self) -> bool:
+        """Say whether any file has to be read anew."""
+        self._read_records()
+        return any(self._cached(path) is None for path in self._sources())
+
+    def _cached(self, path: str) -> dict[str, Any] | None:
+        found = self.cache.records.get(path)
+        if found is None:
+            return None
+        key, record = found
+        return record if key == self._key(path, record["uses"]) else None
+
+    def load_files(self) -> list[LoadedFile]:
+        """Read all files; mistakes go to `problems`."""
+        self._read_records()
+        loaded: list[LoadedFile] = []
+        fresh = False
+        sources = self._sources()
+        for path in sources:
+            record = self._cached(path)
+            if record is None and self.known_problems is None:
+                fresh = True
+                record = self._read_file(path)
+            if record is not None:
+                self.records[path] = [self._key(path, record["uses"]), record]
+                loaded.append(file_from_json(record["file"]))
+        if self.known_problems is not None:
+            self.problems = self.known_problems
+        else:
+            self.problems += self._macro_problems
+            gone = set(self.cache.records) - set(self.records)
+            if (fresh or gone) and self.use_cache and not self._macro_problems:
+                self.cache.records = self.records
+                self.cache.save_records()
+        self.save_stats()
+        return loaded
+
+    def save_stats(self) -> None:
+        """Remember the files' hashes for the next process."""
+        if self.use_cache and (self.hasher.changed or self._index_changed):
+            self.cache.stats = self.hasher.stats
+            self.cache.save_index()
+
+    def _read_file(self, path: str) -> dict[str, Any] | None:
+        try:
+            file = self._reader(path)(Path(path), self._text(path))
+        except ProjectError as error:
+            hidden = self._macro_problems and error.message.startswith(_FOLLOWING)
+            if not hidden:
+                self.problems.append(error)
+            return None
+        return {
+            "content": self.hasher.hash(path),
+            "role": "model",
+            "uses": list(file.uses),
+            "file": file_to_json(file),
+        }
+
+    def _reader(self, path: str) -> Callable[[Path, str], LoadedFile]:
+        context = self.context
+        if path in self.files.tests:
+            from vde_dagster.project.unit_tests import load_unit_tests
+
+            return lambda p, text: LoadedFile(p, tests=load_unit_tests(p, text, context.rules))
+        if path in self.files.externals:
+            from vde_dagster.project.external_models import load_external_models
+
+            dialect = self.settings.dialect
+            return lambda p, text: load_external_models(p, text, context.rules, dialect)
+        if path in self.files.python:
+            from vde_dagster.project.python_models import load_python_file
+
+            return lambda p, text: load_python_file(self.root, p, text, context)
+        from vde_dagster.project.sql_models import load_sql_file
+
+        return lambda p, text: load_sql_file(p, text, context)
+
+    @cached_property
+    def context(self) -> Any:
+        """Execute the macros and read the audits; only when some file has to be read."""
+        from vde_dagster.project.audits import read_audit
+        from vde_dagster.project.python_files import execute
+        from vde_dagster.project.sql_models import FileContext
+        from vde_dagster.project.sql_tokens import SourceText
+        from vde_dagster.project.statements import split_blocks
+
+        macros: dict[str, Callable[..., Any]] = {}
+        for path in self.files.macros:
+            try:
+                collector, _ = execute(self.root, path, self._text(path))
+            except ProjectError as error:
+                self._macro_problems.append(error)
+                continue
+            macros.update(collector.macros)
+        audits = {}
+        for path in self.files.sql:
+            if self._role(path) != "audit":
+                continue
+            try:
+                blocks = split_blocks(
+                    SourceText(Path(path), self._text(path)), self.settings.dialect
+                )
+                for block in blocks:
+                    audit = read_audit(block, self.settings.dialect)
+                    audits[audit.name] = audit
+            except ProjectError as error:
+                self._macro_problems.append(error)
+        return FileContext(self.settings, macros, audits)
+
+    @cached_property
+    def _macro_problems(self) -> list[ProjectError]:
+        return []
+
+    def _text(self, path: str) -> str:
+        try:
+            return (self.root / path).read_text("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ProjectError(
+                f"the file is not UTF-8: {error}",
+                hint="save it as UTF-8",
+                location=SourceLocation(Path(path)),
+            ) from error

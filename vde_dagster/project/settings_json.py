@@ -1,0 +1,30 @@
+"""Settings as JSON, for the cache."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.project.settings import DagsterSettings, Settings, SparkSettings
+
+
+def settings_to_json(settings: Settings) -> dict[str, Any]:
+    """Write settings without their root."""
+    values = dataclasses.asdict(settings)
+    del values["root"]
+    values["start"] = settings.start.isoformat() if settings.start else None
+    return values
+
+
+def settings_from_json(root: Path, values: dict[str, Any]) -> Settings:
+    """Read what `settings_to_json` wrote."""
+    given = dict(values)
+    spark, dagster = dict(given.pop("spark")), dict(given.pop("dagster"))
+    spark["packages"] = tuple(spark["packages"])
+    given["scalar_functions"] = tuple(given["scalar_functions"])
+    given["start"] = date.fromisoformat(given["start"]) if given["start"] else None
+    return Settings(
+        root=root, spark=SparkSettings(**spark), dagster=DagsterSettings(**dagster), **given
+    )
