@@ -145,6 +145,7 @@ class Applier:
             stop=self.stop,
         )
         self._fill(plan, filler)
+        filler.create_empty()
         self._drain()
         environment = publish_plan(
             plan,

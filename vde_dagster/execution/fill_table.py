@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from vde_dagster.errors import AuditFailedError, ExecutionError
@@ -77,14 +77,7 @@ class TableFiller:
         began = time.monotonic()
         snapshot = self.plan.snapshots[model.snapshot_id]
         branch = self.branches.get(model.table.id)
-        guard = (
-            nullcontext()
-            if branch
-            else self.store.holding_lease(
-                table_lease(model.table.id), self.owner, wait_seconds=TABLE_WAIT_SECONDS
-            )
-        )
-        with guard:
+        with self._guard(model.table):
             table = self.store.tables([model.table.id])[model.table.id]
             if model.builds:
                 table = self._fill_missing(model, snapshot, self.resolver.writable(table), branch)
@@ -92,6 +85,26 @@ class TableFiller:
                 for interval in table.intervals:
                     self._audit(snapshot, table, interval, None)
         self.emit(ModelFinished(snapshot, table, time.monotonic() - began))
+
+    def create_empty(self) -> None:
+        """Create the tables that nothing was to be filled in: a view needs one to read."""
+        models = {model.table.id: model for model in self.plan.models if model.table}
+        for table in self.store.tables(models).values():
+            if table.created:
+                continue
+            snapshot = self.plan.snapshots[models[table.id].snapshot_id or ""]
+            filler = self._definition(snapshot, table)
+            slot = Cadence(snapshot.model.cron).latest_slot(self.plan.created_at)
+            with self._guard(table):
+                self._create(filler, table, self._task(filler, table, slot, None))
+
+    def _guard(self, table: PhysicalTable) -> AbstractContextManager[object]:
+        """Hold a table's lease; for those written on branches the apply holds it already."""
+        if table.id in self.branches:
+            return nullcontext()
+        return self.store.holding_lease(
+            table_lease(table.id), self.owner, wait_seconds=TABLE_WAIT_SECONDS
+        )
 
     def _fill_missing(
         self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable, branch: str | None

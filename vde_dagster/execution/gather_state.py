@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from vde_dagster.planning.build_snapshots import CANONICALISER
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.planner import WarehouseState
+from vde_dagster.planning.rehash import Build, rehash
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.project.names import ModelName
@@ -13,18 +16,32 @@ from vde_dagster.state import StateStore
 
 
 def gather_state(
-    store: StateStore, environment: str, snapshots: Mapping[ModelName, Snapshot]
+    store: StateStore,
+    environment: str,
+    snapshots: Mapping[ModelName, Snapshot] | None,
+    build: Build,
 ) -> WarehouseState:
     """Read an environment, production, and every table that may serve the target.
+
+    What an earlier canonicaliser hashed is hashed again, and the tables' new hashes are stored.
 
     Args:
         store: The state store.
         environment: The environment to be planned.
-        snapshots: The target's snapshots.
+        snapshots: The target's snapshots; the environment's own by default.
+        build: Makes snapshots of definitions with today's canonicaliser.
     """
     target = store.environment(environment)
     production = target if environment == PRODUCTION else store.environment(PRODUCTION)
-    return complete_state(store, target, production, snapshots.values())
+    wanted = () if snapshots is None else snapshots.values()
+    state = complete_state(store, target, production, wanted)
+    state, changed = rehash(state, CANONICALISER, build)
+    kept = {table.id: table for table in changed if not store.rehash_table(table)}
+    if kept:
+        # Another table has these very hashes: the stored ones stay, and that one serves.
+        stored = store.tables(kept)
+        state = replace(state, tables={**state.tables, **stored})
+    return state
 
 
 def complete_state(

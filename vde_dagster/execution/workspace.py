@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.apply import ApplyResult
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.events import Event
+    from vde_dagster.execution.memo import FileMemo
     from vde_dagster.execution.query import QueryResult
     from vde_dagster.execution.rollback import RollbackResult
     from vde_dagster.lakehouse import Lakehouse
@@ -122,18 +123,22 @@ class Workspace:
         return self._build(self.project.models)
 
     def _build(self, models: Mapping[ModelName, Model]) -> dict[ModelName, Snapshot]:
-        from vde_dagster.execution.memo import FileMemo
         from vde_dagster.planning.build_snapshots import build_snapshots
 
-        memo = FileMemo(self.settings.work_dir / "cache" / "snapshots")
         built = build_snapshots(
             models,
             self._catalog_columns,
-            memo=memo,
+            memo=self._memo,
             scalar_functions=self.settings.scalar_functions,
         )
-        memo.save()
+        self._memo.save()
         return built
+
+    @cached_property
+    def _memo(self) -> FileMemo:
+        from vde_dagster.execution.memo import FileMemo
+
+        return FileMemo(self.settings.work_dir / "cache" / "snapshots")
 
     def _catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
         from vde_dagster.planning.table import TableRef
@@ -177,7 +182,7 @@ class Workspace:
         if select:
             models = select_models(self.store, environment, models, select)
         snapshots = self._build(models)
-        state = gather_state(self.store, environment, snapshots)
+        state = gather_state(self.store, environment, snapshots, self._build)
         return self._make(
             environment, snapshots, state, PlanKind.PLAN, start, end, skip_backfill, now, save
         )
@@ -195,12 +200,10 @@ class Workspace:
         current = self.store.environment(environment)
         if current is None:
             raise self._no_environment(environment)
-        ids = [entry.snapshot_id for entry in current.entries.values()]
-        stored = self.store.snapshots(ids)
+        state = gather_state(self.store, environment, None, self._build)
         snapshots = in_order(
-            {name: stored[entry.snapshot_id] for name, entry in current.entries.items()}
+            {name: state.snapshots[entry.snapshot_id] for name, entry in current.entries.items()}
         )
-        state = gather_state(self.store, environment, snapshots)
         return self._make(environment, snapshots, state, PlanKind.RUN, None, None, False, now, save)
 
     def _make(

@@ -96,13 +96,13 @@ def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str
 
     A column that has its own name in the table keeps it; another of the same version serves else.
     """
-    versions = {column.name: column.version for column in table.columns}
+    named = {column.name: column for column in table.columns}
     by_version = table.column_named_by_version()
     return tuple(
         (
             column.name,
             column.name
-            if versions.get(column.name) == column.version
+            if column.name in named and named[column.name].is_version(column.version)
             else by_version[column.version],
         )
         for column in snapshot.columns

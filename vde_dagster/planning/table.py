@@ -31,11 +31,17 @@ class PhysicalColumn:
         name: Its name in the table.
         version: Hash of how its value is made (hex).
         type: Spark SQL type, once the table was created.
+        earlier: What earlier versions of the canonicaliser hashed the same value to.
     """
 
     name: str
     version: str
     type: str | None = None
+    earlier: tuple[str, ...] = ()
+
+    def is_version(self, version: str) -> bool:
+        """Say whether a hash, of whatever canonicaliser, means this column."""
+        return version == self.version or version in self.earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,5 +70,6 @@ class PhysicalTable:
         """Return physical column names by version (the first where two are equal)."""
         names: dict[str, str] = {}
         for column in self.columns:
-            names.setdefault(column.version, column.name)
+            for version in (column.version, *column.earlier):
+                names.setdefault(version, column.name)
         return names

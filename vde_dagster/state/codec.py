@@ -137,9 +137,12 @@ def to_plan(stored: StoredPlan, snapshots: dict[str, Snapshot]) -> Plan:
 
 def dump_columns(columns: tuple[PhysicalColumn, ...]) -> str:
     """Write a physical table's columns as JSON text."""
-    return json.dumps([[column.name, column.version, column.type] for column in columns])
+    return json.dumps([[c.name, c.version, c.type, *c.earlier] for c in columns])
 
 
 def load_columns(text: str) -> tuple[PhysicalColumn, ...]:
     """Read what `dump_columns` wrote."""
-    return tuple(PhysicalColumn(*column) for column in json.loads(text))
+    return tuple(
+        PhysicalColumn(name, version, type_, tuple(earlier))
+        for name, version, type_, *earlier in json.loads(text)
+    )

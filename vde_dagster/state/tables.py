@@ -137,6 +137,43 @@ class TableStore(SnapshotStore):
 
         return self.run(connection, work, name="state.mark_created")
 
+    def rehash_table(self, table: PhysicalTable) -> bool:
+        """Store the hashes that a newer canonicaliser gives to what a table holds.
+
+        Args:
+            table: The table with its new fill version and columns' versions.
+
+        Returns:
+            False when another live table has just these hashes; then nothing is stored, and the
+            other one serves from now on.
+        """
+        version = columns_version(table.columns)
+
+        def work(conn: Connection) -> bool:
+            known = schema.tables.c
+            taken = conn.execute(
+                select(known.table_id).where(
+                    known.fill_version == table.fill_version,
+                    known.columns_version == version,
+                    known.status == LIVE,
+                    known.table_id != table.id,
+                )
+            ).first()
+            if taken is not None:
+                return False
+            conn.execute(
+                update(schema.tables)
+                .where(known.table_id == table.id)
+                .values(
+                    fill_version=table.fill_version,
+                    columns_version=version,
+                    columns=dump_columns(table.columns),
+                )
+            )
+            return True
+
+        return self.run_transaction(work, name="state.rehash_table")
+
     def record_intervals(
         self,
         table_id: str,

@@ -1,0 +1,88 @@
+"""An upgrade of the canonicaliser changes hashes, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.planning import build_snapshots as module
+from vde_dagster.planning.build_snapshots import build_snapshots
+from vde_dagster.planning.hashing import digest
+from vde_dagster.planning.planner import WarehouseState
+from vde_dagster.planning.rehash import rehash
+from vde_dagster.planning.resolver import column_map
+from vde_dagster_tests.planning.simulate import Warehouse
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+
+
+@pytest.fixture
+def earlier_canonicaliser(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Make every hash another one, as code of an earlier version would."""
+    today = module._meaning
+
+    def earlier(*arguments: Any) -> Any:
+        version, columns, reads = today(*arguments)
+        salted = {name: digest("old", value) for name, value in version.columns.items()}
+        version = replace(version, rows=digest("old", version.rows), columns=salted)
+        columns = tuple(replace(c, version=salted[c.name]) for c in columns)
+        return version, columns, reads
+
+    monkeypatch.setattr(module, "_meaning", earlier)
+    monkeypatch.setattr(
+        module.build_snapshots,
+        "__kwdefaults__",
+        {**module.build_snapshots.__kwdefaults__, "canonicaliser": "earlier"},
+    )
+    return monkeypatch
+
+
+def test_a_bumped_canonicaliser_plans_no_changes_and_keeps_the_tables(
+    tmp_path: Path, earlier_canonicaliser: pytest.MonkeyPatch
+) -> None:
+    folder = ProjectFolder(tmp_path, SHOP)
+    warehouse = Warehouse()
+    warehouse.apply(warehouse.plan(tmp_path))
+    before = dict(warehouse.tables)
+    old = dict(warehouse.snapshots)
+    assert {snapshot.canonicaliser for snapshot in old.values()} == {"earlier"}
+
+    earlier_canonicaliser.undo()
+    assert warehouse.plan(tmp_path).builds, "the hashes do differ"
+    production = warehouse.environments["prod"]
+    state = WarehouseState(production, production, warehouse.snapshots, warehouse.tables)
+    state, changed = rehash(
+        state, module.CANONICALISER, lambda models: build_snapshots(models, lambda name: None)
+    )
+    assert {table.id for table in changed} == set(before)
+    warehouse.snapshots = dict(state.snapshots)
+    warehouse.tables = dict(state.tables)
+    assert warehouse.plan(tmp_path).is_empty
+
+    # Versions that were published before the upgrade still find their columns: rollback works.
+    for entry in production.entries.values():
+        if entry.table_id:
+            snapshot, table = old[entry.snapshot_id], warehouse.tables[entry.table_id]
+            assert column_map(snapshot, table) == column_map(snapshot, before[table.id])
+
+    folder.edit("models/marts/top.sql", "AS place", "AS place, revenue * 2 AS twice")
+    assert [str(model.name) for model in warehouse.plan(tmp_path).builds] == ["marts.top"]
+
+
+def test_hashing_again_twice_changes_nothing_more(
+    tmp_path: Path, earlier_canonicaliser: pytest.MonkeyPatch
+) -> None:
+    ProjectFolder(tmp_path, SHOP)
+    warehouse = Warehouse()
+    warehouse.apply(warehouse.plan(tmp_path))
+    earlier_canonicaliser.undo()
+    production = warehouse.environments["prod"]
+    state = WarehouseState(production, production, warehouse.snapshots, warehouse.tables)
+    build = lambda models: build_snapshots(models, lambda name: None)  # noqa: E731
+    once, _ = rehash(state, module.CANONICALISER, build)
+    stored = WarehouseState(production, production, warehouse.snapshots, once.tables)
+    twice, changed = rehash(stored, module.CANONICALISER, build)
+    assert changed == []
+    assert twice.tables == once.tables
