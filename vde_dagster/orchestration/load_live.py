@@ -61,6 +61,7 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     named = {entry.table_id for entry in entries if entry.table_id} - tables.keys()
     tables.update(store.tables(sorted(named)))
     live = live_models(snapshots, environments, stored, tables, errors)
+    loose += [text for name, text in errors.items() if name not in live]
     window = Window(now, default_start=project.settings.start_time)
     starts = infer_starts({name: model.snapshot for name, model in live.items()}, window)
     return LiveProject(live, {env.name: env for env in environments}, starts, tuple(loose))

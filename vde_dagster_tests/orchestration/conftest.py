@@ -1,0 +1,67 @@
+"""Projects with parents and children of the same days, and Dagster instances for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.catalog import Catalog, build_catalog
+from vde_dagster.orchestration.load_live import load_live
+from vde_dagster.orchestration.translator import VdeTranslator
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+
+NOW = datetime(2024, 2, 1, tzinfo=timezone.utc)
+
+DAYS = {
+    **SHOP,
+    "models/marts/running.sql": """
+        MODEL (name marts.running, start '2024-01-01', end '2024-01-06', cron '@daily',
+          owner 'analysts', tags (money), kind INCREMENTAL_BY_TIME_RANGE (time_column day));
+        SELECT day, revenue / orders AS basket
+        FROM marts.daily WHERE day BETWEEN @start_date AND @end_date
+    """,
+    "models/marts/rates.sql": """
+        MODEL (name marts.rates, kind FULL);
+        SELECT day, rate FROM finance.rates
+    """,
+    "external_models.yaml": """
+        - name: finance.rates
+          description: Rates as the bank publishes them
+          columns:
+            day: date
+            rate: double
+    """,
+}
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> ProjectFolder:
+    """A project of two daily models in a row, views, full tables and an external table."""
+    return ProjectFolder(tmp_path / "days", DAYS)
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> ProjectFolder:
+    """The same without the external table, so that it can be built."""
+    left_out = ("models/marts/rates.sql", "external_models.yaml")
+    files = {path: text for path, text in DAYS.items() if path not in left_out}
+    return ProjectFolder(tmp_path / "built", files)
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    """A Dagster instance that forgets."""
+    with dg.DagsterInstance.ephemeral() as found:
+        yield found
+
+
+def load_catalog(folder: ProjectFolder, translator: VdeTranslator | None = None) -> Catalog:
+    """Load what a code location shows of a project."""
+    with Workspace.open(folder.root) as workspace:
+        live = load_live(workspace, NOW)
+    return build_catalog(live, translator or VdeTranslator(folder.root), NOW)

@@ -1,0 +1,106 @@
+"""Versions times intervals, and which partition of a parent a child's partition reads."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import dagster as dg
+
+from vde_dagster.orchestration.names import SNAPSHOT, TIME
+from vde_dagster.orchestration.partitions import (
+    display_unit,
+    partition_keys,
+    partition_mapping,
+    requested,
+)
+from vde_dagster.planning.cadence import IntervalUnit
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.project.names import ModelName
+from vde_dagster_tests.orchestration.conftest import NOW, load_catalog
+from vde_dagster_tests.projects import ProjectFolder
+
+DAILY = ModelName("marts", "daily")
+RUNNING = ModelName("marts", "running")
+CUSTOMERS = ModelName("marts", "customers")
+
+
+def day(number: int) -> datetime:
+    return datetime(2024, 1, number, tzinfo=timezone.utc)
+
+
+def test_incremental_models_have_versions_and_times(days: ProjectFolder) -> None:
+    catalog = load_catalog(days)
+    partitions = catalog.partitions[DAILY]
+    assert isinstance(partitions, dg.MultiPartitionsDefinition)
+    assert [d.name for d in partitions.partitions_defs] == [SNAPSHOT, TIME]
+    times = partitions.get_partitions_def_for_dimension(TIME).get_partition_keys()
+    assert times == [f"2024-01-0{n}" for n in range(1, 6)]
+    versions = partitions.get_partitions_def_for_dimension(SNAPSHOT).get_partition_keys()
+    assert versions == [catalog.live.models[DAILY].snapshot.table_version]
+
+
+def test_other_models_have_versions_only_and_external_ones_nothing(days: ProjectFolder) -> None:
+    catalog = load_catalog(days)
+    partitions = catalog.partitions[CUSTOMERS]
+    assert isinstance(partitions, dg.StaticPartitionsDefinition)
+    key = catalog.live.models[CUSTOMERS].snapshot.table_version
+    assert partitions.get_partition_keys() == [key]
+    assert catalog.partitions[ModelName("finance", "rates")] is None
+
+
+def test_ranges_become_the_partitions_that_lie_wholly_in_them(days: ProjectFolder) -> None:
+    partitions = load_catalog(days).partitions[DAILY]
+    ranges = [Interval(day(2), datetime(2024, 1, 4, 12, tzinfo=timezone.utc))]
+    found = list(partition_keys(partitions, "v", ranges))
+    assert [str(key) for key, _ in found] == ["v|2024-01-02", "v|2024-01-03"]
+    assert found[0][1] == Interval(day(2), day(3))
+
+
+def test_partitions_become_ranges_by_version(days: ProjectFolder) -> None:
+    partitions = load_catalog(days).partitions[DAILY]
+    assert partitions is not None
+    version = load_catalog(days).live.models[DAILY].snapshot.table_version
+    keys = [f"{version}|2024-01-0{n}" for n in (1, 2, 4)]
+    ranges = IntervalSet.of([Interval(day(1), day(3)), Interval(day(4), day(5))])
+    assert requested(partitions, keys) == {version: ranges}
+
+
+def test_a_childs_day_reads_the_same_day_of_the_version_it_is_combined_with(
+    days: ProjectFolder,
+) -> None:
+    catalog = load_catalog(days)
+    child, parent = catalog.live.models[RUNNING], catalog.live.models[DAILY]
+    mapping = partition_mapping(child, parent, catalog.partitions)
+    upstream, downstream = catalog.partitions[DAILY], catalog.partitions[RUNNING]
+    assert mapping is not None
+    assert upstream is not None
+    assert downstream is not None
+    key = dg.MultiPartitionKey({SNAPSHOT: child.versions[0].key, TIME: "2024-01-03"})
+    found = mapping.get_upstream_mapped_partitions_result_for_partitions(
+        downstream.empty_subset().with_partition_keys([key]), downstream, upstream
+    )
+    assert set(found.partitions_subset.get_partition_keys()) == {
+        f"{parent.versions[0].key}|2024-01-03"
+    }
+
+
+def test_a_daily_model_over_a_view_reads_the_views_version(days: ProjectFolder) -> None:
+    catalog = load_catalog(days)
+    parent = ModelName("staging", "orders")
+    mapping = partition_mapping(
+        catalog.live.models[DAILY], catalog.live.models[parent], catalog.partitions
+    )
+    assert isinstance(mapping, dg.SpecificPartitionsPartitionMapping)
+    assert list(mapping.partition_keys) == [catalog.live.models[parent].versions[0].key]
+
+
+def test_fine_cadences_over_years_are_shown_by_coarser_units(days: ProjectFolder) -> None:
+    days.edit(
+        "models/marts/daily.sql",
+        "end '2024-01-06', cron '@daily'",
+        "cron '*/5 * * * *'",
+    )
+    snapshot = load_catalog(days).live.models[DAILY].snapshot
+    assert display_unit(snapshot, day(1), NOW) is IntervalUnit.FIVE_MINUTES
+    long_ago = datetime(2014, 1, 1, tzinfo=timezone.utc)
+    assert display_unit(snapshot, long_ago, NOW).value > IntervalUnit.QUARTER_HOUR.value
