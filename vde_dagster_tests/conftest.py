@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from vde_dagster.spark import SparkEngine, SparkSettings
+from vde_dagster.spark.settings import POSTGRES_PACKAGE
 
 settings.register_profile("vde", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("vde")
@@ -54,6 +55,8 @@ def small_spark(root: Path) -> SparkSettings:
         warehouse=str(root / "warehouse"),
         master="local[2]",
         config=SMALL_SPARK,
+        # The JVM is shared, and only its start can fetch jars.
+        packages=(POSTGRES_PACKAGE,),
         log_file=root / "spark.log",
         project_root=root,
     )

@@ -169,6 +169,11 @@ def jdbc_options(settings: SparkSettings) -> dict[str, str]:
     port = f":{url.port}" if url.port else ""
     query = dict(url.query)
     host = url.host or str(query.pop("host", "localhost"))
+    if host.startswith("/"):
+        raise UsageError(
+            "the state database is reached through a Unix socket, which Java's driver cannot",
+            hint="name the server's host and port in state_url",
+        )
     parameters = "&".join(f"{key}={quote_url(str(value))}" for key, value in query.items())
     options = {
         "uri": f"jdbc:postgresql://{host}{port}/{url.database or ''}"

@@ -40,7 +40,9 @@ def test_postgresql_gets_user_and_password_as_options() -> None:
     }
 
 
-@pytest.mark.parametrize("url", ["mysql://h/d", "sqlite://", "sqlite:///:memory:"])
+@pytest.mark.parametrize(
+    "url", ["mysql://h/d", "sqlite://", "sqlite:///:memory:", "postgresql:///d?host=/run/pg"]
+)
 def test_databases_that_spark_cannot_reach_are_refused(url: str) -> None:
     with pytest.raises(UsageError):
         jdbc_options(settings(url))
