@@ -398,6 +398,10 @@ class Workspace:
             UsageError: There is no such environment, or it is production.
         """
         environment = environment_name(environment)
+        if environment == PRODUCTION:
+            raise UsageError(
+                "production cannot be dropped", hint="roll it back, or drop another environment"
+            )
         if self.store.environment(environment) is None:
             raise self._no_environment(environment)
         self.store.invalidate_environment(environment)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 
 from vde_dagster import semantics
-from vde_dagster.errors import ProjectError, SourceLocation, VdeError
+from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
 from vde_dagster.project.kinds import (
@@ -306,17 +307,35 @@ def _memo_key(
     return digest("memo", *parts)
 
 
-def locate(error: VdeError, model: Model) -> ProjectError:
-    """Turn a mistake in a query into one with the file and line of the offending name."""
-    name: str | None = getattr(error, "name", None)
+def locate(error: semantics.SemanticError, model: Model) -> ProjectError:
+    """Turn a mistake in a query into one with the file and line of the offending name.
+
+    The query that was read is the expanded one, in one line: its positions are none of the file's,
+    so the word that stands there is looked for in the file.
+    """
     line, column = model.location.line, None
-    if name:
+    word = None
+    if model.query and error.column is not None:
+        match = re.match(r"\w+", model.query[error.column - 1 :])
+        word = match.group() if match else None
+    if word:
+        pattern = re.compile(rf"\b{re.escape(word)}\b", re.IGNORECASE)
+        body = _after_header(model)
         for number, text in enumerate(model.source.splitlines(), 1):
-            at = text.lower().find(name.lower())
-            if at >= 0 and number >= (model.location.line or 1):
-                line, column = number, at + 1
+            found = pattern.search(text) if number >= body else None
+            if found:
+                line, column = number, found.start() + 1
+                break
     return ProjectError(
-        f"{model.name}: {error.message}",
+        f"{model.name}: {re.sub(r' [(]line [0-9]+, column [0-9]+[)]', '', error.message)}",
         hint=error.hint,
         location=SourceLocation(model.location.path, line, column),
     )
+
+
+def _after_header(model: Model) -> int:
+    """Return the line in which the header ends, where the query may begin."""
+    for number, text in enumerate(model.source.splitlines(), 1):
+        if number >= (model.location.line or 1) and text.rstrip().endswith(");"):
+            return number
+    return model.location.line or 1
