@@ -1,0 +1,61 @@
+"""The command line called in this process, and the template's project to call it on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.cli.app import call
+from vde_dagster.cli.new_project import new_project
+from vde_dagster_tests.projects import ProjectFolder
+
+
+@dataclass(frozen=True)
+class Called:
+    """How a call ended.
+
+    Args:
+        code: The exit code.
+        out: What was written to stdout.
+        err: What was written to stderr.
+    """
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one JSON object on stdout."""
+        value = json.loads(self.out)
+        assert isinstance(value, dict)
+        return value
+
+
+Vde = Callable[..., Called]
+
+
+@pytest.fixture
+def vde(capsys: pytest.CaptureFixture[str]) -> Vde:
+    """Call `vde` with arguments, and return how that ended."""
+
+    def run(*arguments: object) -> Called:
+        capsys.readouterr()
+        code = call([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return Called(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> ProjectFolder:
+    """A project as `vde init` makes it."""
+    root = tmp_path / "shop"
+    new_project(root)
+    return ProjectFolder(root)

@@ -1,0 +1,155 @@
+"""The command line on real Spark and Iceberg: from `init` to the janitor."""
+
+from __future__ import annotations
+
+import pytest
+
+from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = pytest.mark.spark
+
+REVENUE = "SELECT order_date, orders, revenue FROM marts.daily_revenue ORDER BY order_date"
+
+
+@pytest.fixture
+def published(template: ProjectFolder, vde: Vde, spark_engine: SparkEngine) -> ProjectFolder:
+    """The template's project, published to production."""
+    done = vde("apply", "prod", "--project", template.root, "--json")
+    assert done.code == 0, done.err
+    return template
+
+
+def test_apply_computes_publishes_and_says_so(
+    template: ProjectFolder, vde: Vde, spark_engine: SparkEngine
+) -> None:
+    done = vde("apply", "prod", "--project", template.root, "--json")
+    assert done.code == 0, done.err
+    assert done.json["published"] is True
+    assert done.json["environment"]["name"] == "prod"
+    assert done.json["environment"]["version"] == 1
+    assert done.json["environment"]["models"] == 3
+    assert done.json["plan"]["environment"] == "prod"
+    assert "computing 2 models, 8 intervals" in done.err
+    assert "published prod version 1" in done.err
+
+    again = vde("apply", "prod", "--project", template.root, "--json")
+    assert again.json["published"] is False
+    assert again.json["plan"]["empty"] is True
+    for_people = vde("apply", "prod", "--project", template.root)
+    assert for_people.out == "prod: nothing to do\n"
+
+
+def test_query_returns_columns_with_types_and_rows(published: ProjectFolder, vde: Vde) -> None:
+    found = vde("query", "prod", REVENUE, "--limit", "2", "--project", published.root, "--json")
+    assert found.json["columns"] == [
+        {"name": "order_date", "type": "date"},
+        {"name": "orders", "type": "bigint"},
+        {"name": "revenue", "type": "decimal(20,2)"},
+    ]
+    assert found.json["rows"] == [["2024-01-01", 2, "55.50"], ["2024-01-02", 1, "80.25"]]
+    assert found.json["publication"]
+    for_people = vde("query", "prod", REVENUE, "--project", published.root)
+    assert "2024-01-07" in for_people.out
+
+
+@pytest.mark.parametrize("sql", ["SELECT nothing FROM marts.daily_revenue", "SELECT (", "DROP x"])
+def test_a_query_that_cannot_be_run_is_an_error_without_a_traceback(
+    sql: str, published: ProjectFolder, vde: Vde
+) -> None:
+    ended = vde("query", "prod", sql, "--project", published.root, "--json")
+    assert ended.code in (1, 2)
+    assert ended.json["error"]["message"]
+    assert "Traceback" not in ended.err
+
+
+def test_a_change_is_tried_in_dev_compared_promoted_and_rolled_back(
+    published: ProjectFolder, vde: Vde
+) -> None:
+    root = published.root
+    published.edit("models/staging/orders.sql", "status = 'paid'", "status <> 'cancelled'")
+    published.edit("models/marts/daily_revenue.sql", "COUNT(*) AS orders", "COUNT(*) + 0 AS orders")
+    shown = vde("diff", "prod", "--project", root)
+    assert "-  status = 'paid'" in shown.out
+
+    plan = vde("plan", "dev", "--project", root, "--json").json
+    done = vde("apply", "dev", "--plan", plan["id"], "--project", root, "--json")
+    assert done.code == 0, done.err
+    assert any(model["builds"] for model in done.json["plan"]["models"])
+
+    promoted = vde("apply", "prod", "--project", root, "--json").json
+    assert promoted["published"] is True
+    assert not any(model["builds"] for model in promoted["plan"]["models"])
+
+    versions = vde("history", "prod", "--project", root, "--json").json["versions"]
+    assert [version["version"] for version in versions] == [2, 1]
+    back = vde("rollback", "prod", "--to", "1", "--project", root, "--json").json
+    assert back["restored"] == 1
+    assert back["environment"]["version"] == 3
+    assert back["missing"] == {}
+
+    listed = vde("environments", "--project", root, "--json").json["environments"]
+    assert [environment["name"] for environment in listed] == ["dev", "prod"]
+
+
+def test_a_plan_of_another_environment_is_refused(published: ProjectFolder, vde: Vde) -> None:
+    plan = vde("plan", "dev", "--project", published.root, "--json").json
+    refused = vde("apply", "prod", "--plan", plan["id"], "--project", published.root)
+    assert refused.code == 2
+    assert "is for environment 'dev', not 'prod'" in refused.err
+
+
+def test_an_environment_is_dropped_and_cleaned_up(published: ProjectFolder, vde: Vde) -> None:
+    root = published.root
+    assert vde("apply", "dev", "--project", root).code == 0
+    assert vde("drop", "dev", "--project", root, "--json").json == {
+        "environment": "dev",
+        "dropped": True,
+    }
+    told = vde("janitor", "--dry-run", "--project", root, "--json").json
+    assert {"drop_environment"} <= {decision["action"] for decision in told["decisions"]}
+    done = vde("janitor", "--project", root)
+    assert done.code == 0, done.err
+    listed = vde("environments", "--project", root, "--json").json["environments"]
+    assert [environment["name"] for environment in listed] == ["prod"]
+    assert vde("drop", "prod", "--project", root).code == 2
+
+
+def test_a_run_without_anything_due_publishes_nothing(published: ProjectFolder, vde: Vde) -> None:
+    done = vde("run", "prod", "--project", published.root, "--json")
+    assert done.code == 0, done.err
+    assert done.json["plan"]["kind"] == "run"
+
+
+def test_a_failed_audit_is_exit_code_1_and_publishes_nothing(
+    published: ProjectFolder, vde: Vde
+) -> None:
+    published.edit("models/marts/daily_revenue.sql", "revenue > 0", "revenue > 40")
+    published.edit("models/marts/daily_revenue.sql", "COUNT(*) AS", "COUNT(*) + 1 AS")
+    ended = vde("apply", "prod", "--project", published.root, "--json")
+    assert ended.code == 1
+    assert "forall" in ended.json["error"]["message"]
+    assert ended.json["error"]["hint"]
+    listed = vde("environments", "--project", published.root, "--json").json["environments"]
+    assert listed[0]["version"] == 1
+
+
+def test_unit_tests_pass_and_a_failing_one_shows_the_rows(
+    template: ProjectFolder, vde: Vde, spark_engine: SparkEngine
+) -> None:
+    passed = vde("test", "--project", template.root, "--json")
+    assert passed.code == 0, passed.err
+    assert (passed.json["passed"], passed.json["failed"]) == (1, 0)
+
+    path = "models/tests/test_daily_revenue.yaml"
+    template.edit(path, "revenue: 21.50", "revenue: 21.49")
+    failed = vde("test", "--project", template.root, "--json")
+    assert failed.code == 1
+    (result,) = failed.json["tests"]
+    assert result["file"] == path
+    assert result["passed"] is False
+    (difference,) = result["differences"]
+    assert difference["missing"] == [["2024-01-01", 2, 1, "21.49"]]
+    assert difference["unexpected"] == [["2024-01-01", 2, 1, "21.50"]]
+    assert "21.49" in vde("test", "--project", template.root).out

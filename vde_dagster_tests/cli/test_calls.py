@@ -1,0 +1,120 @@
+"""What every command has in common: help, JSON, exit codes, errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.cli.app import app, call
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.projects import ProjectFolder
+
+COMMANDS = sorted(command.name or "" for command in app.registered_commands)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_a_project_json_and_debug(command: str, vde: Vde) -> None:
+    shown = vde(command, "--help")
+    assert shown.code == 0
+    for option in ("--project", "--json", "--debug"):
+        assert option in shown.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["plan"],
+        ["plan", "prod", "--nonsense"],
+        ["apply", "prod", "--concurrency", "0"],
+        ["rollback", "prod", "--to", "yesterday"],
+    ],
+)
+def test_a_wrong_call_is_exit_code_2_with_a_message(arguments: list[str], vde: Vde) -> None:
+    for extra in ([], ["--json"]):
+        ended = vde(*arguments, *extra)
+        assert ended.code == 2
+        assert ended.err.startswith("error: ")
+        assert "hint: " in ended.err
+        if extra:
+            assert ended.json["error"]["message"]
+        else:
+            assert ended.out == ""
+
+
+def test_a_missing_folder_is_a_mistake_in_the_call(tmp_path: Path, vde: Vde) -> None:
+    ended = vde("plan", "prod", "--project", tmp_path / "nowhere", "--json")
+    assert ended.code == 2
+    assert "there is no folder" in ended.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "prod", "--start", "tomorrow"], "--start 'tomorrow' is not a time"),
+        (["plan", "prod", "--start", "2024-01-05", "--end", "2024-01-02"], "ends before"),
+        (["plan", "prod", "--select", "marts.nothing"], "marts.nothing"),
+        (["plan", "no-good"], "is not an environment's name"),
+        (["run", "prod"], "there is no environment 'prod'"),
+        (["rollback", "prod"], "there is no environment 'prod'"),
+        (["history", "prod"], "there is no environment 'prod'"),
+        (["drop", "dev"], "there is no environment 'dev'"),
+        (["query", "prod", "SELECT 1"], "there is no environment 'prod'"),
+        (["render", "marts.daily_revenu"], "there is no model 'marts.daily_revenu'"),
+        (["render", "raw.orders"], "raw.orders has no SQL"),
+        (["apply", "prod", "--plan", "x"], "there is no plan 'x'"),
+        (["apply", "prod", "--plan", "x", "--skip-backfill"], "--plan takes no other choices"),
+    ],
+)
+def test_a_mistake_in_the_call_has_a_message_a_hint_and_exit_code_2(
+    arguments: list[str], said: str, template: ProjectFolder, vde: Vde
+) -> None:
+    ended = vde(*arguments, "--project", template.root, "--json")
+    assert ended.code == 2, ended.err
+    assert said in ended.json["error"]["message"]
+    assert ended.json["error"]["hint"]
+    assert said in ended.err
+
+
+def test_an_unexpected_error_is_one_line_without_debug_and_a_traceback_with_it(
+    monkeypatch: pytest.MonkeyPatch, template: ProjectFolder, vde: Vde
+) -> None:
+    def broken(root: Path) -> None:
+        raise RuntimeError("the disk\nis on fire")
+
+    monkeypatch.setattr("vde_dagster.execution.workspace.Workspace.open", broken)
+    ended = vde("info", "--project", template.root, "--json")
+    assert ended.code == 1
+    assert ended.err.count("\n") == 1
+    assert "RuntimeError: the disk" in ended.err
+    assert "RuntimeError" in ended.json["error"]["message"]
+    assert "Traceback" in vde("info", "--project", template.root, "--debug").err
+
+
+def test_the_command_is_a_process_with_the_same_exit_codes(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "vde_dagster.cli"]
+    root = tmp_path / "new"
+    done = subprocess.run([*program, "init", str(root), "--json"], capture_output=True, check=False)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["files"]
+    again = subprocess.run([*program, "init", str(root)], capture_output=True, check=False)
+    assert again.returncode == 2
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from vde_dagster.cli.app import call; call(['--help']);"
+        "heavy = {'dagster', 'pyspark', 'sqlglot', 'pyiceberg', 'pandas', 'sqlalchemy',"
+        " 'pydantic', 'rich'} & set(sys.modules); sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call([]) == 0
+    assert "Commands" in capsys.readouterr().out

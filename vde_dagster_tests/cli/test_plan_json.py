@@ -1,0 +1,96 @@
+"""The documented JSON of plans: others rely on these names."""
+
+from __future__ import annotations
+
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.projects import ProjectFolder
+
+PLAN_KEYS = {"id", "environment", "kind", "base_version", "created_at", "models", "views", "empty"}
+MODEL_KEYS = {
+    "name",
+    "change",
+    "category",
+    "reasons",
+    "snapshot",
+    "previous_snapshot",
+    "table",
+    "builds",
+    "audits",
+    "restate",
+    "intervals",
+}
+
+
+def test_a_plan_is_one_object_with_the_documented_names(template: ProjectFolder, vde: Vde) -> None:
+    plan = vde("plan", "prod", "--project", template.root, "--json").json
+    assert set(plan) >= PLAN_KEYS
+    assert plan["environment"] == "prod"
+    assert plan["id"].startswith("prod-")
+    models = {model["name"]: model for model in plan["models"]}
+    assert list(models) == ["raw.orders", "staging.orders", "marts.daily_revenue"]
+    for model in models.values():
+        assert set(model) >= MODEL_KEYS
+        assert model["change"] == "added"
+    daily = models["marts.daily_revenue"]
+    assert daily["builds"] is True
+    assert daily["intervals"] == [{"start": "2024-01-01T00:00:00Z", "end": "2024-01-08T00:00:00Z"}]
+    assert models["staging.orders"]["builds"] is False
+    assert models["staging.orders"]["table"] is None
+    assert plan["views"] == {
+        "created": ["marts.daily_revenue", "raw.orders", "staging.orders"],
+        "replaced": [],
+        "dropped": [],
+    }
+
+
+def test_a_range_limits_the_intervals(template: ProjectFolder, vde: Vde) -> None:
+    plan = vde(
+        "plan", "prod", "--start", "2024-01-02", "--end", "2024-01-04",
+        "--project", template.root, "--json",
+    ).json  # fmt: skip
+    daily = next(model for model in plan["models"] if model["name"] == "marts.daily_revenue")
+    assert daily["intervals"] == [{"start": "2024-01-02T00:00:00Z", "end": "2024-01-04T00:00:00Z"}]
+
+
+def test_skip_backfill_plans_no_work(template: ProjectFolder, vde: Vde) -> None:
+    plan = vde("plan", "prod", "--skip-backfill", "--project", template.root, "--json").json
+    assert not any(model["builds"] for model in plan["models"])
+
+
+def test_progress_and_messages_stay_off_stdout(template: ProjectFolder, vde: Vde) -> None:
+    ended = vde("plan", "prod", "--project", template.root, "--json")
+    assert ended.out.startswith("{")
+    assert ended.out.endswith("}\n")
+
+
+def test_a_diff_says_what_differs_and_stores_nothing(template: ProjectFolder, vde: Vde) -> None:
+    found = vde("diff", "prod", "--project", template.root, "--json").json
+    assert found["environment"] == "prod"
+    assert {model["change"] for model in found["models"]} == {"added"}
+    assert "+MODEL (" in found["models"][0]["diff"]
+
+
+def test_render_shows_the_query_with_its_times_and_tables(
+    template: ProjectFolder, vde: Vde
+) -> None:
+    shown = vde(
+        "render", "marts.daily_revenue", "--start", "2024-01-02", "--end", "2024-01-03",
+        "--project", template.root, "--json",
+    ).json  # fmt: skip
+    assert shown["model"] == "marts.daily_revenue"
+    assert "'2024-01-02'" in shown["sql"]
+    assert "@" not in shown["sql"]
+    assert "vde__raw" in shown["sql"]
+
+
+def test_lists_are_empty_before_anything_is_published(template: ProjectFolder, vde: Vde) -> None:
+    listed = vde("environments", "--project", template.root, "--json")
+    assert listed.json == {"environments": []}
+    assert "no environment" in vde("environments", "--project", template.root).out
+
+
+def test_the_janitor_of_a_new_project_has_nothing_to_do(template: ProjectFolder, vde: Vde) -> None:
+    report = vde("janitor", "--dry-run", "--project", template.root, "--json")
+    assert report.code == 0
+    assert report.json["dry_run"] is True
+    assert report.json["failures"] == 0

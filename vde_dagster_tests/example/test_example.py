@@ -1,0 +1,85 @@
+"""The example project: complete, documented, and planned as the README says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.cli.unit_testing.run import check_test
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.interval import Interval, IntervalSet, parse_iso
+from vde_dagster.project.kinds import has_table
+from vde_dagster.project.names import ModelName
+
+YEAR = IntervalSet((Interval(parse_iso("2013-01-01"), parse_iso("2014-01-01")),))
+
+
+@pytest.fixture(scope="module")
+def workspace(example_root: Path) -> Workspace:
+    return Workspace.open(example_root)
+
+
+def test_it_has_three_layers_of_every_kind(workspace: Workspace) -> None:
+    models = workspace.project.models
+    assert len(models) >= 12
+    layers = Counter(name.namespace for name in models)
+    assert set(layers) == {"raw", "staging", "marts"}
+    kinds = {model.kind.name for model in models.values()}
+    assert kinds == {
+        "FULL",
+        "VIEW",
+        "SEED",
+        "INCREMENTAL_BY_TIME_RANGE",
+        "INCREMENTAL_BY_UNIQUE_KEY",
+    }
+    marts = [model for name, model in models.items() if name.namespace == "marts"]
+    assert any("OVER (" in (model.query or "") for model in marts)
+    assert any(model.python for model in marts)
+
+
+def test_every_model_and_column_is_described_and_has_an_owner(workspace: Workspace) -> None:
+    for name, snapshot in workspace.snapshots().items():
+        assert snapshot.model.description, name
+        assert snapshot.model.owner, name
+        for column in snapshot.columns:
+            assert column.description, f"{name}.{column.name}"
+        described = set(snapshot.model.column_descriptions)
+        assert described <= {column.name for column in snapshot.columns}, name
+
+
+def test_every_table_that_people_read_is_audited(workspace: Workspace) -> None:
+    for name, model in workspace.project.models.items():
+        if name.namespace == "marts" and (
+            isinstance(model.kind, Full) or is_incremental(model.kind)
+        ):
+            assert model.audits, name
+
+
+def test_the_days_of_2013_are_the_intervals(workspace: Workspace) -> None:
+    plan = workspace.plan("prod", save=False)
+    incremental = {
+        str(model.name): model.intervals
+        for model in plan.models
+        if plan.snapshots[model.snapshot_id or ""].is_incremental
+    }
+    assert incremental == {
+        "staging.flights": YEAR,
+        "marts.airline_days": YEAR,
+        "marts.aircraft": YEAR,
+    }
+
+
+def test_its_unit_tests_are_valid(workspace: Workspace) -> None:
+    tests = workspace.project.tests
+    assert len(tests) >= 2
+    for test in tests:
+        check_test(test, workspace.snapshots())
+
+
+def test_a_shared_helper_belongs_to_the_models_that_import_it(workspace: Workspace) -> None:
+    for name in ("airlines", "airports", "flights", "planes", "weather"):
+        model = workspace.project.models[ModelName("raw", name)]
+        assert model.python is not None
+        assert set(model.python.files) == {f"models/raw/{name}.py", "models/raw/nycflights.py"}
