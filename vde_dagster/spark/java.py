@@ -22,7 +22,9 @@ def check_java() -> int:
     """
     java = find_java()
     if java is None:
-        raise StoreError("Spark needs Java, and there is none on this machine", hint=_HINT)
+        home = os.environ.get("JAVA_HOME")
+        where = f"JAVA_HOME is '{home}', which has no bin/java" if home else "there is none on PATH"
+        raise StoreError(f"Spark needs Java, and {where}", hint=_HINT)
     version = _version_from_release(java) or _version_from_run(java)
     if version is None:
         raise StoreError(f"'{java}' does not run: it prints no version", hint=_HINT)

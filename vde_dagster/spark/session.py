@@ -127,6 +127,8 @@ def _launch(settings: SparkSettings) -> None:
                 gateway = launch_gateway(visible, popen_kwargs={"stdout": log, "stderr": log})
             except PySparkRuntimeError as error:
                 raise _launch_failure(log_file, settings) from error
+        if settings.log_file is None:
+            atexit.register(log_file.unlink, missing_ok=True)
     # PySpark logs every failed statement, stack trace included; it is in our exceptions already.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
@@ -169,9 +171,7 @@ def _check_packages(root: SparkSession, settings: SparkSettings) -> None:
 def _temporary_log() -> Path:
     handle, name = tempfile.mkstemp(prefix="vde-spark-", suffix=".log")
     os.close(handle)
-    path = Path(name)
-    atexit.register(path.unlink, missing_ok=True)
-    return path
+    return Path(name)
 
 
 def _launch_failure(log_file: Path, settings: SparkSettings) -> StoreError:
@@ -183,8 +183,8 @@ def _launch_failure(log_file: Path, settings: SparkSettings) -> StoreError:
             hint="check the network and the coordinates in spark.packages; "
             "VDE_JAR_CACHE names a directory with jars fetched before",
         )
-    lines = [line.strip() for line in text.splitlines() if re.search("(Exception|Error)", line)]
-    reason = lines[0][:300] if lines else "it ended without a message"
+    found = re.search(r"^.*(?:Exception|Error).*(?:\n(?!\s*at ).+)?", text, re.M)
+    reason = " ".join(found.group().split())[:300] if found else "it ended without a message"
     return StoreError(
         f"Spark did not start: {reason}",
         hint=f"the JVM's output is in {log_file}; the master is '{settings.master}'",
