@@ -40,12 +40,23 @@ class MetadataFiles:
 
     Args:
         effects: The port for side effects.
+        warehouse: Where most of them lie; says whether waiting for several at once pays.
         properties: PyIceberg's settings for object stores (`s3.endpoint` …).
     """
 
-    def __init__(self, effects: Effects, properties: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, effects: Effects, warehouse: str, properties: dict[str, str] | None = None
+    ) -> None:
         self._effects = effects
+        self._local = local_path(warehouse) is not None
         self._properties = properties or {}
+
+    def each(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Run work that reads or writes on every item, several at once where files are remote."""
+        if self._local or len(items) < 2:
+            return [work(item) for item in items]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return list(pool.map(work, items))
 
     def read_json(self, location: str) -> dict[str, Any]:
         """Read a metadata file, gzipped or plain.
@@ -80,15 +91,27 @@ class MetadataFiles:
         Args:
             files: (location, content); no location may exist yet.
             point: The side effect's name.
+
+        Raises:
+            ExecutionError: A file could not be written.
         """
         listed = list(files)
+        try:
+            self._write_all(listed, point)
+        except OSError as error:
+            raise ExecutionError(
+                f"a metadata file could not be written: {error}",
+                hint="check that the warehouse can be written to and has space, then try again",
+            ) from error
+
+    def _write_all(self, listed: Sequence[tuple[str, bytes]], point: str) -> None:
         local = [(path, data) for location, data in listed if (path := local_path(location))]
         if len(local) == len(listed):
             for path, data in local:
                 self._write_local(path, data, point)
             self._sync({path.parent for path, _ in local})
         else:
-            in_threads(lambda file: self._write_remote(file[0], file[1], point), listed)
+            self.each(lambda file: self._write_remote(file[0], file[1], point), listed)
 
     def delete_all(self, locations: Iterable[str], point: str) -> None:
         """Delete files; those that are gone already are no error."""
@@ -136,12 +159,13 @@ class MetadataFiles:
         return data
 
     def _write_local(self, path: Path, data: bytes, point: str) -> None:
-        with self._effects.at(point, str(path)):
+        name = str(path)
+        with self._effects.at(point, name):
             try:
-                file = path.open("xb")
+                file = open(name, "xb", buffering=0)  # noqa: SIM115
             except FileNotFoundError:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                file = path.open("xb")
+                file = open(name, "xb", buffering=0)  # noqa: SIM115
             with file:
                 file.write(data)
 
@@ -168,14 +192,6 @@ class MetadataFiles:
                 os.sync()
         finally:
             os.close(descriptor)
-
-
-def in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Run work on every item, several at once; the first error is raised after all have ended."""
-    if len(items) < 2:
-        return [work(item) for item in items]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(work, items))
 
 
 def read_metadata(files: MetadataFiles, location: str, what: str) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Lakehouse:
         self.warehouse = _as_location(warehouse)
         self.trino_catalog = trino_catalog
         self.io_properties = io_properties or {}
-        self.files = MetadataFiles(store.effects, self.io_properties)
+        self.files = MetadataFiles(store.effects, self.warehouse, self.io_properties)
         self._pyiceberg: SqlCatalog | None = None
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection
 
 from vde_dagster.errors import ConflictError
-from vde_dagster.lakehouse.files import in_threads, read_metadata
+from vde_dagster.lakehouse.files import read_metadata
 from vde_dagster.lakehouse.pointers import (
     TABLE,
     VIEW,
@@ -67,11 +67,13 @@ class Differences:
         created: Views that the catalog has not.
         replaced: Views that it has with another definition, with their pointers.
         dropped: Views of the ledger that are no longer wanted, with their pointers.
+        hashes: Hash of every definition, by view.
     """
 
     created: tuple[ViewDefinition, ...]
     replaced: tuple[tuple[ViewDefinition, Pointer], ...]
     dropped: tuple[tuple[TableRef, Pointer | None], ...]
+    hashes: dict[TableRef, str]
 
 
 def ref_of(definition: ViewDefinition) -> TableRef:
@@ -91,6 +93,7 @@ def differences(
         ConflictError: A name is taken by a table, or by a view that no publication made.
     """
     wanted = {ref_of(definition): definition for definition in definitions}
+    hashes = {ref: definition_hash(definition) for ref, definition in wanted.items()}
     refs = [*wanted, *dropped]
     pointers = read_pointers(connection, catalog, refs)
     ledger = published_views(connection, catalog, refs=refs)
@@ -104,14 +107,14 @@ def differences(
         if pointer.kind != VIEW or known is None:
             raise _in_the_way(ref, pointer)
         current = known.metadata_location == pointer.location
-        if not current or known.definition_hash != definition_hash(definition):
+        if not current or known.definition_hash != hashes[ref]:
             replaced.append((definition, pointer))
     gone = [
         (ref, _view(pointers.get(ref)))
         for ref in dict.fromkeys(dropped)
         if ref not in wanted and ref in ledger
     ]
-    return Differences(tuple(created), tuple(replaced), tuple(gone))
+    return Differences(tuple(created), tuple(replaced), tuple(gone), hashes)
 
 
 def _view(pointer: Pointer | None) -> Pointer | None:
@@ -147,7 +150,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> Prepared:
         tables = read_pointers(conn, catalog, refs)
     now_ms = int(lakehouse.store.clock.now().timestamp() * 1000)
     made = _views(lakehouse, found, environment, now_ms)
-    made += in_threads(
+    made += lakehouse.files.each(
         lambda item: _table(lakehouse, item, tables, now_ms), publication.fast_forwards
     )
     gone = [Swap(ref, VIEW, pointer.location, None) for ref, pointer in found.dropped if pointer]
@@ -172,7 +175,9 @@ def _views(lakehouse: Lakehouse, found: Differences, environment: str, now_ms: i
         *((definition, None) for definition in found.created),
         *found.replaced,
     ]
-    before = in_threads(lambda item: _previous(lakehouse, item[1], str(ref_of(item[0]))), items)
+    before = lakehouse.files.each(
+        lambda item: _previous(lakehouse, item[1], str(ref_of(item[0]))), items
+    )
     made = []
     for (definition, pointer), previous in zip(items, before, strict=True):
         ref = ref_of(definition)
@@ -181,7 +186,7 @@ def _views(lakehouse: Lakehouse, found: Differences, environment: str, now_ms: i
         )
         old = pointer.location if pointer else None
         location = next_file(metadata["location"], old)
-        view = PublishedView(ref, environment, definition_hash(definition), location)
+        view = PublishedView(ref, environment, found.hashes[ref], location)
         made.append(_Made(Swap(ref, VIEW, old, location), encode_metadata(metadata), view))
     return made
 

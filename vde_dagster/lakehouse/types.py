@@ -75,6 +75,9 @@ def spark_to_iceberg(type_sql: str, next_id: Callable[[], int]) -> Any:
     Raises:
         ExecutionError: Iceberg has no such type.
     """
+    simple = _TO_ICEBERG.get(type_sql.lower())
+    if simple is not None:
+        return simple
     parser = _Parser(type_sql, next_id)
     parsed = parser.type()
     if parser.token is not None:

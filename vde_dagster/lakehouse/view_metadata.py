@@ -5,11 +5,12 @@ Source: https://iceberg.apache.org/view-spec/, and what Spark 4.1 with Iceberg 1
 
 from __future__ import annotations
 
+import hashlib
+import json
 import uuid
 from typing import Any
 
 from vde_dagster.lakehouse.types import schema_of
-from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.work import ViewDefinition
 
 FORMAT = "1"
@@ -19,20 +20,21 @@ HISTORY_SIZE = 10
 
 def definition_hash(definition: ViewDefinition) -> str:
     """Hash everything that a view's metadata says, and the format that it is written in."""
-    columns = [part for column in definition.columns for part in column]
-    properties = [part for pair in sorted(definition.properties) for part in pair]
-    return digest(
-        "view",
-        FORMAT,
-        definition.namespace,
-        definition.name,
-        definition.spark_sql,
-        definition.trino_sql,
-        definition.comment,
-        digest(*columns),
-        digest(*definition.query_columns),
-        digest(*properties),
+    # JSON of nested lists is injective, and is written in one call.
+    text = json.dumps(
+        [
+            FORMAT,
+            definition.namespace,
+            definition.name,
+            definition.spark_sql,
+            definition.trino_sql,
+            definition.comment,
+            definition.columns,
+            definition.query_columns,
+            sorted(definition.properties),
+        ]
     )
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def new_view_metadata(

@@ -242,5 +242,6 @@ class Database:
 
 def _abandon(transaction: Transaction) -> None:
     # A broken connection cannot roll back, and need not: the server does when it notices.
-    with suppress(DBAPIError):
-        transaction.rollback()
+    if transaction.is_active:
+        with suppress(DBAPIError):
+            transaction.rollback()

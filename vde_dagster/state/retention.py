@@ -331,7 +331,12 @@ class RetentionStore(PublicationStore):
             )
 
     def _forget(self, conn: Connection, found: Mark) -> None:
-        """Remove versions that are no longer kept, and close plans that are dead."""
+        """Remove versions that are no longer kept, close dead plans, free dead owners' leases."""
+        conn.execute(
+            update(schema.leases)
+            .where(schema.leases.c.expires_at <= self.clock.now())
+            .values(owner=None)
+        )
         oldest: dict[str, int] = {}
         versions, entries = schema.environment_versions, schema.entries
         for environment, version in found.forgotten:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from vde_dagster.state.clock import Clock
 from vde_dagster.state.database import make_engine
 from vde_dagster.state.effects import Effects
@@ -34,3 +36,15 @@ class StateStore(RetentionStore):
         store = cls(make_engine(url), clock, effects)
         ensure_schema(store)
         return store
+
+    def export_state(self, path: Path) -> dict[str, int]:
+        """Write the whole store to a file; see `transfer.export_state`."""
+        from vde_dagster.state.transfer import export_state
+
+        return export_state(self, path)
+
+    def import_state(self, path: Path) -> dict[str, int]:
+        """Read a whole store from a file into this one, which has to be empty."""
+        from vde_dagster.state.transfer import import_state
+
+        return import_state(self, path)

@@ -9,9 +9,17 @@ import pytest
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.state import StateStore
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
-from vde_dagster_tests.state.conftest import clock, empty_database, store, url
+from vde_dagster_tests.state.conftest import (
+    backend,
+    clock,
+    empty_database,
+    empty_postgres,
+    postgres,
+    store,
+    url,
+)
 
-__all__ = ["clock", "empty_database", "store", "url"]
+__all__ = ["backend", "clock", "empty_database", "empty_postgres", "postgres", "store", "url"]
 
 
 @pytest.fixture

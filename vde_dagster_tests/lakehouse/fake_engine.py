@@ -6,6 +6,7 @@ compare-and-swap. Snapshots carry the summary properties that a fill carries.
 
 from __future__ import annotations
 
+import json
 import random
 import uuid
 from typing import Any
@@ -89,8 +90,13 @@ class FakeEngine:
                 "vde.interval": str(interval),
             },
         }
+        content: list[str] = []
         if head is not None:
             snapshot["parent-snapshot-id"] = head
+            parents = {item["snapshot-id"]: item for item in metadata["snapshots"]}
+            content = json.loads(parents[head]["summary"]["fake.content"])
+        # In place of data files: what the table holds, as every write adds to it.
+        snapshot["summary"]["fake.content"] = json.dumps([*content, str(interval)])
         name = branch or "main"
         changed = {
             **metadata,

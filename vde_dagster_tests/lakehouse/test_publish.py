@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,12 +25,11 @@ from vde_dagster_tests.state.builders import (
 
 
 def pointers(store: StateStore) -> dict[str, str]:
-    with sqlite3.connect(str(store.engine.url.database)) as conn:
-        return dict(
-            conn.execute(
-                "SELECT table_namespace || '.' || table_name, metadata_location FROM iceberg_tables"
-            )
+    with store.reading() as conn:
+        rows = conn.exec_driver_sql(
+            "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables"
         )
+        return {f"{namespace}.{name}": location for namespace, name, location in rows}
 
 
 def metadata_files(tmp_path: Path) -> set[str]:

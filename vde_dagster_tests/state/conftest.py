@@ -1,4 +1,4 @@
-"""A store per test, on a clock that the test moves."""
+"""A store per test, on SQLite and on a real PostgreSQL, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import pytest
 
 from vde_dagster.state import StateStore
 from vde_dagster_tests.state.builders import FakeClock
+from vde_dagster_tests.state.postgres_server import PostgresServer
+
+BACKENDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.server)]
 
 
 @pytest.fixture(scope="session")
@@ -20,15 +23,46 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A running PostgreSQL server."""
+    server = PostgresServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def empty_postgres(postgres: PostgresServer) -> str:
+    """The name of an up-to-date database to copy."""
+    name = postgres.create_database()
+    StateStore.open(postgres.url(name)).close()
+    return name
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
 
 
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    """The kind of database; every test that uses it runs on each."""
+    return str(request.param)
+
+
 @pytest.fixture
-def url(tmp_path: Path, empty_database: Path) -> str:
-    shutil.copy(empty_database, tmp_path / "vde.db")
-    return f"sqlite:///{tmp_path / 'vde.db'}"
+def url(
+    backend: str, tmp_path: Path, empty_database: Path, request: pytest.FixtureRequest
+) -> Iterator[str]:
+    """The URL of an up-to-date database with nothing in it."""
+    if backend == "sqlite":
+        shutil.copy(empty_database, tmp_path / "vde.db")
+        yield f"sqlite:///{tmp_path / 'vde.db'}"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name = server.create_database(request.getfixturevalue("empty_postgres"))
+    yield server.url(name)
+    server.drop_database(name)
 
 
 @pytest.fixture

@@ -34,8 +34,10 @@ def test_migrations_make_what_the_code_expects(store: StateStore) -> None:
     assert differences == []
 
 
-def test_catalog_tables_are_those_of_icebergs_java_catalog(store: StateStore, url: str) -> None:
-    with sqlite3.connect(url.removeprefix("sqlite:///")) as conn:
+def test_catalog_tables_are_those_of_icebergs_java_catalog(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    StateStore.open(f"sqlite:///{path}").close()
+    with sqlite3.connect(path) as conn:
         sql = conn.execute("SELECT sql FROM sqlite_master WHERE name = 'iceberg_tables'").fetchone()
     assert sql[0] == JAVA_DDL
 

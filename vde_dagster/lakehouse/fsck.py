@@ -1,0 +1,183 @@
+"""`vde fsck`: what is damaged, and what to do about it. Reads only.
+
+It looks at every pointer of the catalog and every line of the ledger; it never looks for files
+that nobody names, and repairs nothing by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from sqlalchemy import select
+
+from vde_dagster.lakehouse.pointers import TABLE, VIEW, Pointer
+from vde_dagster.lakehouse.table_metadata import head_of
+from vde_dagster.lakehouse.view_ledger import published_views
+from vde_dagster.planning.table import TableRef
+from vde_dagster.state import schema
+from vde_dagster.state.retention import LedgerTable
+from vde_dagster.state.tables import DROPPED, DROPPING, LIVE, TOMBSTONED
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+
+Problem = Literal[
+    "missing_metadata_file",
+    "missing_manifest_list",
+    "view_gone",
+    "view_replaced",
+    "table_gone",
+    "shown_table_not_live",
+    "stranger",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    Args:
+        problem: What kind of thing.
+        subject: The view, table or environment.
+        detail: What exactly.
+        advice: What to do.
+    """
+
+    problem: Problem
+    subject: str
+    detail: str
+    advice: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return plain JSON data."""
+        return {
+            "problem": self.problem,
+            "subject": self.subject,
+            "detail": self.detail,
+            "advice": self.advice,
+        }
+
+
+def fsck(lakehouse: Lakehouse) -> tuple[Finding, ...]:
+    """Check every pointer, every published view and every table that an environment shows.
+
+    Raises:
+        StoreError: The state store cannot be reached.
+    """
+    store = lakehouse.store
+    pointers = _all_pointers(lakehouse)
+    tables = {table.id: table for table in store.ledger((LIVE, TOMBSTONED, DROPPING, DROPPED))}
+    by_ref = {table.ref: table for table in tables.values()}
+    views: dict[TableRef, str] = {}
+    with store.reading() as conn:
+        for environment in store.environments():
+            found = published_views(conn, lakehouse.catalog_name, environment=environment.name)
+            views.update({ref: known.metadata_location for ref, known in found.items()})
+    findings = _views(views, pointers)
+    findings += _files(lakehouse, pointers, views, by_ref)
+    findings += _shown_tables(lakehouse, tables, pointers)
+    findings += _strangers(pointers, by_ref)
+    return tuple(findings)
+
+
+def _all_pointers(lakehouse: Lakehouse) -> dict[TableRef, Pointer]:
+    table = schema.iceberg_tables.c
+    query = select(
+        table.table_namespace, table.table_name, table.metadata_location, table.iceberg_type
+    ).where(table.catalog_name == lakehouse.catalog_name)
+    with lakehouse.store.reading() as conn:
+        return {
+            TableRef(row.table_namespace, row.table_name): Pointer(
+                row.metadata_location, row.iceberg_type or TABLE
+            )
+            for row in conn.execute(query)
+        }
+
+
+def _views(views: dict[TableRef, str], pointers: dict[TableRef, Pointer]) -> list[Finding]:
+    findings = []
+    for ref, location in views.items():
+        pointer = pointers.get(ref)
+        advice = "publish again: vde apply, or vde rollback to the current version"
+        if pointer is None or pointer.kind != VIEW:
+            findings.append(Finding("view_gone", str(ref), "somebody dropped the view", advice))
+        elif pointer.location != location:
+            findings.append(
+                Finding("view_replaced", str(ref), "somebody replaced the view", advice)
+            )
+    return findings
+
+
+def _files(
+    lakehouse: Lakehouse,
+    pointers: dict[TableRef, Pointer],
+    views: dict[TableRef, str],
+    tables: dict[TableRef, LedgerTable],
+) -> list[Finding]:
+    ours = [(ref, pointers[ref]) for ref in pointers if ref in views or ref in tables]
+    found = lakehouse.files.each(lambda item: _file(lakehouse, *item), ours)
+    return [finding for finding in found if finding is not None]
+
+
+def _file(lakehouse: Lakehouse, ref: TableRef, pointer: Pointer) -> Finding | None:
+    if not lakehouse.files.exists(pointer.location):
+        if pointer.kind == VIEW:
+            advice = "drop the view's row from the catalog and publish again"
+        else:
+            advice = (
+                "restore the file from a backup; or drop the table from the catalog, forget its "
+                "intervals and plan again: it is computed anew"
+            )
+        return Finding("missing_metadata_file", str(ref), pointer.location, advice)
+    if pointer.kind == VIEW:
+        return None
+    metadata: dict[str, Any] = lakehouse.files.read_json(pointer.location)
+    head = head_of(metadata)
+    for snapshot in metadata.get("snapshots", []):
+        manifests = snapshot.get("manifest-list")
+        if int(snapshot["snapshot-id"]) == head and manifests:
+            if lakehouse.files.exists(manifests):
+                return None
+            advice = "roll the table back to an older Iceberg snapshot, or compute it anew"
+            return Finding("missing_manifest_list", str(ref), manifests, advice)
+    return None
+
+
+def _shown_tables(
+    lakehouse: Lakehouse,
+    tables: dict[str, LedgerTable],
+    pointers: dict[TableRef, Pointer],
+) -> list[Finding]:
+    findings = []
+    for environment in lakehouse.store.environments():
+        for entry in environment.entries.values():
+            if entry.table_id is None:
+                continue
+            subject = f"{entry.name} in environment '{environment.name}'"
+            table = tables.get(entry.table_id)
+            advice = f"plan and apply again: vde plan {environment.name}"
+            if table is None or table.status != LIVE:
+                status = table.status if table else "unknown"
+                detail = f"its table {entry.table_id} is {status}"
+                findings.append(Finding("shown_table_not_live", subject, detail, advice))
+            elif table.created and table.ref not in pointers:
+                detail = f"its table {table.ref} is not in the catalog"
+                findings.append(Finding("table_gone", subject, detail, advice))
+    return findings
+
+
+def _strangers(
+    pointers: dict[TableRef, Pointer], tables: dict[TableRef, LedgerTable]
+) -> list[Finding]:
+    namespaces = {ref.namespace for ref in tables}
+    return [
+        Finding(
+            "stranger",
+            str(ref),
+            "it lies among the physical tables, but no plan made it",
+            "the janitor leaves it alone; drop it yourself if nobody needs it",
+        )
+        for ref, pointer in pointers.items()
+        if pointer.kind == TABLE and ref.namespace in namespaces and ref not in tables
+    ]

