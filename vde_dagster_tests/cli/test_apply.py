@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from vde_dagster.cli.new_project import new_project
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder
@@ -11,6 +13,16 @@ from vde_dagster_tests.projects import ProjectFolder
 pytestmark = pytest.mark.spark
 
 REVENUE = "SELECT order_date, orders, revenue FROM marts.daily_revenue ORDER BY order_date"
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory, spark_engine: SparkEngine) -> ProjectFolder:
+    """The template's project, published to production; for tests that change nothing."""
+    root = tmp_path_factory.mktemp("unchanged") / "shop"
+    new_project(root)
+    with Workspace.open(root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    return ProjectFolder(root)
 
 
 @pytest.fixture
@@ -41,8 +53,8 @@ def test_apply_computes_publishes_and_says_so(
     assert for_people.out == "prod: nothing to do\n"
 
 
-def test_query_returns_columns_with_types_and_rows(published: ProjectFolder, vde: Vde) -> None:
-    found = vde("query", "prod", REVENUE, "--limit", "2", "--project", published.root, "--json")
+def test_query_returns_columns_with_types_and_rows(unchanged: ProjectFolder, vde: Vde) -> None:
+    found = vde("query", "prod", REVENUE, "--limit", "2", "--project", unchanged.root, "--json")
     assert found.json["columns"] == [
         {"name": "order_date", "type": "date"},
         {"name": "orders", "type": "bigint"},
@@ -50,15 +62,15 @@ def test_query_returns_columns_with_types_and_rows(published: ProjectFolder, vde
     ]
     assert found.json["rows"] == [["2024-01-01", 2, "55.50"], ["2024-01-02", 1, "80.25"]]
     assert found.json["publication"]
-    for_people = vde("query", "prod", REVENUE, "--project", published.root)
+    for_people = vde("query", "prod", REVENUE, "--project", unchanged.root)
     assert "2024-01-07" in for_people.out
 
 
 @pytest.mark.parametrize("sql", ["SELECT nothing FROM marts.daily_revenue", "SELECT (", "DROP x"])
 def test_a_query_that_cannot_be_run_is_an_error_without_a_traceback(
-    sql: str, published: ProjectFolder, vde: Vde
+    sql: str, unchanged: ProjectFolder, vde: Vde
 ) -> None:
-    ended = vde("query", "prod", sql, "--project", published.root, "--json")
+    ended = vde("query", "prod", sql, "--project", unchanged.root, "--json")
     assert ended.code in (1, 2)
     assert ended.json["error"]["message"]
     assert "Traceback" not in ended.err
@@ -93,9 +105,9 @@ def test_a_change_is_tried_in_dev_compared_promoted_and_rolled_back(
     assert [environment["name"] for environment in listed] == ["dev", "prod"]
 
 
-def test_a_plan_of_another_environment_is_refused(published: ProjectFolder, vde: Vde) -> None:
-    plan = vde("plan", "dev", "--project", published.root, "--json").json
-    refused = vde("apply", "prod", "--plan", plan["id"], "--project", published.root)
+def test_a_plan_of_another_environment_is_refused(unchanged: ProjectFolder, vde: Vde) -> None:
+    plan = vde("plan", "dev", "--project", unchanged.root, "--json").json
+    refused = vde("apply", "prod", "--plan", plan["id"], "--project", unchanged.root)
     assert refused.code == 2
     assert "is for environment 'dev', not 'prod'" in refused.err
 
@@ -116,8 +128,8 @@ def test_an_environment_is_dropped_and_cleaned_up(published: ProjectFolder, vde:
     assert vde("drop", "prod", "--project", root).code == 2
 
 
-def test_a_run_without_anything_due_publishes_nothing(published: ProjectFolder, vde: Vde) -> None:
-    done = vde("run", "prod", "--project", published.root, "--json")
+def test_a_run_without_anything_due_publishes_nothing(unchanged: ProjectFolder, vde: Vde) -> None:
+    done = vde("run", "prod", "--project", unchanged.root, "--json")
     assert done.code == 0, done.err
     assert done.json["plan"]["kind"] == "run"
 
