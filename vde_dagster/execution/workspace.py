@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from vde_dagster.project.model import Model
     from vde_dagster.project.settings import Settings
     from vde_dagster.state import StateStore
+    from vde_dagster.state.clock import Clock
+    from vde_dagster.state.effects import Effects
 
 
 class Workspace:
@@ -40,17 +42,35 @@ class Workspace:
     Args:
         root: The project's folder.
         engine: An engine to use instead of a Spark session of its own; it is not closed here.
+        clock: Who tells the state store the time; the machine by default.
+        effects: The state store's port for side effects; for tests.
     """
 
-    def __init__(self, root: Path, *, engine: Engine | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        engine: Engine | None = None,
+        clock: Clock | None = None,
+        effects: Effects | None = None,
+    ) -> None:
         self.root = root.resolve()
         self._engine = engine
+        self._clock = clock
+        self._effects = effects
         self._own_engine = engine is None
         self._lock = threading.Lock()
         self._stops: dict[str, threading.Event] = {}
 
     @classmethod
-    def open(cls, root: Path, *, engine: Engine | None = None) -> Workspace:
+    def open(
+        cls,
+        root: Path,
+        *,
+        engine: Engine | None = None,
+        clock: Clock | None = None,
+        effects: Effects | None = None,
+    ) -> Workspace:
         """Open a project; nothing is read or started before it is needed.
 
         Raises:
@@ -60,7 +80,7 @@ class Workspace:
             raise UsageError(
                 f"there is no folder {root}", hint="give the project's folder with --project"
             )
-        return cls(root, engine=engine)
+        return cls(root, engine=engine, clock=clock, effects=effects)
 
     @cached_property
     def settings(self) -> Settings:
@@ -88,7 +108,7 @@ class Workspace:
         url = self.settings.resolved_state_url
         if url.startswith("sqlite:///"):
             Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-        return StateStore.open(url)
+        return StateStore.open(url, clock=self._clock, effects=self._effects)
 
     @cached_property
     def lakehouse(self) -> Lakehouse:
