@@ -12,6 +12,7 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.catalog import Catalog, build_catalog
 from vde_dagster.orchestration.load_live import load_live
+from vde_dagster.orchestration.main_job import QUIET
 from vde_dagster.orchestration.translator import VdeTranslator
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
@@ -65,3 +66,52 @@ def load_catalog(folder: ProjectFolder, translator: VdeTranslator | None = None)
     with Workspace.open(folder.root) as workspace:
         live = load_live(workspace, NOW)
     return build_catalog(live, translator or VdeTranslator(folder.root), NOW)
+
+
+def run_job(
+    folder: ProjectFolder,
+    instance: dg.DagsterInstance,
+    name: str,
+    config: dict[str, object] | None = None,
+    *,
+    op: str | None = None,
+    partition: str | None = None,
+    raise_on_error: bool = True,
+) -> dg.ExecuteInProcessResult:
+    """Run a job of a project as a new process would: its definitions are loaded anew."""
+    from vde_dagster.orchestration import vde_definitions
+
+    job = vde_definitions(folder.root).resolve_job_def(name)
+    return job.execute_in_process(
+        instance=instance,
+        run_config={**QUIET, **({"ops": {op: {"config": config}}} if op and config else {})},
+        partition_key=partition,
+        raise_on_error=raise_on_error,
+    )
+
+
+def apply_all(
+    folder: ProjectFolder, instance: dg.DagsterInstance, environment: str = "prod"
+) -> dg.ExecuteInProcessResult:
+    """Plan and apply a project."""
+    return run_job(
+        folder,
+        instance,
+        "vde_plan_and_apply",
+        {"environment": environment},
+        op="plan_and_apply",
+    )
+
+
+def partitions_of(instance: dg.DagsterInstance, asset: str) -> set[str]:
+    """Return the partitions of an asset that Dagster shows as filled."""
+    return set(instance.get_materialized_partitions(dg.AssetKey(asset.split("/"))))
+
+
+def version_of(folder: ProjectFolder, name: str) -> str:
+    """Return the partition key of a model's current version."""
+    from vde_dagster.project.names import ModelName
+
+    current = load_catalog(folder).live.models[ModelName.parse(name)].current
+    assert current is not None
+    return current.key

@@ -1,0 +1,59 @@
+"""Asking a code location over GraphQL, as the web pages do, with its real server process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import ModuleTarget
+from dagster_graphql.schema import create_schema
+
+STALE = """
+query Stale($key: AssetKeyInput!, $partitions: [String!]!) {
+  assetNodeOrError(assetKey: $key) {
+    ... on AssetNode { staleStatusByPartition(partitions: $partitions) }
+  }
+}
+"""
+
+
+class Location:
+    """A loaded code location."""
+
+    def __init__(self, context: WorkspaceProcessContext) -> None:
+        self._context = context
+        self._schema = create_schema()
+
+    def ask(self, query: str, **variables: Any) -> Any:
+        """Run a query."""
+        request = self._context.create_request_context()
+        result = self._schema.execute(query, context_value=request, variable_values=variables)
+        assert not result.errors, result.errors
+        return result.data
+
+    def stale(self, asset: str, partitions: list[str]) -> dict[str, str]:
+        """Return the status of partitions of an asset: FRESH, STALE or MISSING."""
+        data = self.ask(STALE, key={"path": asset.split("/")}, partitions=partitions)
+        found = data["assetNodeOrError"]["staleStatusByPartition"]
+        return dict(zip(partitions, found, strict=True))
+
+
+@contextmanager
+def open_location(root: Path, instance: dg.DagsterInstance, monkeypatch: Any) -> Iterator[Location]:
+    """Load a project's code location in a server process of its own."""
+    monkeypatch.setenv("VDE_PROJECT", str(root))
+    target = ModuleTarget(
+        module_name="vde_dagster.orchestration.location",
+        attribute=None,
+        working_directory=str(root),
+        location_name="vde",
+    )
+    with WorkspaceProcessContext(instance, target) as context:
+        request = context.create_request_context()
+        errors = [e.load_error for e in request.get_code_location_entries().values() if e.load_error]
+        assert not errors, errors
+        yield Location(context)

@@ -1,0 +1,168 @@
+"""Applying a plan through Dagster's jobs, on Spark: what the pages show afterwards."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.names import APPLY_KEY, ENVIRONMENT_KEY, PLAN_KEY, PLANS
+from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.orchestration.conftest import (
+    apply_all,
+    partitions_of,
+    run_job,
+    version_of,
+)
+from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
+
+DAYS = [f"2024-01-0{n}" for n in range(1, 6)]
+
+
+def test_the_first_apply_fills_the_grid_and_a_second_finds_nothing_to_do(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    apply_all(built, instance)
+    daily = version_of(built, "marts.daily")
+    assert partitions_of(instance, "marts/daily") == {f"{daily}|{day}" for day in DAYS}
+    top = version_of(built, "marts.top")
+    assert partitions_of(instance, "marts/top") == {top}
+    assert partitions_of(instance, "staging/orders") == {version_of(built, "staging.orders")}
+    assert partitions_of(instance, "vde/environment") == {"prod"}
+    (plan_id,) = instance.get_dynamic_partitions(str(PLANS.name))
+    assert partitions_of(instance, "vde/plan") == {plan_id}
+    assert partitions_of(instance, "vde/apply") == {plan_id}
+
+    again = apply_all(built, instance)
+    assert not [event for event in again.all_events if event.is_step_materialization]
+
+
+def test_every_event_says_what_it_was_made_of(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    apply_all(built, instance)
+    daily, running = version_of(built, "marts.daily"), version_of(built, "marts.running")
+    key = dg.AssetKey(["marts", "running"])
+    records = instance.fetch_materializations(key, limit=10).records
+    assert len(records) == 5
+    for record in records:
+        tags = record.event_log_entry.tags or {}
+        assert tags["dagster/code_version"] == running
+        assert tags["dagster/data_version"].startswith(f"{running}@")
+        assert tags["dagster/input_data_version/marts/daily"] == daily
+        assert int(tags["dagster/input_event_pointer/marts/daily"]) > 0
+        assert tags["vde/environment"] == "prod"
+
+
+def test_audits_are_checks_and_failing_rows_are_shown(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    built.edit(
+        "models/marts/top.sql",
+        "kind FULL",
+        "kind FULL, audits (accepted_values(column := customer, is_in := (10, 11), "
+        "blocking := false))",
+    )
+    result = apply_all(built, instance)
+    checks = {e.check_name: e for e in result.get_asset_check_evaluations()}
+    failed = [e for e in checks.values() if not e.passed and e.asset_key != PLAN_KEY]
+    assert [e.asset_key for e in failed] == [dg.AssetKey(["marts", "top"])]
+    assert failed[0].severity == dg.AssetCheckSeverity.WARN
+    assert failed[0].metadata["vde/failed_rows"].value == 1
+    assert "| 12 |" in str(failed[0].metadata["vde/failing_rows"].value)
+    graph = load_checks(built)
+    assert set(checks) <= graph
+
+
+def load_checks(folder: ProjectFolder) -> set[str]:
+    from vde_dagster.orchestration import vde_definitions
+
+    graph = vde_definitions(folder.root).resolve_asset_graph()
+    return {key.name for key in graph.asset_check_keys}
+
+
+def test_a_failed_model_fails_the_run_and_a_retry_of_the_same_plan_goes_on(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    built.edit("models/marts/top.sql", "customer, revenue,", "customer, raise_error('no') AS e,")
+    with Workspace.open(built.root) as workspace:
+        plan = workspace.plan("prod")
+    instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+    for _ in range(2):
+        result = run_job(
+            built, instance, "vde_apply_job", partition=plan.id, raise_on_error=False
+        )
+        assert not result.success
+        assert len(partitions_of(instance, "marts/daily")) == 5
+        assert partitions_of(instance, "vde/environment") == set()
+        assert partitions_of(instance, "vde/apply") == set()
+
+
+def test_an_unknown_and_a_stale_plan_fail_without_a_retry(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    with Workspace.open(built.root) as workspace:
+        plan = workspace.plan("dev")
+    apply_all(built, instance, "dev")
+    instance.add_dynamic_partitions(str(PLANS.name), [plan.id, "dev-nothing"])
+    for partition, text in ((plan.id, "has moved"), ("dev-nothing", "no plan")):
+        result = run_job(
+            built, instance, "vde_apply_job", partition=partition, raise_on_error=False
+        )
+        (failure,) = [e for e in result.all_events if e.is_step_failure]
+        said = failure.step_failure_data.user_failure_data
+        assert said is not None
+        assert text in (said.description or "")
+        assert said.allow_retries is False
+
+
+def test_approving_is_materialising_the_same_partition_of_apply(
+    built: ProjectFolder, instance: dg.DagsterInstance, spark_engine: SparkEngine
+) -> None:
+    run_job(built, instance, "vde_new_plan", {"environment": "dev"}, op="plan")
+    (plan_id,) = instance.get_dynamic_partitions(str(PLANS.name))
+    assert partitions_of(instance, "vde/apply") == set()
+    run_job(built, instance, "vde_apply_job", partition=plan_id)
+    assert partitions_of(instance, "vde/apply") == {plan_id}
+    (record,) = instance.fetch_materializations(ENVIRONMENT_KEY, limit=5).records
+    event = record.asset_materialization
+    assert event is not None
+    views = event.metadata["vde/views"]
+    assert isinstance(views, dg.TableMetadataValue)
+    assert {r.data["view"] for r in views.records} >= {"marts__dev.daily", "staging__dev.orders"}
+    assert instance.fetch_materializations(APPLY_KEY, limit=1).records
+
+
+def test_rollback_moves_no_data_and_adds_to_the_history(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    apply_all(built, instance)
+    before = partitions_of(instance, "marts/top")
+    built.edit("models/marts/top.sql", "DESC", "ASC")
+    apply_all(built, instance)
+    run_job(built, instance, "vde_rollback", {"environment": "prod"}, op="rollback")
+    events = [
+        record.asset_materialization
+        for record in instance.fetch_materializations(ENVIRONMENT_KEY, limit=5).records
+    ]
+    assert [e.metadata["vde/version"].value for e in events if e] == [3, 2, 1]
+    assert before < partitions_of(instance, "marts/top")
+    assert events[0] is not None
+    assert events[0].metadata["vde/note"].value == "rollback to 1"
+
+
+def test_an_environment_can_be_dropped_and_cleaned_up(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    apply_all(built, instance, "dev")
+    run_job(
+        built, instance, "vde_drop_environment", {"environment": "dev"}, op="drop_environment"
+    )
+    run_job(built, instance, "vde_janitor", {"dry_run": False}, op="janitor")
+    with Workspace.open(built.root) as workspace:
+        assert workspace.store.environment("dev") is None
+    from vde_dagster.orchestration.names import ENVIRONMENTS
+
+    assert instance.get_dynamic_partitions(str(ENVIRONMENTS.name)) == []

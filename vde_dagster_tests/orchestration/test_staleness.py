@@ -1,0 +1,128 @@
+"""Staleness is exact: read over GraphQL from the real server process of the code location."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.projection import Filled, filled_event
+from vde_dagster.orchestration.publication import combination_of
+from vde_dagster.planning.interval import Interval, parse_iso
+from vde_dagster.project.names import ModelName
+from vde_dagster_tests.orchestration.conftest import apply_all, load_catalog, version_of
+from vde_dagster_tests.orchestration.graphql import open_location
+from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
+
+DAYS = [f"2024-01-0{n}" for n in range(1, 6)]
+INCREMENTAL = ("marts.daily", "marts.running")
+WHOLE = ("raw.orders", "staging.orders", "marts.customers", "marts.top")
+
+
+def statuses(
+    folder: ProjectFolder,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    versions: dict[str, str],
+) -> dict[str, set[str]]:
+    """Return the set of statuses over all partitions of a version of each model."""
+    out = {}
+    with open_location(folder.root, instance, monkeypatch) as location:
+        for name, version in versions.items():
+            asset = name.replace(".", "/")
+            keys = [version]
+            if name in INCREMENTAL:
+                keys = [f"{version}|{day}" for day in DAYS]
+            out[name] = set(location.stale(asset, keys).values())
+    return out
+
+
+def versions_of(folder: ProjectFolder) -> dict[str, str]:
+    return {name: version_of(folder, name) for name in (*INCREMENTAL, *WHOLE)}
+
+
+@pytest.fixture
+def kept(tmp_path_factory: pytest.TempPathFactory) -> dg.DagsterInstance:
+    """An instance on disk, which server processes can open."""
+    return dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("home")))
+
+
+def test_only_what_changed_is_stale(
+    built: ProjectFolder, kept: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply_all(built, kept)
+    old = versions_of(built)
+    fresh = {name: {"FRESH"} for name in old}
+    assert statuses(built, kept, monkeypatch, old) == fresh
+
+    # A description changes nothing.
+    built.edit("models/marts/daily.sql", "cron '@daily',", "cron '@daily', description 'A day',")
+    assert versions_of(built) == old
+    assert statuses(built, kept, monkeypatch, old) == fresh
+
+    # An edit: the old version is stale, the new one missing, everything else as it was.
+    built.edit("models/marts/daily.sql", "sum(amount)", "sum(amount * 2)")
+    new = versions_of(built)
+    changed = {name for name in new if new[name] != old[name]}
+    assert changed == {"marts.daily", "marts.running"}
+    found = statuses(built, kept, monkeypatch, old)
+    assert {name for name, status in found.items() if status == {"STALE"}} == changed
+    found = statuses(built, kept, monkeypatch, new)
+    assert {name for name, status in found.items() if status == {"MISSING"}} == changed
+
+    # Once it is applied, everything is fresh, children that kept their tables included.
+    apply_all(built, kept)
+    assert statuses(built, kept, monkeypatch, new) == fresh
+
+
+def test_a_child_that_keeps_its_table_stays_fresh_when_its_parent_is_replaced(
+    built: ProjectFolder, kept: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply_all(built, kept)
+    old = versions_of(built)
+    # No child reads the new column, so they keep their tables while the parent gets a new one.
+    built.edit("models/marts/daily.sql", "AS revenue", "AS revenue, max(amount) AS most")
+    new = versions_of(built)
+    assert new["marts.daily"] != old["marts.daily"]
+    assert new["marts.running"] == old["marts.running"]
+    apply_all(built, kept, "dev")
+    assert statuses(built, kept, monkeypatch, {"marts.running": new["marts.running"]}) == {
+        "marts.running": {"FRESH"}
+    }
+    apply_all(built, kept)
+    assert statuses(built, kept, monkeypatch, new) == {name: {"FRESH"} for name in new}
+
+
+def test_a_restated_interval_makes_only_its_readers_stale(
+    built: ProjectFolder, kept: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply_all(built, kept)
+    versions = versions_of(built)
+    restate_alone(built, kept, "marts.daily", versions["marts.daily"], "2024-01-03")
+    with open_location(built.root, kept, monkeypatch) as location:
+        keys = [f"{versions['marts.running']}|{day}" for day in DAYS]
+        found = location.stale("marts/running", keys)
+    assert [day for day, status in zip(DAYS, found.values(), strict=True) if status != "FRESH"] == [
+        "2024-01-03"
+    ]
+
+
+def restate_alone(
+    folder: ProjectFolder, instance: dg.DagsterInstance, model: str, version: str, day: str
+) -> None:
+    """Record that one day of a model was written again, and nothing that was made of it."""
+    catalog = load_catalog(folder)
+    name = ModelName.parse(model)
+    start = parse_iso(day)
+    interval = Interval(start, start.replace(day=start.day + 1))
+    partition = dg.MultiPartitionKey({"snapshot": version, "time": day})
+    with Workspace.open(folder.root) as workspace:
+        environment = workspace.store.environment("prod")
+        assert environment is not None
+        combination = combination_of(workspace.store, environment)
+    snapshot = combination.snapshots[environment.entries[name].snapshot_id]
+    inputs = combination.inputs(instance, catalog, snapshot, None)
+    event = filled_event(catalog, snapshot, version, Filled(partition, interval, 42, 1), inputs)
+    instance.report_runless_asset_event(event)

@@ -1,0 +1,53 @@
+"""`vde sync`: Dagster's view is rebuilt from the state store, once."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.names import ENVIRONMENT_KEY
+from vde_dagster.orchestration.sync import sync
+from vde_dagster_tests.orchestration.conftest import apply_all, partitions_of
+from vde_dagster_tests.orchestration.graphql import open_location
+from vde_dagster_tests.orchestration.test_staleness import DAYS, versions_of
+from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
+
+ASSETS = ("marts/daily", "marts/running", "marts/top", "marts/customers", "raw/orders")
+
+
+def test_an_empty_instance_gets_what_the_state_store_knows_and_nothing_twice(
+    built: ProjectFolder,
+    instance: dg.DagsterInstance,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    apply_all(built, instance)
+    apply_all(built, instance, "dev")
+    empty = dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("home")))
+    with Workspace.open(built.root) as workspace:
+        report = sync(workspace, empty)
+        assert not workspace.engine_started
+        assert report.materializations == 5 + 5 + 4
+        assert report.environments == 2
+        assert sync(workspace, empty).is_empty
+        assert sync(workspace, instance).is_empty
+    for asset in (*ASSETS, "staging/orders", "vde/environment"):
+        assert partitions_of(empty, asset) == partitions_of(instance, asset), asset
+    assert len(empty.fetch_materializations(ENVIRONMENT_KEY, limit=9).records) == 2
+    versions = versions_of(built)
+    with open_location(built.root, empty, monkeypatch) as location:
+        keys = [f"{versions['marts.running']}|{day}" for day in DAYS]
+        assert set(location.stale("marts/running", keys).values()) == {"FRESH"}
+
+
+def test_what_the_command_line_did_is_added(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    with Workspace.open(built.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    with Workspace.open(built.root) as workspace:
+        assert not sync(workspace, instance).is_empty
+        assert len(partitions_of(instance, "marts/daily")) == 5
