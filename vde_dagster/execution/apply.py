@@ -27,7 +27,8 @@ from vde_dagster.execution.events import (
 from vde_dagster.execution.fill_table import TABLE_WAIT_SECONDS, TableFiller
 from vde_dagster.execution.lease_names import environment_lease, table_lease
 from vde_dagster.execution.publish import publish_plan
-from vde_dagster.execution.run_graph import run_graph
+from vde_dagster.execution.run_graph import POLL_SECONDS, run_graph
+from vde_dagster.execution.shown_tables import shown_tables
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.plan import Plan, PlannedModel
@@ -147,6 +148,7 @@ class Applier:
         self._fill(plan, filler)
         filler.create_empty()
         self._drain()
+        quiet = self._wait_for_fillers(plan)
         environment = publish_plan(
             plan,
             filler.resolver,
@@ -156,6 +158,7 @@ class Applier:
             lakehouse=self.lakehouse,
             engine=self.engine,
             leases=(lease, *branch_leases),
+            quiet=quiet,
             who=self.who,
         )
         return environment, plan
@@ -180,8 +183,9 @@ class Applier:
         self.store.save_snapshots(self.plan.snapshots.values())
         mapping: dict[str, PhysicalTable] = {}
         for model in self.plan.models:
-            if model.table is not None and model.table.id not in mapping:
-                mapping[model.table.id] = self.store.ensure_table(model.table)
+            table = model.table
+            if table is not None and not table.created and table.id not in mapping:
+                mapping[table.id] = self.store.ensure_table(table)
         return with_tables(self.plan, mapping)
 
     def _resolver(self, plan: Plan, branches: dict[str, str]) -> Resolver:
@@ -202,12 +206,7 @@ class Applier:
         Their leases are held until the publication, and taken at once in the order of their
         names: two applies can never wait for each other in a circle.
         """
-        shown = {
-            entry.table_id
-            for environment in self.store.environments()
-            for entry in environment.entries.values()
-            if entry.table_id
-        }
+        shown = shown_tables(self.store)
         writing = sorted({m.table.id for m in plan.builds if m.table and m.table.id in shown})
         leases = [
             held.enter_context(
@@ -218,6 +217,25 @@ class Applier:
             for table_id in writing
         ]
         return dict.fromkeys(writing, f"vde_{plan.id}"), leases
+
+    def _wait_for_fillers(self, plan: Plan) -> tuple[str, ...]:
+        """Wait until nobody writes a table on `main` that this publication is the first to show.
+
+        Rows that are written there afterwards would be visible before they are audited. Whoever
+        begins to later finds the table shown and goes to a branch.
+
+        Returns:
+            The leases that nobody may hold when the publication commits.
+        """
+        ids = {entry.table_id for entry in plan.entries.values() if entry.table_id}
+        quiet = tuple(table_lease(table_id) for table_id in sorted(ids - shown_tables(self.store)))
+        deadline = time.monotonic() + TABLE_WAIT_SECONDS
+        while self.store.lease_holders(quiet) and time.monotonic() < deadline:
+            if self.stop.is_set():
+                break
+            self._drain()
+            time.sleep(POLL_SECONDS)
+        return quiet
 
     def _fill(self, plan: Plan, filler: TableFiller) -> None:
         """Fill and audit every model that the plan builds.

@@ -43,10 +43,10 @@ class IntervalFilled:
 
 @dataclass(frozen=True, slots=True)
 class AuditFinished:
-    """An audit of a range has run."""
+    """An audit of a range has run; a view has no table."""
 
     snapshot: Snapshot
-    table: PhysicalTable
+    table: PhysicalTable | None
     audit: Audit
     interval: Interval
     result: AuditResult

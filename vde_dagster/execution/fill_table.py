@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from vde_dagster.errors import AuditFailedError, ExecutionError
+from vde_dagster.errors import AuditFailedError, ConflictError, ExecutionError
 from vde_dagster.execution.engine import Engine
 from vde_dagster.execution.events import (
     AuditFinished,
@@ -18,6 +18,7 @@ from vde_dagster.execution.events import (
     ModelStarted,
 )
 from vde_dagster.execution.lease_names import table_lease
+from vde_dagster.execution.shown_tables import shown_tables
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval, IntervalSet
@@ -72,19 +73,34 @@ class TableFiller:
             AuditFailedError: A blocking audit found rows.
             ExecutionError: Spark failed, or the work was cancelled.
         """
-        assert model.table is not None
         assert model.snapshot_id is not None
         began = time.monotonic()
         snapshot = self.plan.snapshots[model.snapshot_id]
-        branch = self.branches.get(model.table.id)
-        with self._guard(model.table):
-            table = self.store.tables([model.table.id])[model.table.id]
-            if model.builds:
-                table = self._fill_missing(model, snapshot, self.resolver.writable(table), branch)
-            if model.audits:
-                for interval in table.intervals:
-                    self._audit(snapshot, table, interval, None)
+        table = model.table
+        if table is None:
+            slot = Cadence(snapshot.model.cron).latest_slot(self.plan.created_at)
+            self._audit(snapshot, None, slot, None)
+        else:
+            with self._guard(table):
+                table = self._fill_table(model, snapshot, table)
         self.emit(ModelFinished(snapshot, table, time.monotonic() - began))
+
+    def _fill_table(
+        self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable
+    ) -> PhysicalTable:
+        branch = self.branches.get(table.id)
+        table = self.store.tables([table.id])[table.id]
+        if model.builds:
+            if branch is None and table.id in shown_tables(self.store):
+                raise ConflictError(
+                    f"{snapshot.name}: {table.ref} was published by somebody else meanwhile",
+                    hint="apply again: what is missing then goes to a branch",
+                )
+            table = self._fill_missing(model, snapshot, self.resolver.writable(table), branch)
+        if model.audits:
+            for interval in table.intervals:
+                self._audit(snapshot, table, interval, None)
+        return table
 
     def create_empty(self) -> None:
         """Create the tables that nothing was to be filled in: a view needs one to read."""
@@ -268,25 +284,31 @@ class TableFiller:
         return self.store.tables([table.id])[table.id]
 
     def _audit(
-        self, snapshot: Snapshot, table: PhysicalTable, interval: Interval, branch: str | None
+        self,
+        snapshot: Snapshot,
+        table: PhysicalTable | None,
+        interval: Interval,
+        branch: str | None,
     ) -> None:
-        """Run a model's audits on one range.
+        """Run a model's audits on one range of its table, or on the query of a view.
 
         Raises:
             AuditFailedError: A blocking audit found rows; the others have run all the same.
         """
         failures = []
-        binding = Binding(snapshot, table, column_map(snapshot, table), branch)
-        rows = select_physical(binding, self.settings.catalog)
+        catalog = self.settings.catalog
+        if table is None:
+            rows = render_query(snapshot.model, self.resolver, catalog)
+        else:
+            binding = Binding(snapshot, table, column_map(snapshot, table), branch)
+            rows = select_physical(binding, catalog)
         for audit in snapshot.model.audits:
-            query = render_audit(
-                audit, snapshot, rows, self.resolver, self.settings.catalog, interval
-            )
+            query = render_audit(audit, snapshot, rows, self.resolver, catalog, interval)
             task = AuditTask(
                 self.plan.id, snapshot.name, audit.label, query, audit.blocking, interval
             )
             result = self.engine().audit(task)
-            self.store.save_audit_result(task, table.id, result)
+            self.store.save_audit_result(task, table.id if table else None, result)
             self.emit(AuditFinished(snapshot, table, audit, interval, result))
             if result.failed_rows and audit.blocking:
                 failures.append(f"{audit.label} found {result.failed_rows} rows")

@@ -95,10 +95,7 @@ def build_snapshot(
     """Compute one model's snapshot from its parents' snapshots."""
     version, columns, reads = _meaning(model, parents, scalar_functions)
     rows = _row_version(model, version)
-    version = replace(version, rows=rows)
-    keys = _unique_keys(model)
-    if keys:
-        version = version.with_unique_keys(keys)
+    version = replace(version, rows=rows, unique_keys=_unique_keys(model, version))
     fill = _fill_version(model, rows)
     metadata = _metadata_hash(model)
     layout = digest("layout", *model.partitioned_by, "|", *model.clustered_by, "|", *_flat(model))
@@ -220,6 +217,9 @@ def _row_version(model: Model, version: semantics.SemanticVersion) -> str:
         rows = digest(
             "key", rows, *sorted(_version_of(model, version, name) for name in kind.unique_key)
         )
+        if not _one_row_per_key(kind, version):
+            # Which of a key's rows is kept is decided by all columns in their order.
+            rows = digest("one of several", rows, *version.columns.values())
     if model.pre_statements or model.post_statements:
         rows = digest("statements", rows, *model.pre_statements, "|", *model.post_statements)
     return rows
@@ -270,22 +270,34 @@ def _definition_hash(model: Model, metadata: str, layout: str) -> str:
     return digest(metadata, layout, repr(model.kind), model.stamp, source, *statements)
 
 
-def _unique_keys(model: Model) -> list[frozenset[str]]:
-    """Return the sets of columns that are checked, not only declared, to be unique.
+def _one_row_per_key(kind: IncrementalByUniqueKey, version: semantics.SemanticVersion) -> bool:
+    """Say whether the query itself returns no key twice."""
+    key = {name.lower() for name in kind.unique_key}
+    return any({name.lower() for name in known} <= key for known in version.unique_keys)
 
-    A blocking `unique_values` audit of an incremental model looks at one range at a time and
-    so proves nothing about the whole table.
+
+def _unique_keys(model: Model, version: semantics.SemanticVersion) -> tuple[frozenset[str], ...]:
+    """Return the sets of columns that no two rows of the model's table share.
+
+    What the query makes unique is so within one fill. A table that is filled piece by piece keeps
+    only what tells its pieces apart: sets with its time column. For the same reason an audit of
+    an incremental model, which looks at one range at a time, proves nothing about the table.
     """
-    keys: list[frozenset[str]] = []
-    if isinstance(model.kind, IncrementalByUniqueKey):
-        keys.append(frozenset(model.kind.unique_key))
-    if isinstance(model.kind, Full | Seed):
+    kind = model.kind
+    if isinstance(kind, IncrementalByUniqueKey):
+        return (frozenset(name.lower() for name in kind.unique_key),)
+    if isinstance(kind, IncrementalByTimeRange):
+        time = kind.time_column.lower()
+        return tuple(key for key in version.unique_keys if time in key)
+    keys = list(version.unique_keys)
+    if isinstance(kind, Full | Seed):
         for audit in model.audits:
-            if audit.blocking and audit.name == "unique_values":
-                columns = dict(audit.arguments).get("columns", "")
-                names = [name.strip(" ()`\"'") for name in columns.strip("()").split(",")]
-                keys += [frozenset({name}) for name in names if name.isidentifier()]
-    return keys
+            arguments = dict(audit.arguments)
+            # With a condition it looks at some of the rows only.
+            if audit.blocking and audit.name == "unique_values" and set(arguments) == {"columns"}:
+                names = [name.strip(" ()`\"'") for name in arguments["columns"].split(",")]
+                keys += [frozenset({name.lower()}) for name in names if name.isidentifier()]
+    return tuple(dict.fromkeys(keys))
 
 
 def _flat(model: Model) -> list[str]:

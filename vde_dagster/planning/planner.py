@@ -103,6 +103,8 @@ def make_plan(
     complete: dict[ModelName, IntervalSet] = {}
     planned: list[PlannedModel] = []
     protected = _protected(request.environment, state)
+    building: set[ModelName] = set()
+    changing: set[ModelName] = set()
     for name, snapshot in snapshots.items():
         change, category = classify(snapshot, old.get(name))
         table = tables.get(name)
@@ -128,9 +130,14 @@ def make_plan(
                 table=table,
                 builds=bool(intervals),
                 intervals=intervals,
-                audits=_audits_changed(snapshot, old.get(name), table) and not intervals,
+                audits=not intervals
+                and _audits_due(snapshot, old.get(name), table, changing | building),
             )
         )
+        if intervals or (table is None and building & set(snapshot.parents)):
+            building.add(name)
+        if change is not Change.UNCHANGED:
+            changing.add(name)
     for name, snapshot in old.items():
         if name not in snapshots:
             planned.append(
@@ -230,13 +237,25 @@ def _protected(environment: str, state: WarehouseState) -> frozenset[str]:
     )
 
 
-def _audits_changed(snapshot: Snapshot, old: Snapshot | None, table: PhysicalTable | None) -> bool:
-    """Say whether existing data has not yet passed the audits that the model now has."""
-    if table is None or not table.intervals or not snapshot.model.audits:
+def _audits_due(
+    snapshot: Snapshot,
+    old: Snapshot | None,
+    table: PhysicalTable | None,
+    moving: set[ModelName],
+) -> bool:
+    """Say whether audits have to be run on data that this plan does not compute.
+
+    A table's rows have passed the audits of the snapshot that filled it. A view's have passed
+    none since what it reads moved.
+    """
+    audits = snapshot.model.audits
+    if not audits:
         return False
-    if table.snapshot_id == snapshot.id:
+    if table is None:
+        return old is None or old.id != snapshot.id or bool(moving & set(snapshot.parents))
+    if not table.intervals or table.snapshot_id == snapshot.id:
         return False
-    return old is None or set(snapshot.model.audits) - set(old.model.audits) != set()
+    return old is None or bool(set(audits) - set(old.model.audits))
 
 
 def _views(

@@ -16,6 +16,7 @@ from vde_dagster.planning.time_filter import time_filter
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.names import ModelName
+from vde_dagster.project.spark_sql import spark_sql
 from vde_dagster.project.time_variables import substitute_time_variables, time_variable_values
 
 Relation = Callable[[ModelName], str | None]
@@ -79,7 +80,7 @@ def replace_tables(sql: str, relation_of: Relation, dialect: str = "spark") -> s
         if column.args.get("db"):
             column.set("db", None)
             column.set("catalog", None)
-    return tree.sql(dialect="spark")
+    return spark_sql(tree)
 
 
 def _tables_read(tree: exp.Expr) -> list[exp.Table]:
@@ -112,11 +113,18 @@ def _put_in_place(table: exp.Table, query: str) -> None:
 
 
 def _plain_table(query: exp.Expr) -> exp.Table | None:
-    """Return the table of `SELECT * FROM table`, which needs no subquery around it."""
-    if isinstance(query, exp.Select) and len(query.expressions) == 1 and query.is_star:
-        source = query.args.get("from_") or query.args.get("from")
-        if source is not None and isinstance(source.this, exp.Table):
-            return source.this
+    """Return the table of `SELECT * FROM table`, which needs no subquery around it.
+
+    A filter, a join, DISTINCT, `* EXCEPT (…)`: whatever else the query says keeps it a subquery.
+    """
+    if not isinstance(query, exp.Select) or query.expressions != [exp.Star()]:
+        return None
+    if {key for key, value in query.args.items() if value} != {"expressions", "from_"}:
+        return None
+    table = query.args["from_"].this
+    parts = {"this", "db", "catalog", "alias"}
+    if isinstance(table, exp.Table) and {k for k, v in table.args.items() if v} <= parts:
+        return table
     return None
 
 
