@@ -35,7 +35,10 @@ End = Annotated[
 ]
 Select = Annotated[
     list[str] | None,
-    typer.Option(metavar="MODEL", help="Only this model; give it again for more."),
+    typer.Option(
+        metavar="MODELS",
+        help="Only these: name, +name, name+, tag:name or a glob; give it again for more.",
+    ),
 ]
 SkipBackfill = Annotated[
     bool, typer.Option("--skip-backfill", help="Publish without computing anything.")
