@@ -297,9 +297,11 @@ class TableFiller:
         """
         failures = []
         catalog = self.settings.catalog
+        time_type = None
         if table is None:
             rows = render_query(snapshot.model, self.resolver, catalog)
         else:
+            time_type = _time_type(snapshot, table)
             binding = Binding(snapshot, table, column_map(snapshot, table), branch)
             rows = select_physical(binding, catalog)
         for audit in snapshot.model.audits:
@@ -317,3 +319,11 @@ class TableFiller:
                 f"{snapshot.name}, {interval}: " + ", ".join(failures),
                 hint="the failing rows are kept with the plan",
             )
+
+
+def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
+    """Return the type that the table has for the snapshot's time column, if it has one."""
+    name = getattr(snapshot.model.kind, "time_column", "").lower()
+    types = {column.name: column.type for column in table.columns}
+    physical = {out.lower(): types[phys] for out, phys in column_map(snapshot, table)}
+    return physical.get(name)

@@ -12,7 +12,7 @@ from sqlglot.optimizer.scope import traverse_scope
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.resolver import Resolver, qualified, select_physical
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.time_filter import time_filter
+from vde_dagster.planning.time_column import TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.names import ModelName
@@ -150,6 +150,7 @@ def render_audit(
     resolver: Resolver,
     catalog: str,
     interval: Interval,
+    time_type: str | None = None,
 ) -> str:
     """Render an audit's query over one range of a table.
 
@@ -160,17 +161,15 @@ def render_audit(
         resolver: The environment, for other models that the audit reads.
         catalog: The Spark catalog's name.
         interval: The audited range (UTC); kinds without a time column are audited whole.
+        time_type: Spark SQL type of the time column, for kinds that have one.
 
     Returns:
         Spark SQL that returns the failing rows.
     """
     kind = snapshot.model.kind
     if isinstance(kind, IncrementalByTimeRange):
-        types = {column.name.lower(): column.type for column in snapshot.columns}
-        condition = time_filter(
-            kind.time_column, types.get(kind.time_column.lower()), kind.time_format, interval
-        )
-        rows = f"SELECT * FROM ({rows}) WHERE {condition}"
+        column = TimeColumn(kind.time_column, time_type or "TIMESTAMP", kind.time_format)
+        rows = f"SELECT * FROM ({rows}) WHERE {column.condition(interval)}"
     query = audit.query.replace("@this_model", f"({rows})")
     values = time_variable_values(interval.start, interval.end, interval.end)
     query = substitute_time_variables(query, values)

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from vde_dagster.errors import ConflictError
 from vde_dagster.planning.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.time_column import TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.names import quote
 from vde_dagster.spark.failures import java_causes
 from vde_dagster.spark.strategies.base import Layout, Write, condition, strategy_for
-from vde_dagster.spark.time_column import TimeColumn
 
 _ATTEMPTS = 10
 _PARTIAL = "Cannot delete file where some, but not all, rows match filter"
