@@ -13,6 +13,7 @@ from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.version import (
     CANONICALISER_VERSION,
     SemanticVersion,
+    canonicaliser,
     leaf_version,
     opaque_version,
     restrict,
@@ -51,6 +52,7 @@ __all__ = [
     "TableUse",
     "analyze",
     "canonical_text",
+    "canonicaliser",
     "column_lineage",
     "leaf_version",
     "opaque_version",

@@ -73,7 +73,8 @@ def canonical_text(query: str | exp.Expr, dialect: str = "spark", *, exact: bool
     Args:
         query: Text, or a tree.
         dialect: Whose lexical rules hold.
-        exact: Keep the case of names, for a definition that is compared by its text alone.
+        exact: Keep the case of names where it can be data (as names of struct fields), for a
+            definition that is compared by its text alone.
     """
     text = query if isinstance(query, str) else query.sql(dialect=dialect, comments=False)
     try:
@@ -81,6 +82,7 @@ def canonical_text(query: str | exp.Expr, dialect: str = "spark", *, exact: bool
     except SqlglotError:
         return " ".join(text.split())
     out: list[str] = []
+    exact = exact and any(token.text.lower() == "struct" for token in tokens)
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         kind = token.token_type
         if kind in _STRINGS:

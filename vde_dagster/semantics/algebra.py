@@ -34,10 +34,12 @@ class Node:
 class Terms:
     """Makes and interns the expressions of one query."""
 
-    __slots__ = ("_known", "same_type")
+    __slots__ = ("_known", "keys", "same_type")
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], Node] = {}
+        self.keys: dict[Group, list[frozenset[Node]]] = {}
+        """What `uniqueness` found out about groups that are finished."""
         self.same_type: set[Node] = set()
         """Equalities whose two sides have one type, so that they map values one to one."""
 

@@ -158,9 +158,9 @@ def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
         return column
     if scope.clause == "order":
         return column if scope.in_aggregate else alias
-    if scope.clause == "having" and scope.group_keys is not None:
-        if column.node not in scope.group_keys:
-            return alias  # the column could not stand here
+    keys = scope.group_keys
+    if scope.clause == "having" and keys is not None and column.node not in keys:
+        return alias  # the column could not stand here
     raise Unclear("a name in HAVING or QUALIFY is both a column and an alias")
 
 

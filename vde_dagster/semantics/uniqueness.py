@@ -16,6 +16,8 @@ from vde_dagster.semantics.references import sources_in
 
 Key = frozenset[Node]
 _MAX_KEYS = 8
+_MAX_SOURCES = 12
+"""In larger joins no keys are looked for, which costs precision but bounds the work."""
 
 
 def at_most_one(inner: Group, terms: Terms) -> bool:
@@ -61,7 +63,10 @@ def source_keys(source: Any, terms: Terms) -> list[Key]:
             return []
         inner = [frozenset(source.keys[0].parts)]
     else:
-        inner = group_keys(source.group, terms)
+        known = terms.keys.get(source.group)
+        if known is None:
+            known = terms.keys[source.group] = group_keys(source.group, terms)
+        inner = known
     return [
         frozenset(terms.make("ref", source, source.export(node)) for node in key) for key in inner
     ]
@@ -71,6 +76,8 @@ def _spread(group: Group, known: set[Any], terms: Terms) -> bool:
     """Whether, given one row of the known sources, the others have at most one row."""
     own = set(group.sources)
     rest = [s for s in multiplying(group) if s not in known]
+    if len(rest) > _MAX_SOURCES:
+        return False
     known = set(known)
     bound = _bindings(group, terms)
 

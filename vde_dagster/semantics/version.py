@@ -12,6 +12,16 @@ CANONICALISER_VERSION = 1
 """Raised whenever the same definition gets other hashes: stored definitions are hashed again."""
 
 
+def canonicaliser() -> str:
+    """What made the hashes: this package's canonicaliser and SQLGlot's version.
+
+    A snapshot stores it; when it differs, the stored definition is hashed again.
+    """
+    from importlib.metadata import version
+
+    return f"{CANONICALISER_VERSION}/sqlglot {version('sqlglot')}"
+
+
 @dataclass(frozen=True, slots=True)
 class SemanticVersion:
     """What a model's content is made of.

@@ -15,6 +15,10 @@ SCHEMA: dict[str, dict[str, str]] = {
     "e": {"id": "INT", "xs": "ARRAY<INT>"},
 }
 _PLAIN = ["a", "b", "c"]
+_JOINS = [
+    *("JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"),
+    *("CROSS JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "LEFT JOIN unique"),
+]
 
 
 def random_rows(rng: random.Random) -> dict[str, list[tuple[object, ...]]]:
@@ -98,10 +102,7 @@ class Queries:
         for _ in range(self.rng.choice([0, 0, 1, 1, 2])):
             more, other, other_columns = self.source(depth, ctes)
             there = [(f"{other}.{c}", k) for c, k in other_columns]
-            kind = self.rng.choice(
-                ["JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
-                + ["CROSS JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "LEFT JOIN unique"]
-            )
+            kind = self.rng.choice(_JOINS)
             if kind == "CROSS JOIN":
                 text += f" CROSS JOIN {more}"
             elif kind == "LEFT JOIN unique":
@@ -133,7 +134,7 @@ class Queries:
         return text, sources
 
     def join_condition(self, left: list[tuple[str, str]], right: list[tuple[str, str]]) -> str:
-        pairs = [(l, r) for l, lk in left for r, rk in right if lk == rk]
+        pairs = [(one, two) for one, a in left for two, b in right if a == b]
         if not pairs:
             return "1 = 1"
         one, two = self.rng.choice(pairs)
@@ -235,7 +236,8 @@ class Queries:
         where = (
             f" WHERE {name}.k = {self.column('INT', sources)}" if self.rng.random() < 0.7 else ""
         )
-        return f"(SELECT {self.rng.choice(['MAX', 'SUM', 'COUNT'])}({name}.{value}) FROM {table} AS {name}{where})"
+        function = self.rng.choice(["MAX", "SUM", "COUNT"])
+        return f"(SELECT {function}({name}.{value}) FROM {table} AS {name}{where})"
 
     def column(self, kind: str, sources: list[tuple[str, str]]) -> str:
         fitting = [c for c, k in sources if k == kind]

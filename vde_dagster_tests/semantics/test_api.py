@@ -19,6 +19,8 @@ from vde_dagster.semantics import (
     semantic_version,
     values_version,
 )
+from vde_dagster_tests.semantics.corpus import QUERIES
+from vde_dagster_tests.semantics.corpus import SCHEMA as CORPUS_SCHEMA
 
 SCHEMA = {
     "orders": {"id": "INT", "k": "INT", "amount": "DOUBLE", "status": "STRING"},
@@ -259,3 +261,15 @@ def test_deep_and_wide_queries_do_not_fail() -> None:
     for _ in range(30):
         nested = f"SELECT id FROM ({nested})"
     assert semantic_version(nested, SCHEMA) == semantic_version("SELECT id FROM orders", SCHEMA)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_realistic_queries_are_understood(name: str) -> None:
+    query = QUERIES[name]
+    version = semantic_version(query, CORPUS_SCHEMA)
+    assert version.opaque is None
+    tree = parse_one(query, dialect="spark")
+    assert semantic_version(tree.sql("spark", pretty=True), CORPUS_SCHEMA) == version
+    if not tree.args.get("with_"):
+        wrapped = semantic_version(f"WITH w AS ({query}) SELECT * FROM w", CORPUS_SCHEMA)
+        assert wrapped == version

@@ -1,0 +1,53 @@
+"""Random queries and edits, run on DuckDB: equal versions with unequal results are printed.
+
+python benchmarks/semantics_soundness.py [--pairs 20000] [--seed 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+
+from vde_dagster_tests.semantics.soundness import Checker, UnsoundError
+
+PAIRS_PER_DATABASE = 1000
+
+
+def main() -> int:
+    """Run the check in rounds with new data each; returns the number of failures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    start, done, failures, seed = time.process_time(), 0, 0, args.seed
+    queries = compared = 0
+    opaque: Counter[str] = Counter()
+    recognised: Counter[str] = Counter()
+    tried: Counter[str] = Counter()
+    while done < args.pairs:
+        checker = Checker(seed)
+        try:
+            checker.run(min(PAIRS_PER_DATABASE, args.pairs - done))
+        except UnsoundError as error:
+            failures += 1
+            print(f"seed {seed}: {error}")
+        tally = checker.tally
+        done += max(tally.pairs, 1)
+        queries += tally.queries
+        compared += tally.compared
+        opaque += tally.opaque
+        recognised += tally.recognised
+        tried += tally.tried
+        seed += 1
+    seconds = time.process_time() - start
+    print(f"seeds {args.seed}..{seed - 1}: {done} pairs, {queries} queries, {compared} compared")
+    print(f"unsound: {failures}; opaque: {sum(opaque.values())}; {seconds:.0f} s of CPU")
+    print(f"{'edit':24} {'tried':>7} {'same version':>13}")
+    for name, n in sorted(tried.items()):
+        print(f"{name:24} {n:7} {recognised[name]:13}")
+    return failures
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
