@@ -52,6 +52,8 @@ def make_engine(url: str) -> Engine:
             parsed.set(drivername="postgresql+psycopg"),
             isolation_level="SERIALIZABLE",
             pool_pre_ping=True,
+            # Server-side prepared statements do not survive a pooler such as PgBouncer.
+            connect_args={"prepare_threshold": None, "connect_timeout": 10},
         )
     raise UsageError(
         f"the state store cannot be a {parsed.get_backend_name()} database",

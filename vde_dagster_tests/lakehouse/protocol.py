@@ -22,13 +22,12 @@ from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.project.names import ModelName
-from vde_dagster.state import Lease, StateStore
+from vde_dagster.state import Clock, Lease, StateStore
 from vde_dagster.state.database import make_engine
 from vde_dagster.state.effects import Effects
 from vde_dagster.state.retention import Retention
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.state.builders import (
-    FakeClock,
     day,
     days,
     environment,
@@ -94,7 +93,7 @@ class Process:
         made = store.ensure_table(
             replace(table(model, version), snapshot_id=f"db.{model}@{version}")
         )
-        with self._lease(f"table/{made.id}"):
+        with self._lease(f"table/{made.id}", wait_seconds=30):
             made = store.tables([made.id])[made.id]
             shown = {
                 entry.table_id for known in store.environments() for entry in known.entries.values()
@@ -201,8 +200,8 @@ class Process:
         return clean(self.store, self.lakehouse, RETENTION, timedelta(days=7))
 
     @contextmanager
-    def _lease(self, resource: str) -> Iterator[Lease]:
-        lease = self.store.acquire_lease(resource, self.name, LEASE_SECONDS)
+    def _lease(self, resource: str, wait_seconds: float = 0) -> Iterator[Lease]:
+        lease = self.store.acquire_lease(resource, self.name, LEASE_SECONDS, wait_seconds)
         try:
             yield lease
         finally:
@@ -215,7 +214,7 @@ class World:
 
     url: str
     warehouse: Path
-    clock: FakeClock
+    clock: Clock
 
     def process(self, effects: Effects | None = None, name: str = "worker") -> Process:
         """Start what stands for a process: new objects, fresh connections."""

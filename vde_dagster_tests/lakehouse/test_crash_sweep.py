@@ -201,9 +201,15 @@ def test_side_effects_are_those_of_the_golden_file(operation: Operation, case) -
     assert sections.get(f"[{operation.name}]", "").strip() == found
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-@pytest.mark.parametrize("passages", ["first", pytest.param("every", marks=pytest.mark.server)])
+@pytest.mark.parametrize(
+    ("mode", "passages"),
+    [
+        ("kill_before", "first"),
+        ("lose_answer", "first"),
+        *(pytest.param(mode, "every", marks=pytest.mark.server) for mode in MODES),
+    ],
+)
 def test_old_or_new_and_a_retry_finishes(
     operation: Operation, mode: Mode, passages: str, case
 ) -> None:
@@ -243,7 +249,7 @@ def shape(seen: Seen) -> object:
     )
 
 
-@pytest.mark.parametrize("pairs", [4, pytest.param(40, marks=pytest.mark.server)])
+@pytest.mark.parametrize("pairs", [3, pytest.param(40, marks=pytest.mark.server)])
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_crash_during_recovery(operation: Operation, pairs: int, case) -> None:
     """A sample of pairs: a second fault strikes while the first is recovered from."""

@@ -1,0 +1,336 @@
+"""Each safeguard, taken away, lets an impossible state through; with it, the state is impossible.
+
+Every scenario is one interleaving of processes that ends in checking an invariant. It is run
+twice: as the code is, where the invariant has to hold, and with one safeguard removed, where it
+has to be violated. A safeguard that could go unnoticed would be none.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.errors import VdeError
+from vde_dagster.lakehouse import Publication, prepare, publish
+from vde_dagster.lakehouse.janitor import clean
+from vde_dagster.lakehouse.pointers import _delete, _insert, _update
+from vde_dagster.state.environments import EnvironmentStore
+from vde_dagster.state.leases import Lease, LeaseStore
+from vde_dagster.state.publications import PublicationStore
+from vde_dagster.state.retention import RetentionStore
+from vde_dagster.state.tables import TableStore
+from vde_dagster_tests.lakehouse.oracle import load, look, query
+from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, Process, World, fast_folder
+from vde_dagster_tests.state.builders import FakeClock, environment, view
+
+V1 = Job("p1", "prod", 0, (("orders", "1"),))
+V2 = Job("p2", "prod", 1, (("orders", "2"),))
+Scenario = Callable[[World], None]
+Removal = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.fixture
+def world(empty_database: Path) -> Iterator[World]:
+    folder = Path(fast_folder())
+    shutil.copy(empty_database, folder / "vde.db")
+    made = World(f"sqlite:///{folder / 'vde.db'}", folder / "warehouse", FakeClock())
+    made.process().lakehouse.ensure_namespaces(["vde_physical"])
+    yield made
+    shutil.rmtree(folder)
+
+
+class Interruption:
+    """A port for effects that lets others act just before a point is passed for the first time."""
+
+    def __init__(self, point: str, act: Callable[[], object]) -> None:
+        self._point = point
+        self._act: Callable[[], object] | None = act
+
+    @contextmanager
+    def at(self, point: str, detail: str = "") -> Iterator[None]:
+        if point == self._point and self._act is not None:
+            act, self._act = self._act, None
+            act()
+        yield
+
+
+def attempt(work: Callable[[], object]) -> bool:
+    """Do something that may be refused; return whether it was done."""
+    try:
+        work()
+    except VdeError:
+        return False
+    return True
+
+
+def plan_made_against_an_old_version(world: World) -> None:
+    """Two plans are made against version 1; the second apply may not undo the first unseen."""
+    world.process().apply(V1)
+    assert attempt(lambda: world.process(name="anna").apply(V2))
+    attempt(lambda: world.process(name="ben").apply(Job("p3", "prod", 1, (("orders", "3"),))))
+    rows = query(
+        world.url,
+        "SELECT v.version, p.base_version FROM vde_environment_versions v "
+        "JOIN vde_plans p ON p.plan_id = v.plan_id",
+    )
+    assert all(version == base + 1 for version, base in rows), "a publication was lost unseen"
+
+
+def view_is_replaced_by_another_program(world: World) -> None:
+    """Somebody moves a view's pointer while a publication writes its files."""
+    world.process().apply(V1)
+    (old,) = (row[0] for row in query(world.url, _VIEW_POINTER))
+    copy = Path(old.removeprefix("file://")).with_name("00009-theirs.metadata.json")
+    shutil.copy(old.removeprefix("file://"), copy)
+
+    def meddle() -> None:
+        with world.process().store.transaction() as conn:
+            conn.exec_driver_sql(
+                "UPDATE iceberg_tables SET metadata_location = ? WHERE iceberg_type = 'VIEW'",
+                (f"file://{copy}",),
+            )
+
+    process = world.process(Interruption("publish.file.write", meddle))
+    attempt(lambda: process.apply(V2))
+    (now,) = (row[0] for row in query(world.url, _VIEW_POINTER))
+    assert now == f"file://{copy}", "somebody's change was overwritten unseen"
+
+
+_VIEW_POINTER = "SELECT metadata_location FROM iceberg_tables WHERE iceberg_type = 'VIEW'"
+
+
+def two_fill_the_same_table(world: World) -> None:
+    """Anna is about to fill a table; Ben, for his environment, needs the same one."""
+
+    def ben() -> None:
+        attempt(lambda: world.process(name="ben").apply(replace(V1, id="p9", environment="dev")))
+
+    anna = world.process(Interruption("engine.fill.file", ben), name="anna")
+    anna.engine.fill = _slow(anna)  # type: ignore[method-assign]
+    attempt(lambda: anna.apply(V1))
+    look(world.url)  # finds intervals that were written twice
+
+
+def _slow(process: Process) -> Callable[..., int]:
+    """A fill decides what to write, then others act, then it commits on whatever is there."""
+    fill = process.engine.fill
+
+    def slow(*arguments: Any, **named: Any) -> int:
+        with process.store.effects.at("engine.fill.file"):
+            pass
+        return fill(*arguments, **named)
+
+    return slow
+
+
+def owner_stalls_and_comes_back(world: World) -> None:
+    """Anna stalls before her commit; her lease ends and Ben takes over; she wakes up."""
+    holder: list[Lease] = []
+
+    def stall() -> None:
+        world.clock.advance(minutes=10)  # type: ignore[attr-defined]
+        holder.append(world.process().store.acquire_lease("environment/prod", "ben", 600))
+
+    anna = world.process(Interruption("publish.file.write", stall), name="anna")
+    attempt(lambda: anna.apply(V1))
+    (versions,) = query(world.url, "SELECT count(*) FROM vde_environment_versions")
+    assert versions == (0,), "an owner wrote after the lease was taken over"
+
+
+def reader_is_still_reading(world: World) -> None:
+    """A reader has looked up a table; the environment moves on; the janitor comes by, twice."""
+    world.process().apply(V1)
+    (location,) = (
+        row[0]
+        for row in query(
+            world.url, "SELECT metadata_location FROM iceberg_tables WHERE iceberg_type = 'TABLE'"
+        )
+    )
+    world.clock.advance(days=60)  # type: ignore[attr-defined]
+    world.process().apply(V2)
+    policy = replace(RETENTION, history_versions=1)
+    policy = _POLICY(policy)
+    for _ in range(2):
+        process = world.process()
+        clean(process.store, process.lakehouse, policy, timedelta(days=7))
+        world.clock.advance(hours=1)  # type: ignore[attr-defined]
+    load(location)  # the reader goes on reading
+
+
+_POLICY: Callable[[Any], Any] = lambda policy: policy  # noqa: E731
+
+
+def rollback_meets_the_janitor(world: World) -> None:
+    """A rollback has read an old version; the janitor gives up its table; the rollback goes on."""
+    world.process().apply(V1)
+    world.process().apply(V2)
+
+    def janitor() -> None:
+        world.clock.advance(days=60)  # type: ignore[attr-defined]
+        world.process().apply(Job("p3", "prod", 2, (("orders", "2"), ("names", "1"))))
+        world.clock.advance(days=60)  # type: ignore[attr-defined]
+        for _ in range(2):
+            world.process().janitor()
+            world.clock.advance(days=2)  # type: ignore[attr-defined]
+
+    anna = world.process(name="anna")
+    old = anna.store.environment_at("prod", 1)
+    assert old is not None
+    janitor()
+    current = anna.store.environment("prod")
+    assert current is not None
+    table_id = next(iter(old.entries.values())).table_id
+    (row,) = query(
+        world.url, f"SELECT namespace, name FROM vde_tables WHERE table_id = '{table_id}'"
+    )
+    made = replace(environment("prod"), entries=old.entries)
+    definition = view("orders", f"SELECT a FROM {row[0]}.{row[1]}")
+    dropped = tuple(r for r in anna.lakehouse.published_views("prod") if r.name != "orders")
+    attempt(
+        lambda: anna.lakehouse.publish(
+            Publication(made, current.version, (definition,), dropped=dropped)
+        )
+    )
+    look(world.url)  # finds environments that show what was dropped
+
+
+def late_use_of_a_given_up_table(world: World) -> None:
+    """A table was given up; a process that still holds its lease writes; its time is over."""
+    world.process().apply(V1)
+    world.process().apply(V2)
+    world.clock.advance(days=60)  # type: ignore[attr-defined]
+    world.process().janitor()
+    (row,) = query(world.url, "SELECT table_id FROM vde_tables WHERE status = 'tombstoned'")
+    world.clock.advance(days=2)  # type: ignore[attr-defined]
+    world.process().store.acquire_lease(f"table/{row[0]}", "anna", 600)
+    world.process().janitor()
+    (status,) = query(world.url, f"SELECT status FROM vde_tables WHERE table_id = '{row[0]}'")
+    assert status == ("tombstoned",), "a table that is being written was dropped"
+
+
+def in_doubt_commit_comes_late(world: World) -> None:
+    """A recovery has declared a publication dead; its commit, under way all the time, arrives."""
+
+    def recovery() -> None:
+        process = world.process()
+        (row,) = query(
+            world.url, "SELECT publication_id FROM vde_publications WHERE status = 'intended'"
+        )
+        assert process.store.resolve_publication(row[0]) == "aborted"
+        process.lakehouse.files.delete_all(
+            [file.location for file in process.store.publication(row[0]).files],  # type: ignore[union-attr]
+            "test",
+        )
+
+    with _after("publish.file.write", recovery) as effects:
+        attempt(lambda: world.process(effects).apply(V1))
+    look(world.url)  # finds pointers to files that are gone
+
+
+@contextmanager
+def _after(point: str, act: Callable[[], object]) -> Iterator[Any]:
+    """Let others act after a point was passed."""
+
+    class After:
+        @contextmanager
+        def at(self, name: str, detail: str = "") -> Iterator[None]:
+            yield
+            if name == point:
+                act()
+
+    yield After()
+
+
+def no_version_check(patch: pytest.MonkeyPatch) -> None:
+    write = EnvironmentStore.write_environment_version
+
+    def unchecked(self: Any, connection: Any, value: Any, base_version: int) -> Any:
+        head = self._head(connection, value.name)
+        return write(self, connection, value, head.version if head and head.live else 0)
+
+    patch.setattr(EnvironmentStore, "write_environment_version", unchecked)
+
+
+def no_pointer_check(patch: pytest.MonkeyPatch) -> None:
+    def unchecked(connection: Any, catalog: str, swaps: Any) -> None:
+        now = publish.read_pointers(connection, catalog, [swap.ref for swap in swaps])
+        moved = [
+            replace(swap, before=now[swap.ref].location) if swap.ref in now else swap
+            for swap in swaps
+        ]
+        _insert(connection, catalog, [s for s in moved if s.before is None and s.after])
+        _update(connection, catalog, [s for s in moved if s.before and s.after])
+        _delete(connection, catalog, [s for s in moved if s.before and s.after is None])
+
+    patch.setattr(publish, "read_pointers", prepare.read_pointers, raising=False)
+    patch.setattr(publish, "swap_pointers", unchecked)
+
+
+def no_lease(patch: pytest.MonkeyPatch) -> None:
+    def taken(self: Any, resource: str, owner: str, *more: Any) -> Lease:
+        return Lease(resource, owner, 1)
+
+    patch.setattr(LeaseStore, "acquire_lease", taken)
+    patch.setattr(LeaseStore, "check_lease", lambda *arguments: None)
+
+
+def no_fencing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LeaseStore, "check_lease", lambda *arguments: None)
+
+
+def no_grace(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(globals(), "_POLICY", lambda policy: replace(policy, grace=timedelta(0)))
+
+
+def no_check_for_tombstones(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TableStore, "require_live", lambda *arguments: None)
+
+
+def no_check_at_deletion(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RetentionStore, "_leased", lambda *arguments: set())
+
+
+def no_decision(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PublicationStore, "commit_publication", lambda *arguments: None)
+
+
+@dataclass(frozen=True)
+class Safeguard:
+    """A safeguard, and the interleaving that needs it."""
+
+    name: str
+    remove: Removal
+    scenario: Scenario
+
+
+SAFEGUARDS = (
+    Safeguard("version compare-and-swap", no_version_check, plan_made_against_an_old_version),
+    Safeguard("pointer compare-and-swap", no_pointer_check, view_is_replaced_by_another_program),
+    Safeguard("lease", no_lease, two_fill_the_same_table),
+    Safeguard("fencing token", no_fencing, owner_stalls_and_comes_back),
+    Safeguard("grace time", no_grace, reader_is_still_reading),
+    Safeguard("tombstone check", no_check_for_tombstones, rollback_meets_the_janitor),
+    Safeguard("check at deletion", no_check_at_deletion, late_use_of_a_given_up_table),
+    Safeguard("publication decided once", no_decision, in_doubt_commit_comes_late),
+)
+
+
+@pytest.mark.parametrize("safeguard", SAFEGUARDS, ids=lambda safeguard: safeguard.name)
+def test_the_impossible_stays_impossible(safeguard: Safeguard, world: World) -> None:
+    safeguard.scenario(world)
+
+
+@pytest.mark.parametrize("safeguard", SAFEGUARDS, ids=lambda safeguard: safeguard.name)
+def test_without_the_safeguard_it_happens(
+    safeguard: Safeguard, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    safeguard.remove(monkeypatch)
+    with pytest.raises((AssertionError, FileNotFoundError)):
+        safeguard.scenario(world)
