@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.interval import Interval
-from vde_dagster.project.names import quote
-from vde_dagster.spark.identifiers import string_literal
+from vde_dagster.project.names import quote, string_literal
 
 _FINEST_FIRST = ("%f", "%S", "%M", "%H", "%d", "%m", "%Y")
 _KNOWN = {*_FINEST_FIRST, "%y", "%b", "%B", "%%"}

@@ -79,3 +79,9 @@ def split_identifier(text: str) -> list[str]:
 def quote(identifier: str) -> str:
     """Quote one identifier for Spark SQL (back quotes, doubled inside)."""
     return "`" + identifier.replace("`", "``") + "`"
+
+
+def string_literal(text: str) -> str:
+    """Write a text as a Spark SQL literal."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"

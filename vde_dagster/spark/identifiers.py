@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from vde_dagster.project.names import quote
+from vde_dagster.project.names import quote, string_literal
+
+__all__ = ["rename_columns", "string_literal"]
 
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|[A-Za-z_]\w*|.", re.DOTALL)
 
@@ -33,9 +35,3 @@ def rename_columns(expression: str, physical: Mapping[str, str]) -> str:
         else:
             out.append(quote(physical[name.lower()]))
     return "".join(out)
-
-
-def string_literal(text: str) -> str:
-    """Write a text as a Spark SQL literal."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
-    return f"'{escaped}'"
