@@ -28,7 +28,7 @@ from vde_dagster.execution.fill_table import TABLE_WAIT_SECONDS, TableFiller
 from vde_dagster.execution.lease_names import environment_lease, table_lease
 from vde_dagster.execution.publish import publish_plan
 from vde_dagster.execution.run_graph import POLL_SECONDS, run_graph
-from vde_dagster.execution.shown_tables import shown_tables
+from vde_dagster.execution.shown_tables import shown_tables, waiting_tables
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.plan import Plan, PlannedModel
@@ -129,13 +129,15 @@ class Applier:
     def _work(self, held: ExitStack, lease: Lease) -> tuple[Environment, Plan]:
         plan = self._real_tables()
         self.on_event(ApplyStarted(plan))
-        branches, branch_leases = self._branches(plan, held)
-        left = {item.table_id for item in self.store.pending_intervals(plan.id)}
-        written = {table: branch for table, branch in branches.items() if table in left}
+        shown = shown_tables(self.store)
+        held_tables = self._hold_tables(plan, shown, held)
+        written: dict[str, str] = {}
         filler = TableFiller(
             plan=plan,
             resolver=self._resolver(plan, written),
-            branches=branches,
+            attempt=lease.token,
+            held=held_tables,
+            waiting=waiting_tables(plan, shown),
             written=written,
             settings=self.settings,
             store=self.store,
@@ -157,7 +159,7 @@ class Applier:
             store=self.store,
             lakehouse=self.lakehouse,
             engine=self.engine,
-            leases=(lease, *branch_leases),
+            leases=(lease, *held_tables.values()),
             quiet=quiet,
             who=self.who,
         )
@@ -200,23 +202,21 @@ class Applier:
             production=frozenset(entry.table_id for entry in entries if entry.table_id),
         )
 
-    def _branches(self, plan: Plan, held: ExitStack) -> tuple[dict[str, str], list[Lease]]:
-        """Decide which tables are written beside `main`: those that an environment shows.
+    def _hold_tables(self, plan: Plan, shown: frozenset[str], held: ExitStack) -> dict[str, Lease]:
+        """Take the leases of the tables to write that an environment shows, by table.
 
-        Their leases are held until the publication, and taken at once in the order of their
-        names: two applies can never wait for each other in a circle.
+        They are held until the publication, and taken at once in the order of their names: two
+        applies can never wait for each other in a circle.
         """
-        shown = shown_tables(self.store)
         writing = sorted({m.table.id for m in plan.builds if m.table and m.table.id in shown})
-        leases = [
-            held.enter_context(
+        return {
+            table_id: held.enter_context(
                 self.store.holding_lease(
                     table_lease(table_id), self.owner, wait_seconds=TABLE_WAIT_SECONDS
                 )
             ).lease
             for table_id in writing
-        ]
-        return dict.fromkeys(writing, f"vde_{plan.id}"), leases
+        }
 
     def _wait_for_fillers(self, plan: Plan) -> tuple[str, ...]:
         """Wait until nobody writes a table on `main` that this publication is the first to show.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from vde_dagster.errors import AuditFailedError, ConflictError, ExecutionError
+from vde_dagster.errors import AuditFailedError, ExecutionError
 from vde_dagster.execution.engine import Engine
 from vde_dagster.execution.events import (
     AuditFinished,
@@ -18,8 +18,10 @@ from vde_dagster.execution.events import (
     ModelStarted,
 )
 from vde_dagster.execution.lease_names import table_lease
-from vde_dagster.execution.shown_tables import shown_tables
+from vde_dagster.execution.table_branches import TableBranches
+from vde_dagster.execution.target import LeftOver, Target
 from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.branch_names import BranchName
 from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.missing import with_lookback
@@ -31,7 +33,7 @@ from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AuditTask, FillResult, FillTask
 from vde_dagster.project.settings import Settings
-from vde_dagster.state import StateStore
+from vde_dagster.state import Lease, StateStore
 
 TABLE_WAIT_SECONDS = 6 * 3600.0
 
@@ -43,8 +45,10 @@ class TableFiller:
     Args:
         plan: The plan, with the tables that exist.
         resolver: The environment's target; its branches are `written`.
-        branches: Branch by table id, for tables that must not be written on `main`.
-        written: The branches that exist by now, which readers of this plan read.
+        attempt: Names the branches of this attempt; see `BranchName`.
+        held: Leases that the apply holds until it publishes, by table id.
+        waiting: Tables whose new rows become visible with the publication only.
+        written: Branch by table id of what waits, which readers of this plan read.
         settings: The project's settings.
         store: The state store.
         lakehouse: The catalog.
@@ -56,7 +60,9 @@ class TableFiller:
 
     plan: Plan
     resolver: Resolver
-    branches: dict[str, str]
+    attempt: int
+    held: dict[str, Lease]
+    waiting: frozenset[str]
     written: dict[str, str]
     settings: Settings
     store: StateStore
@@ -81,22 +87,17 @@ class TableFiller:
             slot = Cadence(snapshot.model.cron).latest_slot(self.plan.created_at)
             self._audit(snapshot, None, slot, None)
         else:
-            with self._guard(table):
-                table = self._fill_table(model, snapshot, table)
+            with self._guard(table) as lease:
+                table = self._fill_table(model, snapshot, table, lease)
         self.emit(ModelFinished(snapshot, table, time.monotonic() - began))
 
     def _fill_table(
-        self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable
+        self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable, lease: Lease
     ) -> PhysicalTable:
-        branch = self.branches.get(table.id)
         table = self.store.tables([table.id])[table.id]
         if model.builds:
-            if branch is None and table.id in shown_tables(self.store):
-                raise ConflictError(
-                    f"{snapshot.name}: {table.ref} was published by somebody else meanwhile",
-                    hint="apply again: what is missing then goes to a branch",
-                )
-            table = self._fill_missing(model, snapshot, self.resolver.writable(table), branch)
+            table = self.resolver.writable(table)
+            table = self._fill_missing(model, snapshot, self._target(table, lease))
         if model.audits:
             for interval in table.intervals:
                 self._audit(snapshot, table, interval, None)
@@ -114,34 +115,44 @@ class TableFiller:
             with self._guard(table):
                 self._create(filler, table, self._task(filler, table, slot, None))
 
-    def _guard(self, table: PhysicalTable) -> AbstractContextManager[object]:
-        """Hold a table's lease; for those written on branches the apply holds it already."""
-        if table.id in self.branches:
-            return nullcontext()
-        return self.store.holding_lease(
+    @contextmanager
+    def _guard(self, table: PhysicalTable) -> Iterator[Lease]:
+        """Hold a table's lease; for those that an environment shows the apply holds it already."""
+        if table.id in self.held:
+            yield self.held[table.id]
+            return
+        with self.store.holding_lease(
             table_lease(table.id), self.owner, wait_seconds=TABLE_WAIT_SECONDS
-        )
+        ) as held:
+            yield held.lease
+
+    def _target(self, table: PhysicalTable, lease: Lease) -> Target:
+        waits = table.id in self.waiting
+        own = BranchName(self.plan.id, self.attempt, shared=not waits)
+        return Target(TableBranches(self.lakehouse, table, lease), own, waits)
 
     def _fill_missing(
-        self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable, branch: str | None
+        self, model: PlannedModel, snapshot: Snapshot, target: Target
     ) -> PhysicalTable:
-        done = self._pending(table)
-        if not model.restate:
-            done = done | table.intervals
-        missing = model.intervals - done
+        table = target.table
+        left = target.take_over(self.plan.id, restate=model.restate)
+        if target.waits and left.commits:
+            self.written[table.id] = target.branch
+        missing = model.intervals - left.recorded
         self.emit(ModelStarted(snapshot, table, missing))
-        if missing and table.created:
-            missing = missing - self._recover(snapshot, table, branch, missing)
+        missing = missing - self._recover(model, snapshot, target, left, missing)
         missing = with_lookback(snapshot, missing, model.intervals)
         if not missing:
             return self.store.tables([table.id])[table.id]
         filler = self._definition(snapshot, table)
         kind = snapshot.model.kind
         size = getattr(kind, "batch_size", None)
-        for batch in Cadence(snapshot.model.cron).batches(missing, size):
+        batches = list(Cadence(snapshot.model.cron).batches(missing, size))
+        for number, batch in enumerate(batches, 1):
             if self.stop.is_set():
                 raise ExecutionError(f"{snapshot.name}: cancelled before {batch}")
-            table = self._fill_range(snapshot, filler, table, batch, branch)
+            last = number == len(batches)
+            table = self._fill_range(snapshot, filler, target, table, batch, last)
         return table
 
     def _definition(self, snapshot: Snapshot, table: PhysicalTable) -> Snapshot:
@@ -162,19 +173,22 @@ class TableFiller:
         self,
         snapshot: Snapshot,
         filler: Snapshot,
+        target: Target,
         table: PhysicalTable,
         interval: Interval,
-        branch: str | None,
+        last: bool,
     ) -> PhysicalTable:
-        task = self._task(filler, table, interval, branch)
+        task = self._task(filler, table, interval, target.branch)
         if not table.created:
             table = self._create(filler, table, task)
-            task = self._task(filler, table, interval, branch)
+            task = self._task(filler, table, interval, target.branch)
         result = self.engine().fill(task)
-        if branch:
-            self.written[table.id] = branch
-        self._audit(snapshot, table, interval, branch)
-        return self._record(snapshot, table, interval, branch, result, recovered=False)
+        if target.waits:
+            self.written[table.id] = target.branch
+        self._audit(snapshot, table, interval, target.branch)
+        target.record(interval, result, last=last)
+        self.emit(IntervalFilled(snapshot, table, interval, result, False))
+        return self.store.tables([table.id])[table.id]
 
     def _task(
         self, filler: Snapshot, table: PhysicalTable, interval: Interval, branch: str | None
@@ -222,66 +236,50 @@ class TableFiller:
         self.engine().create_table(table, filler, tuple(columns))
         return self.store.mark_created(table.id, columns)
 
-    def _pending(self, table: PhysicalTable) -> IntervalSet:
-        """Return what this plan has already written, audited and left on its branch."""
-        return IntervalSet.of(
-            item.interval
-            for item in self.store.pending_intervals(self.plan.id)
-            if item.table_id == table.id
-        )
-
     def _recover(
         self,
+        model: PlannedModel,
         snapshot: Snapshot,
-        table: PhysicalTable,
-        branch: str | None,
+        target: Target,
+        left: LeftOver,
         missing: IntervalSet,
     ) -> IntervalSet:
         """Take over ranges that were committed but not recorded, after auditing them again.
 
         A process that died between Iceberg's commit and the state's leaves such ranges. Rows
-        that fail a blocking audit now are written again instead.
+        that are not asked for or fail a blocking audit are taken off the branch.
         """
         taken = IntervalSet()
-        for fill in self.lakehouse.committed_fills(table.ref, branch):
-            # The table's id is never used again, so whoever's plan it was, the definition is
-            # ours. A branch also has the history of `main`, which is no part of this plan.
-            ours = fill.table_id == table.id and (not branch or fill.plan_id == self.plan.id)
-            if not ours or not missing.contains(fill.interval):
+        good: int | None = None
+        for commit in left.commits:
+            fill = commit.fill
+            if commit.snapshot_id in left.snapshot_ids:
+                good = commit.snapshot_id
                 continue
-            if taken.contains(fill.interval):
+            if fill is None:
                 continue
-            if branch:
-                self.written[table.id] = branch
+            # The table's id is never used again, so whoever's plan it was, the definition is ours.
+            ours = fill.table_id == target.table.id and (
+                fill.plan_id == self.plan.id or not (target.waits or model.restate)
+            )
+            if not (ours and missing.contains(fill.interval)):
+                break
+            if target.waits:
+                self.written[target.table.id] = target.branch
             try:
-                self._audit(snapshot, table, fill.interval, branch)
+                self._audit(snapshot, target.table, fill.interval, target.branch)
             except AuditFailedError:
-                continue
-            result = FillResult(fill.rows, fill.iceberg_snapshot_id, 0.0)
-            self._record(snapshot, table, fill.interval, branch, result, recovered=True)
+                break
             taken = taken | IntervalSet((fill.interval,))
+            result = FillResult(fill.rows, fill.iceberg_snapshot_id, 0.0)
+            target.record(fill.interval, result, last=not missing - taken)
+            self.emit(IntervalFilled(snapshot, target.table, fill.interval, result, True))
+            good = commit.snapshot_id
+        if left.commits and left.commits[-1].snapshot_id != good:
+            target.reset(good)
+            if good is None:
+                self.written.pop(target.table.id, None)
         return taken
-
-    def _record(
-        self,
-        snapshot: Snapshot,
-        table: PhysicalTable,
-        interval: Interval,
-        branch: str | None,
-        result: FillResult,
-        *,
-        recovered: bool,
-    ) -> PhysicalTable:
-        if branch:
-            self.store.record_pending_interval(
-                self.plan.id, table.id, branch, interval, result.iceberg_snapshot_id, result.rows
-            )
-        else:
-            self.store.record_intervals(
-                table.id, interval, self.plan.id, result.iceberg_snapshot_id, result.rows
-            )
-        self.emit(IntervalFilled(snapshot, table, interval, result, recovered))
-        return self.store.tables([table.id])[table.id]
 
     def _audit(
         self,
@@ -305,7 +303,7 @@ class TableFiller:
             binding = Binding(snapshot, table, column_map(snapshot, table), branch)
             rows = select_physical(binding, catalog)
         for audit in snapshot.model.audits:
-            query = render_audit(audit, snapshot, rows, self.resolver, catalog, interval)
+            query = render_audit(audit, snapshot, rows, self.resolver, catalog, interval, time_type)
             task = AuditTask(
                 self.plan.id, snapshot.name, audit.label, query, audit.blocking, interval
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
 
+from vde_dagster.lakehouse.branch_names import PREFIX, parse_branch
 from vde_dagster.lakehouse.files import read_metadata
 from vde_dagster.lakehouse.janitor import Cleaning, Decision
 from vde_dagster.lakehouse.pointers import (
@@ -26,8 +27,6 @@ from vde_dagster.state.snapshots import chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-BRANCH_PREFIX = "vde_"
 
 
 def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
@@ -86,9 +85,10 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
             continue
         refs = run.lakehouse.files.read_json(pointer).get("refs", {})
         for branch in sorted(refs):
-            if not branch.startswith(BRANCH_PREFIX):
+            if not branch.startswith(PREFIX):
                 continue
-            plan_id = branch.removeprefix(BRANCH_PREFIX)
+            parsed = parse_branch(branch)
+            plan_id = parsed.plan_id if parsed else branch.removeprefix(PREFIX)
             record = store.plan_record(plan_id)
             dead = plan_id in marked.dead_plans
             if record is None or (record.status in ("planned", "applying", "failed") and not dead):

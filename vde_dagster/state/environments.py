@@ -80,6 +80,14 @@ class EnvironmentStore(TableStore):
             found = [self.environment(str(name), conn) for name in names.all()]
         return [environment for environment in found if environment is not None]
 
+    def is_shown(self, connection: Connection, table_id: str) -> bool:
+        """Say whether the current version of any environment shows a table."""
+        entry = schema.entries.c
+        query = select(entry.environment).where(
+            entry.table_id == table_id, entry.valid_to.is_(None)
+        )
+        return connection.execute(query.limit(1)).first() is not None
+
     def environment_at(self, name: str, version: int) -> Environment | None:
         """Return an environment as one of its publications left it, or None when unknown."""
         with self.reading() as conn:

@@ -233,6 +233,7 @@ class PlanStore(EnvironmentStore):
         interval: Interval,
         iceberg_snapshot_id: int | None = None,
         rows: int | None = None,
+        connection: Connection | None = None,
     ) -> None:
         """Record that a range is written and audited on a branch; twice is harmless."""
         table = schema.pending
@@ -255,7 +256,7 @@ class PlanStore(EnvironmentStore):
                 )
             )
 
-        self.run_transaction(work, name="state.record_pending")
+        self.run(connection, work, name="state.record_pending")
 
     def pending_intervals(
         self, plan_id: str, connection: Connection | None = None

@@ -1,0 +1,245 @@
+"""Moving `main`: only here, under a lease, in one transaction with what the state says of it.
+
+Engines write to a branch that belongs to one attempt of one plan. Iceberg knows no leases, and a
+writer that stalled past its lease would otherwise commit to a table that is long published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.branch_names import BranchName, parse_branch
+from vde_dagster.lakehouse.files import read_metadata
+from vde_dagster.lakehouse.pointers import (
+    TABLE,
+    PointerMovedError,
+    Swap,
+    read_pointers,
+    swap_pointers,
+)
+from vde_dagster.lakehouse.prepare import encode_metadata, next_file
+from vde_dagster.lakehouse.table_metadata import (
+    CommittedFill,
+    committed_fills,
+    fast_forward,
+    head_of,
+    history,
+    without_branch,
+)
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.planning.work import FillResult
+from vde_dagster.state import Lease
+
+ATTEMPTS = 10
+Change = Callable[[dict[str, Any], str, int], dict[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchCommit:
+    """A commit on a branch beyond `main`.
+
+    Args:
+        snapshot_id: The commit.
+        fill: What it says it filled, or None.
+    """
+
+    snapshot_id: int
+    fill: CommittedFill | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableBranches:
+    """The branches of one table, as the holder of its lease changes them.
+
+    Args:
+        lakehouse: The catalog.
+        table: The table.
+        lease: The lease on it; every change demands it.
+    """
+
+    lakehouse: Lakehouse
+    table: PhysicalTable
+    lease: Lease
+
+    def take_over(self, own: BranchName, published_with_plan: bool) -> tuple[BranchCommit, ...]:
+        """Continue on a branch of our own where an attempt that ended left off.
+
+        Args:
+            own: The branch of this attempt.
+            published_with_plan: Whether the table waits for the plan's publication; then only
+                the same plan's work is taken.
+
+        Returns:
+            The commits beyond `main` that are on our branch now, oldest first.
+        """
+        metadata = self.lakehouse.table_metadata(self.table.ref)
+        branches = {name: parse_branch(name) for name in metadata.get("refs", {})}
+        usable = [
+            (name, parsed)
+            for name, parsed in branches.items()
+            if parsed is not None
+            and (parsed.plan_id == own.plan_id if published_with_plan else parsed.shared)
+            and _descends_from_main(metadata, name)
+            and _beyond_main(metadata, name)
+        ]
+        usable.sort(key=lambda item: (item[1].plan_id == own.plan_id, *_age(metadata, item[0])))
+        source = usable[-1][0] if usable else None
+        stale = {
+            name
+            for name, parsed in branches.items()
+            if parsed is not None and parsed.plan_id == own.plan_id
+        }
+        if source is None and not stale:
+            return ()
+        if stale == {source} == {str(own)}:
+            return _beyond_main(metadata, str(own))
+
+        def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
+            refs = now.get("refs", {})
+            if source is not None and source not in refs:
+                raise ConflictError(
+                    f"the branch '{source}' of {self.table.ref} has just been removed",
+                    hint="apply the plan again",
+                )
+            kept = {n: r for n, r in refs.items() if n not in stale and n != source}
+            if source is not None:
+                kept[str(own)] = refs[source]
+            return {**without_branch(now, location, "", now_ms), "refs": kept}
+
+        moved = self._change(change, "fill.take_over")
+        return _beyond_main(moved, str(own))
+
+    def reset(self, own: BranchName, snapshot_id: int | None) -> None:
+        """Take the last commits off a branch; without a snapshot to go back to, remove it."""
+
+        def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
+            ref = now.get("refs", {}).get(str(own))
+            if ref is None:
+                return None
+            changed = without_branch(now, location, str(own), now_ms)
+            if snapshot_id is not None:
+                changed["refs"][str(own)] = {**ref, "snapshot-id": snapshot_id}
+            return changed
+
+        self._change(change, "fill.reset")
+
+    def advance(
+        self, own: BranchName, interval: Interval, result: FillResult, *, last: bool
+    ) -> None:
+        """Move `main` to a commit of a branch, and record its range, in one transaction.
+
+        Args:
+            own: The branch.
+            interval: What the commit filled.
+            result: The commit.
+            last: Whether the branch ends with it.
+
+        Raises:
+            LeaseLostError: Somebody else works on the table now.
+            ConflictError: An environment shows the table by now.
+        """
+        store, table = self.lakehouse.store, self.table
+
+        def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
+            refs, name = now.get("refs", {}), str(own)
+            if name not in refs or result.iceberg_snapshot_id is None:
+                return None
+            commit = {**refs[name], "snapshot-id": result.iceberg_snapshot_id}
+            at = {**now, "refs": {**refs, name: commit}}
+            moved = fast_forward(at, location, name, None, now_ms, str(table.ref))
+            if not last:
+                moved["refs"][name] = refs[name]
+            return moved
+
+        def record(conn: Connection) -> None:
+            if store.is_shown(conn, table.id):
+                raise ConflictError(
+                    f"an environment has begun to show {table.ref} while it was filled",
+                    hint="apply again: what is written is taken over",
+                )
+            store.record_intervals(
+                table.id, interval, own.plan_id, result.iceberg_snapshot_id, result.rows, conn
+            )
+
+        self._change(change, "fill.advance", record)
+
+    def _change(
+        self, change: Change, name: str, record: Callable[[Connection], None] = lambda conn: None
+    ) -> dict[str, Any]:
+        """Write the table's next metadata and swap its pointer, again when it has moved."""
+        attempt = 1
+        while True:
+            try:
+                return self._try_change(change, name, record)
+            except PointerMovedError:
+                if attempt >= ATTEMPTS:
+                    raise
+            attempt += 1
+
+    def _try_change(
+        self, change: Change, name: str, record: Callable[[Connection], None]
+    ) -> dict[str, Any]:
+        lakehouse, store, ref = self.lakehouse, self.lakehouse.store, self.table.ref
+        before = lakehouse.metadata_location(ref)
+        if before is None:
+            raise ConflictError(f"the catalog no longer has {ref}", hint="plan again")
+        metadata = read_metadata(lakehouse.files, before, str(ref))
+        changed = change(metadata, before, int(store.clock.now().timestamp() * 1000))
+        after = next_file(metadata["location"], before)
+        if changed is not None:
+            lakehouse.files.write_all([(after, encode_metadata(changed))], f"{name}.file")
+
+        def work(conn: Connection) -> None:
+            if changed is not None and _is_at(conn, lakehouse.catalog_name, ref, after):
+                return  # committed before; only the answer was lost
+            store.check_lease(conn, self.lease)
+            if changed is not None:
+                swap_pointers(conn, lakehouse.catalog_name, [Swap(ref, TABLE, before, after)])
+            record(conn)
+
+        try:
+            store.run_transaction(work, name=name)
+        except ConflictError:
+            if changed is not None:
+                lakehouse.files.delete_all([after], f"{name}.delete")
+            raise
+        return metadata if changed is None else changed
+
+
+def _is_at(conn: Connection, catalog: str, ref: TableRef, location: str) -> bool:
+    pointer = read_pointers(conn, catalog, [ref]).get(ref)
+    return pointer is not None and pointer.location == location
+
+
+def _beyond_main(metadata: dict[str, Any], branch: str) -> tuple[BranchCommit, ...]:
+    main = _ids(metadata, head_of(metadata))
+    fills = {fill.iceberg_snapshot_id: fill for fill in committed_fills(metadata, branch)}
+    line = [
+        int(snapshot["snapshot-id"])
+        for snapshot in history(metadata, head_of(metadata, branch))
+        if int(snapshot["snapshot-id"]) not in main
+    ]
+    return tuple(BranchCommit(number, fills.get(number)) for number in reversed(line))
+
+
+def _descends_from_main(metadata: dict[str, Any], branch: str) -> bool:
+    main = head_of(metadata)
+    return main is None or main in _ids(metadata, head_of(metadata, branch))
+
+
+def _ids(metadata: dict[str, Any], head: int | None) -> set[int]:
+    return {int(snapshot["snapshot-id"]) for snapshot in history(metadata, head)}
+
+
+def _age(metadata: dict[str, Any], branch: str) -> tuple[int, int]:
+    """Order branches by their last commit, then by attempt."""
+    parsed = parse_branch(branch)
+    head = next(history(metadata, head_of(metadata, branch)), None)
+    return (int(head["timestamp-ms"]) if head else 0, parsed.attempt if parsed else 0)

@@ -1,0 +1,126 @@
+"""Where one attempt writes one table, and how what it wrote is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from vde_dagster.execution.table_branches import BranchCommit, TableBranches
+from vde_dagster.lakehouse.branch_names import BranchName
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.work import FillResult
+from vde_dagster.state.plans import PendingInterval
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """What earlier attempts left of a table.
+
+    Args:
+        recorded: What need not be filled again (UTC).
+        snapshot_ids: The commits on our branch that hold recorded ranges.
+        commits: All commits on our branch beyond `main`, oldest first.
+    """
+
+    recorded: IntervalSet
+    snapshot_ids: frozenset[int]
+    commits: tuple[BranchCommit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where one attempt writes one table.
+
+    Args:
+        branches: The table's branches, as the holder of its lease changes them.
+        own: The branch of this attempt.
+        waits: Whether the rows become visible with the plan's publication only.
+    """
+
+    branches: TableBranches
+    own: BranchName
+    waits: bool
+
+    @property
+    def table(self) -> PhysicalTable:
+        """The table as it was when the attempt came to it."""
+        return self.branches.table
+
+    @property
+    def branch(self) -> str:
+        """The name of the branch of this attempt."""
+        return str(self.own)
+
+    def take_over(self, plan_id: str, *, restate: bool) -> LeftOver:
+        """Continue where earlier attempts left off, of what can still be told to be whole.
+
+        Args:
+            plan_id: The plan.
+            restate: Whether ranges are filled again that were filled before the plan.
+        """
+        store, table = self.branches.lakehouse.store, self.table
+        if not table.created:
+            return LeftOver(table.intervals, frozenset(), ())
+        pending = [i for i in store.pending_intervals(plan_id) if i.table_id == table.id]
+        commits = self.branches.take_over(self.own, self.waits)
+        ids = {item.iceberg_snapshot_id for item in pending} - {None}
+        if pending and not (self.waits and ids <= {c.snapshot_id for c in commits}):
+            # What was recorded is not all there: nothing of it can be built upon.
+            self._forget(pending)
+            if commits and self.waits:
+                self.reset(None)
+                commits = ()
+            pending = []
+        filled = table.intervals
+        if restate:
+            ours = (row for row in store.fills(table.id) if row.plan_id == plan_id)
+            filled = IntervalSet.of(Interval(row.start_at, row.end_at) for row in ours)
+        recorded = filled | IntervalSet.of(item.interval for item in pending)
+        known = frozenset(i.iceberg_snapshot_id for i in pending if i.iceberg_snapshot_id)
+        return LeftOver(recorded, known, commits)
+
+    def reset(self, snapshot_id: int | None) -> None:
+        """Take the last commits off our branch; without one to go back to, remove it."""
+        self.branches.reset(self.own, snapshot_id)
+
+    def record(self, interval: Interval, result: FillResult, *, last: bool) -> None:
+        """Record a filled and audited range: for the publication, or by moving `main` to it.
+
+        Args:
+            interval: The range (UTC).
+            result: The commit on our branch that holds it.
+            last: Whether the attempt writes nothing more to the table.
+
+        Raises:
+            LeaseLostError: Somebody else works on the table now.
+            ConflictError: An environment has begun to show the table.
+        """
+        if not self.waits:
+            self.branches.advance(self.own, interval, result, last=last)
+            return
+        store = self.branches.lakehouse.store
+
+        def work(conn: Connection) -> None:
+            store.check_lease(conn, self.branches.lease)
+            store.record_pending_interval(
+                self.own.plan_id,
+                self.table.id,
+                self.branch,
+                interval,
+                result.iceberg_snapshot_id,
+                result.rows,
+                conn,
+            )
+
+        store.run_transaction(work, name="state.record_pending")
+
+    def _forget(self, pending: list[PendingInterval]) -> None:
+        store = self.branches.lakehouse.store
+
+        def work(conn: Connection) -> None:
+            store.check_lease(conn, self.branches.lease)
+            store.drop_pending_intervals(pending[0].plan_id, [self.table.id], conn)
+
+        store.run_transaction(work, name="state.drop_pending")

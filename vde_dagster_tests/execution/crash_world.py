@@ -1,0 +1,308 @@
+"""A world that outlives processes, and the operations that are interrupted in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.errors import AuditFailedError, VdeError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse.janitor import JanitorReport
+from vde_dagster.state.effects import Effects
+from vde_dagster.state.faults import Fault, FaultInjector, ProcessKilled
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
+from vde_dagster_tests.execution.look import Warehouse, look
+from vde_dagster_tests.lakehouse.oracle import query
+from vde_dagster_tests.lakehouse.protocol import fast_folder
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.state.builders import FakeClock
+
+NOW = datetime(2024, 1, 4, 12, tzinfo=timezone.utc)
+FILES = {
+    **{path: text for path, text in SHOP.items() if not path.endswith("top.sql")},
+    "models/marts/daily.sql": """
+        MODEL (name marts.daily, start '2024-01-01', cron '@daily',
+          kind INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 2),
+          audits (not_null(columns := (day, revenue))));
+        SELECT day, count(*) AS orders, sum(amount) AS revenue
+        FROM staging.orders WHERE day BETWEEN @start_date AND @end_date GROUP BY day
+    """,
+    "models/marts/week.sql": """
+        MODEL (name marts.week, kind FULL);
+        SELECT sum(revenue) AS revenue FROM marts.daily
+    """,
+}
+
+
+@dataclass
+class World:
+    """A project, its database and its warehouse in one folder, and the time.
+
+    Args:
+        folder: Where everything is.
+        clock: The time.
+        failing: Models whose audits find rows.
+        state_url: A database elsewhere, or None for a SQLite file in the folder.
+    """
+
+    folder: Path
+    clock: FakeClock = field(default_factory=lambda: FakeClock(NOW))
+    failing: tuple[str, ...] = ()
+    state_url: str | None = None
+    shared: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def project(self) -> ProjectFolder:
+        """The project's files."""
+        return ProjectFolder(self.folder / "project")
+
+    @property
+    def url(self) -> str:
+        """The database."""
+        return self.state_url or f"sqlite:///{self.folder / 'project' / '.vde' / 'state.db'}"
+
+    def process(self, effects: Effects | None = None) -> Workspace:
+        """Start a process; only the unchanged project's parsed files are carried over."""
+        engine = FakeSpark(self.failing)
+        workspace = open_fake(
+            self.folder / "project",
+            engine,
+            clock=self.clock,
+            effects=effects,
+            remembered=self.shared,
+        )
+        return workspace
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        """Change the project."""
+        self.project.edit(path, old, new)
+        self.shared.clear()
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is interrupted: how the world is before, and what is done to it.
+
+    Args:
+        name: For people.
+        before: Prepares the world.
+        run: The command; a repetition is the same call in a new process.
+        ends_well: Whether it succeeds when nothing goes wrong.
+    """
+
+    name: str
+    before: Callable[[World], None]
+    run: Callable[[Workspace], object]
+    ends_well: bool = True
+
+
+def apply_again(workspace: Workspace, environment: str = "prod") -> object:
+    """`vde apply ENV`: plan and apply; a repetition makes a new plan."""
+    return workspace.apply(workspace.plan(environment), concurrency=1, who="me")
+
+
+def apply_stored(workspace: Workspace, environment: str = "prod") -> object:
+    """Apply the newest stored plan, which a repetition does too."""
+    plan = workspace.load_plan(workspace.store.plans(environment)[0].id)
+    return workspace.apply(plan, concurrency=1, who="me")
+
+
+def run_again(workspace: Workspace) -> object:
+    """`vde run prod`."""
+    return workspace.apply(workspace.plan_run("prod"), concurrency=1, who="me")
+
+
+def _published(world: World) -> None:
+    apply_again(world.process())
+    world.clock.advance(hours=1)
+
+
+def _change(world: World) -> None:
+    world.edit("models/marts/customers.sql", "sum(amount)", "1 + sum(amount)")
+    world.edit("models/marts/daily.sql", "sum(amount) AS", "2 * sum(amount) AS")
+
+
+def _changed(world: World) -> None:
+    _published(world)
+    _change(world)
+
+
+def _changed_and_due(world: World) -> None:
+    _published(world)
+    world.edit("models/marts/customers.sql", "sum(amount)", "1 + sum(amount)")
+    world.clock.advance(days=2)
+    world.process().plan("prod")
+
+
+def _changed_and_failing(world: World) -> None:
+    _changed(world)
+    world.failing = ("marts.customers",)
+
+
+def _due(world: World) -> None:
+    _published(world)
+    world.clock.advance(days=3)
+
+
+def _due_and_planned(world: World) -> None:
+    _due(world)
+    world.process().plan_run("prod")
+
+
+def _published_twice(world: World) -> None:
+    _changed(world)
+    apply_again(world.process())
+    world.clock.advance(hours=1)
+
+
+def _with_dev(world: World) -> None:
+    _changed(world)
+    apply_again(world.process(), "dev")
+    world.clock.advance(hours=1)
+
+
+def _much_to_clean(world: World) -> None:
+    _with_dev(world)
+    world.process().drop_environment("dev")
+    _due(world)
+    injector = FaultInjector(Fault("publish.commit"), clock=world.clock, in_process=True)
+    with suppress(ProcessKilled):
+        run_again(world.process(injector))
+    world.clock.advance(days=40)
+
+
+def _given_up(world: World) -> None:
+    _much_to_clean(world)
+    world.process().janitor()
+    world.clock.advance(days=2)
+
+
+OPERATIONS = (
+    Operation("plan", lambda world: None, lambda workspace: workspace.plan("prod")),
+    Operation("first apply", lambda world: None, apply_again),
+    Operation("apply of a change", _changed, apply_again),
+    Operation("apply of a stored plan", _changed_and_due, apply_stored),
+    Operation("run", _due, run_again),
+    Operation("run of a stored plan", _due_and_planned, apply_stored),
+    Operation("apply with a failing audit", _changed_and_failing, apply_again, ends_well=False),
+    Operation("rollback", _published_twice, lambda workspace: workspace.rollback("prod", 1)),
+    Operation("drop", _with_dev, lambda workspace: workspace.drop_environment("dev")),
+    Operation("clean-up", _much_to_clean, lambda workspace: workspace.janitor()),
+    Operation("clean-up after grace", _given_up, lambda workspace: workspace.janitor()),
+)
+
+
+class Stage:
+    """Prepares an operation's world once and copies it for every case.
+
+    Locations of files are absolute, so every copy takes the original's place.
+    """
+
+    def __init__(self, operation: Operation, empty_database: Path) -> None:
+        self.operation = operation
+        self._folder = Path(fast_folder())
+        self._kept = self._folder.with_name(self._folder.name + "-kept")
+        world = World(self._folder)
+        ProjectFolder(self._folder / "project", FILES)
+        (self._folder / "project" / ".vde").mkdir()
+        shutil.copy(empty_database, self._folder / "project" / ".vde" / "state.db")
+        operation.before(world)
+        self._time, self._failing = world.clock.time, world.failing
+        self._shared = world.shared
+        shutil.copytree(self._folder, self._kept)
+        self.old = look(world.url).visible()
+        self.points = self._list_points()
+        self.new = look(world.url).visible()
+
+    def world(self) -> World:
+        """A fresh copy, in which nothing has happened yet."""
+        shutil.rmtree(self._folder)
+        shutil.copytree(self._kept, self._folder)
+        return World(self._folder, FakeClock(self._time), self._failing, shared=self._shared)
+
+    def close(self) -> None:
+        """Remove everything."""
+        shutil.rmtree(self._folder)
+        shutil.rmtree(self._kept)
+
+    def occurrences(self) -> list[tuple[str, int]]:
+        """Every side effect as (point, at which passage)."""
+        counts: Counter[str] = Counter()
+        found = []
+        for point in self.points:
+            counts[point] += 1
+            found.append((point, counts[point]))
+        return found
+
+    def _list_points(self) -> list[str]:
+        world = self.world()
+        injector = FaultInjector(clock=world.clock, in_process=True)
+        run(self.operation, world.process(injector))
+        return injector.passed
+
+
+def run(operation: Operation, workspace: Workspace) -> bool:
+    """Run an operation's command; return whether it was acknowledged."""
+    try:
+        result = operation.run(workspace)
+    except AuditFailedError:
+        assert not operation.ends_well
+        return False
+    finally:
+        workspace.close()
+    assert operation.ends_well
+    return not (isinstance(result, JanitorReport) and result.failures)
+
+
+def interrupt(operation: Operation, world: World, fault: Fault) -> bool:
+    """Run an operation with a fault; return whether it was acknowledged."""
+    injector = FaultInjector(fault, clock=world.clock, in_process=True)
+    try:
+        return run(operation, world.process(injector))
+    except (ProcessKilled, VdeError):
+        return False
+
+
+def recover(operation: Operation, world: World) -> Warehouse:
+    """Repeat the command in a new process, once the leases of dead owners have ended."""
+    world.clock.advance(minutes=5)
+    run(operation, world.process())
+    return look(world.url)
+
+
+def check_nothing_is_left(world: World) -> None:
+    """After the grace time, the janitor leaves nothing that nobody owns."""
+    for _ in range(3):
+        world.clock.advance(days=2)
+        report = world.process().janitor()
+        assert report.failures == ()
+    seen = look(world.url)
+    assert seen.branches() == {}
+    pointed = set(seen.locations.values())
+    warehouse = world.folder / "project"
+    on_disk = {f"file://{path}" for path in warehouse.rglob("*.metadata.json")}
+    assert pointed <= on_disk
+    views = {name for name in on_disk if "/vde__" not in name}
+    assert views <= pointed, "metadata files of views that nobody names"
+    live = [
+        row[0]
+        for row in query(world.url, "SELECT table_id FROM vde_tables WHERE status <> 'dropped'")
+    ]
+    for name in on_disk - views:
+        assert any(table_id in name for table_id in live), "files of a table that was dropped"
+    undecided = "SELECT count(*) FROM vde_publications WHERE status = 'intended'"
+    assert list(query(world.url, undecided)) == [(0,)]
+    leases = "SELECT count(*) FROM vde_leases WHERE owner IS NOT NULL"
+    assert list(query(world.url, leases)) == [(0,)]
+
+
+def fresh_environment_variables() -> dict[str, str]:
+    """This process's variables, for one that is started by a test."""
+    return dict(os.environ)

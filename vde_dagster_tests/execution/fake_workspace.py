@@ -1,0 +1,245 @@
+"""Workspaces over real projects, state and Iceberg metadata, with an engine that needs no JVM.
+
+The engine does to the catalog what Spark does: it writes a metadata file of its own and swaps the
+pointer, and when somebody else was first it loads the table again and commits on top. In place of
+data files, a commit's summary says which ranges the table holds and which commits it read.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.errors import ExecutionError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.files import read_metadata
+from vde_dagster.lakehouse.pointers import TABLE, PointerMovedError, Swap, swap_pointers
+from vde_dagster.lakehouse.prepare import encode_metadata, next_file
+from vde_dagster.lakehouse.table_metadata import head_of
+from vde_dagster.lakehouse.types import schema_of
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask
+from vde_dagster.state.clock import Clock
+from vde_dagster.state.effects import Effects
+
+_COMPILED: dict[Any, Any] = {}
+_READ = re.compile(r"`\w+`\.`([^`]+)`\.`([^`]+)`(?: VERSION AS OF '([^']+)')?")
+_LIST = re.compile(r"\bSELECT\b(.*?)\bFROM\b", re.IGNORECASE | re.DOTALL)
+
+
+class FakeSpark:
+    """An engine for `Workspace.open`; `attach` gives it the catalog.
+
+    Args:
+        failing_audits: Models whose audits find rows.
+        seconds: How long a fill takes.
+    """
+
+    def __init__(self, failing_audits: Sequence[str] = (), seconds: float = 0.0) -> None:
+        self.failing_audits = set(failing_audits)
+        self.seconds = seconds
+        self.statements = 0
+        self._lakehouse: Lakehouse | None = None
+
+    def attach(self, lakehouse: Lakehouse) -> None:
+        """Work on a catalog."""
+        self._lakehouse = lakehouse
+
+    @property
+    def lakehouse(self) -> Lakehouse:
+        """The catalog."""
+        assert self._lakehouse is not None
+        return self._lakehouse
+
+    def analyze(self, sql: str) -> tuple[tuple[str, str], ...]:
+        """Name the columns of a query; all are text."""
+        self.statements += 1
+        from sqlglot import parse_one
+
+        return tuple((name, "STRING") for name in parse_one(sql, read="spark").named_selects)
+
+    def create_table(
+        self, table: PhysicalTable, snapshot: Snapshot, columns: tuple[tuple[str, str], ...]
+    ) -> None:
+        """Create an empty table; do nothing when it exists."""
+        self.statements += 1
+        if self.lakehouse.table_exists(table.ref):
+            return
+        self.lakehouse.ensure_namespaces([table.ref.namespace])
+        schema = schema_of([(name, type_, None) for name, type_ in columns])
+        location = f"{self.lakehouse.warehouse}/{table.ref.namespace}/{table.ref.name}-{table.id}"
+        metadata = {
+            "format-version": 2,
+            "table-uuid": str(uuid.uuid4()),
+            "location": location,
+            "last-sequence-number": 0,
+            "last-updated-ms": self._now(),
+            "last-column-id": len(columns),
+            "current-schema-id": 0,
+            "schemas": [{**schema, "fields": [{**f, "id": f["id"] + 1} for f in schema["fields"]]}],
+            "default-spec-id": 0,
+            "partition-specs": [{"spec-id": 0, "fields": []}],
+            "last-partition-id": 999,
+            "default-sort-order-id": 0,
+            "sort-orders": [{"order-id": 0, "fields": []}],
+            "properties": {},
+            "refs": {},
+            "snapshots": [],
+            "snapshot-log": [],
+            "metadata-log": [],
+        }
+        self._commit(table.ref, None, metadata, "engine.create_table")
+
+    def fill(self, task: FillTask) -> FillResult:
+        """Commit a range to `main` or a branch, on top of whatever is there by then."""
+        self.statements += 1
+        if self.seconds:
+            time.sleep(self.seconds)
+        snapshot_id = random.getrandbits(62)
+        read = self._heads_read(task.query or " ".join(task.sources.values()))
+        while True:
+            try:
+                return self._append(task, snapshot_id, read)
+            except PointerMovedError:
+                continue
+
+    def audit(self, task: AuditTask) -> AuditResult:
+        """Find one row in models that are to fail, none elsewhere."""
+        self.statements += 1
+        failed = str(task.model) in self.failing_audits
+        return AuditResult(int(failed), ({"id": "1"},) if failed else (), 0.0)
+
+    def query(
+        self, sql: str, limit: int | None = None
+    ) -> tuple[tuple[tuple[str, str], ...], Sequence[tuple[Any, ...]]]:
+        """Return nothing."""
+        return self.analyze(sql), ()
+
+    def begin(self, plan_id: str) -> None:
+        """Do nothing."""
+
+    def cancel(self, plan_id: str) -> bool:
+        """Do nothing."""
+        return True
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _append(self, task: FillTask, snapshot_id: int, read: dict[str, int | None]) -> FillResult:
+        ref = task.table.ref
+        pointer = self.lakehouse.metadata_location(ref)
+        if pointer is None:
+            raise ExecutionError(f"there is no table {ref}")
+        metadata = read_metadata(self.lakehouse.files, pointer, str(ref))
+        name = task.branch or "main"
+        head = head_of(metadata, task.branch)
+        if head is None:
+            head = head_of(metadata)
+        now = max(self._now(), metadata["last-updated-ms"])
+        sequence = metadata["last-sequence-number"] + 1
+        snapshot: dict[str, Any] = {
+            "snapshot-id": snapshot_id,
+            "sequence-number": sequence,
+            "timestamp-ms": now,
+            "manifest-list": f"{metadata['location']}/metadata/snap-{snapshot_id}.avro",
+            "schema-id": 0,
+            "summary": {
+                "operation": "overwrite",
+                "added-records": "10",
+                "added-files-size": "100",
+                "vde.plan": task.plan_id,
+                "vde.table": task.table.id,
+                "vde.interval": str(task.interval),
+                "fake.content": json.dumps(_content(metadata, head, task)),
+                "fake.read": json.dumps(read),
+            },
+        }
+        if head is not None:
+            snapshot["parent-snapshot-id"] = head
+        changed = {
+            **metadata,
+            "last-sequence-number": sequence,
+            "last-updated-ms": now,
+            "snapshots": [*metadata["snapshots"], snapshot],
+            "refs": {**metadata["refs"], name: {"type": "branch", "snapshot-id": snapshot_id}},
+        }
+        if name == "main":
+            changed["current-snapshot-id"] = snapshot_id
+            changed["snapshot-log"] = [
+                *metadata["snapshot-log"],
+                {"timestamp-ms": now, "snapshot-id": snapshot_id},
+            ]
+        self._commit(ref, pointer, changed, "engine.fill")
+        return FillResult(10, snapshot_id, 0.0, 100)
+
+    def _heads_read(self, query: str) -> dict[str, int | None]:
+        found: dict[str, int | None] = {}
+        for namespace, name, branch in _READ.findall(query):
+            ref = TableRef(namespace, name)
+            found[str(ref)] = self.lakehouse.main_snapshot(ref, branch or None)
+        return found
+
+    def _commit(
+        self, ref: TableRef, before: str | None, metadata: dict[str, Any], point: str
+    ) -> None:
+        location = next_file(metadata["location"], before)
+        self.lakehouse.files.write_all([(location, encode_metadata(metadata))], f"{point}.file")
+        swap = Swap(ref, TABLE, before, location)
+        self.lakehouse.store.run_transaction(
+            lambda conn: swap_pointers(conn, self.lakehouse.catalog_name, [swap]),
+            name=point,
+            idempotent=False,
+        )
+
+    def _now(self) -> int:
+        return int(self.lakehouse.store.clock.now().timestamp() * 1000)
+
+
+def _content(metadata: dict[str, Any], head: int | None, task: FillTask) -> list[str]:
+    """The ranges that the table holds after a fill, as what was overwritten leaves them."""
+    if head is None or not task.snapshot.is_incremental:
+        return [str(task.interval)]
+    (parent,) = [item for item in metadata["snapshots"] if item["snapshot-id"] == head]
+    held = [Interval.parse(text) for text in json.loads(parent["summary"]["fake.content"])]
+    written = IntervalSet((task.interval,))
+    return sorted(str(part) for item in held for part in IntervalSet((item,)) - written) + [
+        str(task.interval)
+    ]
+
+
+def open_fake(
+    root: Path,
+    engine: FakeSpark | None = None,
+    *,
+    clock: Clock | None = None,
+    effects: Effects | None = None,
+    remembered: dict[str, Any] | None = None,
+) -> Workspace:
+    """Open a project as a new process would, on an engine without Spark.
+
+    Args:
+        root: The project's folder.
+        engine: The engine.
+        clock: The time.
+        effects: The port for side effects.
+        remembered: Keeps the parsed project for the next process, which only saves time.
+    """
+    engine = engine or FakeSpark()
+    workspace = Workspace.open(root, engine=engine, clock=clock, effects=effects)
+    if remembered is not None:
+        workspace.__dict__.update(remembered)
+        remembered.update({"project": workspace.project, "settings": workspace.settings})
+    store = workspace.store
+    # Compiling a statement takes longer than running it, and every process would do it again.
+    store.engine = store.engine.execution_options(compiled_cache=_COMPILED)
+    engine.attach(workspace.lakehouse)
+    return workspace

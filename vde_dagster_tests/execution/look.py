@@ -1,0 +1,193 @@
+"""An independent reader of everything: plain SQL and JSON, nothing of the package under test.
+
+`look` also checks what has to hold at every instant, whoever crashed or stalled.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from vde_dagster_tests.lakehouse.oracle import load, query
+
+_TABLE = re.compile(r"`\w+`\.`(vde__[^`]+)`\.`([^`]+)`")
+_MICROSECONDS = 1_000_000
+
+
+@dataclass
+class Warehouse:
+    """What a reader finds.
+
+    Args:
+        views: SQL by view.
+        tables: Metadata by table.
+        environments: (version, publication id, table by model) by environment.
+        filled: Filled ranges in seconds since 1970 by table, as the state has them.
+        locations: Metadata file by view and table.
+    """
+
+    views: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, dict[str, Any]] = field(default_factory=dict)
+    environments: dict[str, tuple[int, str, dict[str, str]]] = field(default_factory=dict)
+    filled: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    locations: dict[str, str] = field(default_factory=dict)
+
+    def read_by(self, view: str) -> list[str]:
+        """Name the tables that a view reads."""
+        return [f"{namespace}.{name}" for namespace, name in _TABLE.findall(self.views[view])]
+
+    def shown(self) -> set[str]:
+        """Name the tables that views read."""
+        return {table for view in self.views for table in self.read_by(view)}
+
+    def branches(self) -> dict[str, list[str]]:
+        """Name the branches beside `main`, of the tables that have any."""
+        found = {
+            name: [ref for ref in metadata["refs"] if ref != "main"]
+            for name, metadata in self.tables.items()
+        }
+        return {name: refs for name, refs in found.items() if refs}
+
+    def visible(self) -> object:
+        """What users see, with tables numbered: a retry may give another unique name."""
+        numbers: dict[str, str] = {}
+        views = {}
+        for view in sorted(self.views):
+            for name in self.read_by(view):
+                numbers.setdefault(name, f"table {len(numbers)}")
+            views[view] = _TABLE.sub(
+                lambda match: numbers[f"{match[1]}.{match[2]}"], self.views[view]
+            )
+        rows = {number: ranges(self.tables[name]) for name, number in numbers.items()}
+        models = {name: sorted(models) for name, (_, _, models) in self.environments.items()}
+        return views, rows, models
+
+
+def line(metadata: dict[str, Any], branch: str = "main") -> Iterator[dict[str, Any]]:
+    """Walk the commits of a branch, newest first."""
+    snapshots = {item["snapshot-id"]: item for item in metadata["snapshots"]}
+    head = metadata["refs"].get(branch, {}).get("snapshot-id")
+    while head is not None:
+        yield snapshots[head]
+        head = snapshots[head].get("parent-snapshot-id")
+
+
+def ranges(metadata: dict[str, Any]) -> list[tuple[float, float]]:
+    """The ranges that `main` holds, joined, in seconds since 1970."""
+    newest = next(line(metadata), None)
+    if newest is None:
+        return []
+    held = sorted(_seconds(text) for text in json.loads(newest["summary"]["fake.content"]))
+    return _joined(held)
+
+
+def look(url: str) -> Warehouse:
+    """Read everything, and check it."""
+    seen = Warehouse()
+    rows = list(
+        query(
+            url,
+            "SELECT table_namespace, table_name, metadata_location, iceberg_type "
+            "FROM iceberg_tables",
+        )
+    )
+    assert len({row[2] for row in rows}) == len(rows), "two pointers name one file"
+    for namespace, name, location, kind in rows:
+        metadata = load(location)
+        seen.locations[f"{namespace}.{name}"] = location
+        if kind == "VIEW":
+            current = metadata["current-version-id"]
+            (version,) = [v for v in metadata["versions"] if v["version-id"] == current]
+            (sql,) = [r["sql"] for r in version["representations"] if r["dialect"] == "spark"]
+            seen.views[f"{namespace}.{name}"] = sql
+        else:
+            seen.tables[f"{namespace}.{name}"] = metadata
+    _read_state(url, seen)
+    _check_views(seen)
+    _check_rows(seen)
+    _check_nothing_unpublished_was_read(seen)
+    return seen
+
+
+def _read_state(url: str, seen: Warehouse) -> None:
+    refs = {
+        table_id: f"{namespace}.{name}"
+        for table_id, namespace, name in query(
+            url, "SELECT table_id, namespace, name FROM vde_tables WHERE status <> 'dropped'"
+        )
+    }
+    versions = {
+        (name, version): publication
+        for name, version, publication in query(
+            url, "SELECT environment, version, publication_id FROM vde_environment_versions"
+        )
+    }
+    for name, version in query(url, "SELECT environment, version FROM vde_environments WHERE live"):
+        entries = query(
+            url,
+            "SELECT model_namespace, model_name, table_id FROM vde_entries "
+            f"WHERE environment = '{name}' AND valid_to IS NULL",
+        )
+        models = {f"{row[0]}.{row[1]}": refs[row[2]] if row[2] else "" for row in entries}
+        seen.environments[name] = (version, versions[name, version], models)
+    for table_id, start, end in query(url, "SELECT table_id, start_at, end_at FROM vde_intervals"):
+        filled = seen.filled.setdefault(refs[table_id], [])
+        filled.append((start / _MICROSECONDS, end / _MICROSECONDS))
+
+
+def _check_views(seen: Warehouse) -> None:
+    expected = {}
+    for environment, (_, _, models) in seen.environments.items():
+        suffix = "" if environment == "prod" else f"__{environment}"
+        for model, table in models.items():
+            namespace, name = model.split(".")
+            expected[f"{namespace}{suffix}.{name}"] = table
+    assert seen.views.keys() == expected.keys(), "views and environments disagree"
+    for view, table in expected.items():
+        read = seen.read_by(view)
+        assert set(read) <= seen.tables.keys(), f"{view} reads a table that is not there"
+        assert not table or read == [table], f"{view} reads another table than its environment says"
+
+
+def _check_rows(seen: Warehouse) -> None:
+    for name, metadata in seen.tables.items():
+        fills = [item["summary"]["vde.interval"] for item in line(metadata)]
+        assert len(fills) == len(set(fills)), f"{name} has a range written twice"
+        recorded = _joined(sorted(seen.filled.get(name, [])))
+        for start, end in ranges(metadata):
+            inside = any(first <= start and end <= last for first, last in recorded)
+            assert inside, f"{name} has rows on main that nobody recorded as audited"
+        assert bool(recorded) <= bool(fills), f"{name} is said to be filled and is empty"
+
+
+def _check_nothing_unpublished_was_read(seen: Warehouse) -> None:
+    for name in seen.shown():
+        for commit in line(seen.tables[name]):
+            read = json.loads(commit["summary"]["fake.read"])
+            for other, snapshot_id in read.items():
+                if other in seen.tables and snapshot_id is not None:
+                    main = {item["snapshot-id"] for item in line(seen.tables[other])}
+                    assert snapshot_id in main, f"{name} was computed from rows never published"
+
+
+def _seconds(text: str) -> tuple[float, float]:
+    start, end = text.split("/")
+    return _instant(start), _instant(end)
+
+
+def _instant(text: str) -> float:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(timezone.utc).timestamp()
+
+
+def _joined(parts: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    out: list[tuple[float, float]] = []
+    for start, end in parts:
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(end, out[-1][1]))
+        else:
+            out.append((start, end))
+    return out
