@@ -318,7 +318,7 @@ def add_output(tree: exp.Expr, rng: random.Random) -> exp.Expr | None:
     node = _pick(tree, rng, exp.Select)
     if not isinstance(node, exp.Select) or isinstance(node.parent, exp.SetOperation):
         return None
-    extra = rng.choice(["1", "COUNT(*)", "ROW_NUMBER() OVER (ORDER BY 1)"])
+    extra = rng.choice(["1", "COUNT(*)", "RANK() OVER (ORDER BY 1)"])
     column = _pick(node, rng, exp.Column)
     if column is not None and rng.random() < 0.6:
         extra = column.sql("spark")

@@ -90,6 +90,10 @@ class Queries:
         if depth > 0 and self.rng.random() < 0.25:
             inner, columns = self.query(depth - 1)
             return f"({inner}) AS {name}", name, columns
+        if self.rng.random() < 0.1:
+            outer = self.rng.choice(["", "OUTER "])
+            view = f"SELECT id, x FROM e LATERAL VIEW {outer}explode(xs) {self.alias()} AS x"
+            return f"({view}) AS {name}", name, [("id", "INT"), ("x", "INT")]
         table = self.rng.choice(_PLAIN)
         columns = [(c, k) for c, k in SCHEMA[table].items()]
         return f"{table} AS {name}", name, columns
@@ -103,7 +107,12 @@ class Queries:
             more, other, other_columns = self.source(depth, ctes)
             there = [(f"{other}.{c}", k) for c, k in other_columns]
             kind = self.rng.choice(_JOINS)
-            if kind == "CROSS JOIN":
+            keys = [c for c, _ in sources if c.endswith(".k")]
+            if len(keys) == 1 and (f"{other}.k", "INT") in there and self.rng.random() < 0.3:
+                side = self.rng.choice(["", "LEFT ", "RIGHT ", "FULL "])
+                text += f" {side}JOIN {more} USING (k)"
+                there.append(("k", "INT"))
+            elif kind == "CROSS JOIN":
                 text += f" CROSS JOIN {more}"
             elif kind == "LEFT JOIN unique":
                 key, table = self.rng.choice([("k", "a"), ("id", "b"), ("k", "c"), ("s", "b")])
