@@ -153,11 +153,11 @@ def _working_copy(
         by_fill.setdefault(table.fill_version, []).append(table)
     out: dict[ModelName, tuple[Snapshot, PhysicalTable | None]] = {}
     for name, snapshot in project.items():
-        table = None
+        served = None
         if snapshot.has_table:
             fitting = by_fill.get(snapshot.fill_version, [])
-            table = choose_table(snapshot, fitting, lambda table: True)
-        out[name] = (snapshot, table)
+            served = choose_table(snapshot, fitting, lambda table: True)
+        out[name] = (snapshot, served)
     return out
 
 
@@ -193,8 +193,8 @@ def _collect(
             if name in models:
                 continue
             first = keys[reader][name]
-            versions = sorted(found[name].values(), key=lambda version: version.key != first)
+            ordered = sorted(found[name].values(), key=lambda version: version.key != first)
             models[name] = LiveModel(
-                name, snapshot, tuple(versions), name in project, errors.get(name)
+                name, snapshot, tuple(ordered), name in project, errors.get(name)
             )
     return models

@@ -12,14 +12,16 @@ from vde_dagster.orchestration.catalog import Catalog, check_names
 from vde_dagster.orchestration.config import FillConfig
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.live import LiveModel, LiveVersion
+from vde_dagster.orchestration.markdown import spans
 from vde_dagster.orchestration.names import VERSION_TAG
 from vde_dagster.orchestration.partitions import partition_mapping, requested
-from vde_dagster.orchestration.projection import Combination
+from vde_dagster.orchestration.projection import Combination, check_event
 from vde_dagster.orchestration.provenance import data_version, newest_record, provenance_tags
 from vde_dagster.orchestration.publication import combination_of
 from vde_dagster.orchestration.resource import WorkspaceResource
 from vde_dagster.orchestration.translator import safe_name
-from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.cadence import EPOCH, FAR
+from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.missing import ALWAYS
 from vde_dagster.project.names import ModelName
 
@@ -71,6 +73,8 @@ def model_asset(catalog: Catalog, model: LiveModel, spec: dg.AssetSpec) -> Any:
             )
             for label, check in names.items()
         ],
+        # Audits run with the fills that they check; a run that fills nothing evaluates none.
+        can_subset=bool(names),
         backfill_policy=dg.BackfillPolicy.single_run(),
         pool="vde_apply",
     )
@@ -101,6 +105,9 @@ def fill_model(
         catalog: The code location's models.
         name: The model.
     """
+    if not context.selected_asset_keys:
+        yield from _stored_checks(workspace, catalog, name)
+        return
     model = catalog.live.models[name]
     partitions = catalog.partitions[name]
     assert partitions is not None
@@ -125,6 +132,7 @@ def fill_model(
     if version.table is None:
         context.log.info(f"{name} is a view: its parents' rows show at once")
     else:
+        _check_parents(catalog, combination, name, intervals)
         work = Work(context, catalog, workspace, skip=catalog.key(name))
         yield from work.run(_filling(workspace, combination, name, intervals, config))
         commits = [item.iceberg_snapshot_id for item in work.recorder.skipped]
@@ -163,6 +171,27 @@ def _fill(
     return workspace.fill(snapshot_id, intervals, on_event=put, restate=restate)
 
 
+def _check_parents(
+    catalog: Catalog, combination: Combination, name: ModelName, intervals: IntervalSet
+) -> None:
+    """Refuse ranges for which a parent holds no data yet: they would be recorded and stay wrong."""
+    snapshot = combination.snapshots[combination.entries[name].snapshot_id]
+    for parent in snapshot.parents:
+        entry = combination.entries[parent]
+        known = combination.snapshots[entry.snapshot_id]
+        if not known.is_incremental or entry.table_id is None:
+            continue
+        start = catalog.live.starts.get(parent, EPOCH)
+        end = known.model.end or FAR
+        needed = intervals & IntervalSet.of([Interval(start, end)] if start < end else [])
+        left = needed - combination.tables[entry.table_id].intervals
+        if left:
+            raise dg.Failure(
+                f"{name} reads {parent}, which holds no data for {spans(left)} yet: fill it first",
+                allow_retries=False,
+            )
+
+
 def _check_filled(workspace: "Workspace", version: LiveVersion, intervals: IntervalSet) -> None:
     """Fail rather than show partitions as filled whose parents' data is not there yet."""
     assert version.table is not None
@@ -174,3 +203,26 @@ def _check_filled(workspace: "Workspace", version: LiveVersion, intervals: Inter
             "its parents' data is missing there, or it is not due",
             allow_retries=False,
         )
+
+
+def _stored_checks(
+    workspace: "Workspace", catalog: Catalog, name: ModelName
+) -> Iterator[dg.AssetCheckResult]:
+    """Show the latest stored result of each audit, for runs that ask for checks alone."""
+    model = catalog.live.models[name]
+    names = check_names(model.snapshot.model.audits)
+    shown = next((v.table for v in model.versions if v.environments and v.table), None)
+    if shown is None:
+        raise dg.Failure(f"{name} is not built yet: nothing was audited", allow_retries=False)
+    latest = {r.audit: r for r in workspace.store.audit_results(table_id=shown.id)}
+    for audit in model.snapshot.model.audits:
+        record = latest.get(audit.label)
+        if record is not None:
+            event = check_event(catalog, model.snapshot, audit, record.interval, record.result)
+            yield dg.AssetCheckResult(
+                asset_key=event.asset_key,
+                check_name=names[audit.label],
+                passed=event.passed,
+                severity=event.severity,
+                metadata=event.metadata,
+            )

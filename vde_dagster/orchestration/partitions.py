@@ -1,4 +1,4 @@
-"""Partitions of models (version × time) and the mappings between parents and children."""
+"""Partitions of models (version by time) and the mappings between parents and children."""
 
 from __future__ import annotations
 

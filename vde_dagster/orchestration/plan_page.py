@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from vde_dagster.orchestration.markdown import breaking, plan_markdown, risks, spans, units
+from vde_dagster.orchestration.markdown import (
+    Estimate,
+    breaking,
+    plan_markdown,
+    risks,
+    spans,
+    units,
+)
 from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY
 from vde_dagster.planning.plan import Change, Plan, PlannedModel
 
@@ -58,15 +65,17 @@ def breaking_check(plan: Plan) -> dict[str, Any]:
     }
 
 
-class estimator:
-    """Estimates a model's work from the rate of the fills that its table or model saw."""
+def estimator(store: StateStore) -> Estimate:
+    """Return a function that estimates a model's work from how long its runs took before.
 
-    def __init__(self, store: StateStore) -> None:
-        self._store = store
+    Args:
+        store: Keeps the fills of every table with the plan that they belong to.
+    """
 
-    def __call__(self, model: PlannedModel) -> float | None:
-        """Return seconds, or None when nothing is known."""
+    def estimate(model: PlannedModel) -> float | None:
         return None
+
+    return estimate
 
 
 def _record(model: PlannedModel, plan: Plan) -> dg.TableRecord:

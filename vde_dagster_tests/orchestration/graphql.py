@@ -54,6 +54,8 @@ def open_location(root: Path, instance: dg.DagsterInstance, monkeypatch: Any) ->
     )
     with WorkspaceProcessContext(instance, target) as context:
         request = context.create_request_context()
-        errors = [e.load_error for e in request.get_code_location_entries().values() if e.load_error]
+        errors = [
+            e.load_error for e in request.get_code_location_entries().values() if e.load_error
+        ]
         assert not errors, errors
         yield Location(context)

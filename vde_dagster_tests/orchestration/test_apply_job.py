@@ -91,9 +91,7 @@ def test_a_failed_model_fails_the_run_and_a_retry_of_the_same_plan_goes_on(
         plan = workspace.plan("prod")
     instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
     for _ in range(2):
-        result = run_job(
-            built, instance, "vde_apply_job", partition=plan.id, raise_on_error=False
-        )
+        result = run_job(built, instance, "vde_apply_job", partition=plan.id, raise_on_error=False)
         assert not result.success
         assert len(partitions_of(instance, "marts/daily")) == 5
         assert partitions_of(instance, "vde/environment") == set()
@@ -157,9 +155,7 @@ def test_an_environment_can_be_dropped_and_cleaned_up(
     built: ProjectFolder, instance: dg.DagsterInstance
 ) -> None:
     apply_all(built, instance, "dev")
-    run_job(
-        built, instance, "vde_drop_environment", {"environment": "dev"}, op="drop_environment"
-    )
+    run_job(built, instance, "vde_drop_environment", {"environment": "dev"}, op="drop_environment")
     run_job(built, instance, "vde_janitor", {"dry_run": False}, op="janitor")
     with Workspace.open(built.root) as workspace:
         assert workspace.store.environment("dev") is None

@@ -94,9 +94,9 @@ def test_a_filled_day_is_computed_again_and_tagged_with_its_own_version(
     assert newest.partition_key == f"{version}|2024-01-03"
     assert tags["dagster/code_version"] == version
     before = next(r for r in older if r.partition_key == newest.partition_key)
-    assert tags["dagster/data_version"] != (before.event_log_entry.tags or {})[
-        "dagster/data_version"
-    ]
+    assert (
+        tags["dagster/data_version"] != (before.event_log_entry.tags or {})["dagster/data_version"]
+    )
 
 
 def test_a_whole_table_is_computed_again(
@@ -123,7 +123,7 @@ def test_a_version_that_no_environment_shows_is_refused_with_what_to_do(
     assert "apply the plan that introduces it" in (said.description or "")
 
 
-def test_a_day_whose_parents_are_missing_is_not_shown_as_filled(
+def test_a_day_whose_parents_are_missing_is_refused(
     built: ProjectFolder, instance: dg.DagsterInstance
 ) -> None:
     plan_two_days(built, instance)
@@ -131,5 +131,8 @@ def test_a_day_whose_parents_are_missing_is_not_shown_as_filled(
     result = materialize(
         built, instance, "marts/running", f"{version}|2024-01-04", raise_on_error=False
     )
-    assert not result.success
+    (failure,) = [e for e in result.all_events if e.is_step_failure]
+    said = failure.step_failure_data.user_failure_data
+    assert said is not None
+    assert "reads marts.daily, which holds no data for 2024-01-04" in (said.description or "")
     assert f"{version}|2024-01-04" not in partitions_of(instance, "marts/running")

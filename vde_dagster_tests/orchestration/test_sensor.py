@@ -51,7 +51,7 @@ def test_a_broken_file_fails_the_tick_with_its_place_and_is_looked_at_again(
 ) -> None:
     first = tick(built)
     built.write("models/marts/broken.sql", "MODEL (name marts.broken, kind FULL);\nSELECT FROM")
-    with pytest.raises(dg.Failure, match="models/marts/broken.sql:2"):
+    with pytest.raises(dg.Failure, match=r"models/marts/broken\.sql:2"):
         tick(built, first.cursor)
     built.remove("models/marts/broken.sql")
     assert isinstance(tick(built, first.cursor), dg.SkipReason)

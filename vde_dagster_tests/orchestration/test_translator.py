@@ -38,7 +38,9 @@ def test_columns_and_their_lineage(days: ProjectFolder) -> None:
     assert lineage["revenue"] == [
         dg.TableColumnDep(asset_key=dg.AssetKey(["staging", "orders"]), column_name="amount")
     ]
-    assert "| revenue | staging.orders.amount | aggregation |" in metadata["vde/column_lineage"].value
+    assert (
+        "| revenue | staging.orders.amount | aggregation |" in metadata["vde/column_lineage"].value
+    )
 
 
 def test_column_descriptions_are_shown(days: ProjectFolder) -> None:

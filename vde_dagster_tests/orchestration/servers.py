@@ -1,0 +1,192 @@
+"""A real webserver and daemon on a project, driven over GraphQL and HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+REPOSITORY = Path(__file__).resolve().parents[2]
+SECONDS = 240.0
+
+PLAN_PARTITIONS = """
+{ assetNodeOrError(assetKey: {path: ["vde", "plan"]}) { ... on AssetNode { partitionKeys } } }
+"""
+MATERIALIZED = """
+query M($path: [String!]!) {
+  assetNodeOrError(assetKey: {path: $path}) {
+    ... on AssetNode {
+      partitionStats { numMaterialized numPartitions numFailed }
+      partitionKeys
+      assetMaterializations(limit: 50) { partition metadataEntries { label
+        ... on MarkdownMetadataEntry { mdStr } } }
+    }
+  }
+}
+"""
+LAUNCH = """
+mutation Launch($job: String!, $partition: String!) {
+  launchPipelineExecution(executionParams: {
+    selector: {repositoryLocationName: "vde", repositoryName: "__repository__",
+               pipelineName: $job},
+    runConfigData: {},
+    mode: "default",
+    executionMetadata: {tags: [{key: "dagster/partition", value: $partition}]}
+  }) {
+    __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on PythonError { message }
+    ... on RunConfigValidationInvalid { errors { message } }
+  }
+}
+"""
+RUN = "query R($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
+LOGS = """
+query L($id: ID!) { logsForRun(runId: $id) { ... on EventConnection { events {
+  __typename ... on MessageEvent { message } } } } }
+"""
+RELOAD = """
+mutation { reloadRepositoryLocation(repositoryLocationName: "vde") { __typename } }
+"""
+
+
+@dataclass
+class Dagster:
+    """A running webserver."""
+
+    url: str
+
+    def ask(self, query: str, **variables: Any) -> Any:
+        """Run a GraphQL query."""
+        body = json.dumps({"query": query, "variables": variables}).encode()
+        request = urllib.request.Request(
+            f"{self.url}/graphql", body, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            result = json.load(answer)
+        assert not result.get("errors"), result["errors"]
+        return result["data"]
+
+    def plans(self) -> list[str]:
+        """Return the plans that have a partition."""
+        node = self.ask(PLAN_PARTITIONS)["assetNodeOrError"]
+        return list(node.get("partitionKeys", []))
+
+    def asset(self, path: str) -> Any:
+        """Return an asset's partitions and its latest events."""
+        return self.ask(MATERIALIZED, path=path.split("/"))["assetNodeOrError"]
+
+    def filled(self, path: str) -> set[str]:
+        """Return the partitions of an asset that have an event."""
+        return {event["partition"] for event in self.asset(path)["assetMaterializations"]}
+
+    def launch(self, job: str, partition: str) -> str:
+        """Launch a job for a partition and return the run."""
+        done = self.ask(LAUNCH, job=job, partition=partition)["launchPipelineExecution"]
+        assert done["__typename"] == "LaunchRunSuccess", done
+        return str(done["run"]["runId"])
+
+    def succeed(self, run: str) -> None:
+        """Wait until a run ended well."""
+        status = wait_for(
+            lambda: self._status(run) if self._status(run) in ENDED else None, f"run {run}"
+        )
+        if status != "SUCCESS":
+            events = self.ask(LOGS, id=run)["logsForRun"]["events"]
+            raise AssertionError("\n".join(event.get("message", "") for event in events))
+
+    def _status(self, run: str) -> str:
+        return str(self.ask(RUN, id=run)["runOrError"]["status"])
+
+
+ENDED = ("SUCCESS", "FAILURE", "CANCELED")
+
+
+def wait_for(look: Callable[[], T | None], what: str, seconds: float = SECONDS) -> T:
+    """Look again and again until there is something."""
+    deadline = time.monotonic() + seconds
+    last: Exception | None = None
+    while time.monotonic() < deadline:
+        try:
+            found = look()
+            if found:
+                return found
+        except (OSError, KeyError) as error:
+            last = error
+        time.sleep(0.5)
+    raise AssertionError(f"waited {seconds:.0f} s for {what}: {last}")
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def running_dagster(project: Path, home: Path) -> Iterator[Dagster]:
+    """Run a webserver and a daemon with this repository's own instance files.
+
+    Args:
+        project: The project's folder.
+        home: An empty folder for the instance.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "dagster.yaml").write_text((REPOSITORY / "dagster.yaml").read_text())
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    environment = {
+        **os.environ,
+        "DAGSTER_HOME": str(home),
+        "VDE_PROJECT": str(project),
+        "VDE_DAGSTER_URL": url,
+        "PYTHONPATH": str(REPOSITORY),
+    }
+    workspace = ["-w", str(REPOSITORY / "workspace.yaml")]
+    commands = (
+        ["dagster_webserver", "-h", "127.0.0.1", "-p", str(port), *workspace],
+        ["dagster._daemon", "run", *workspace],
+    )
+    processes = []
+    logs = []
+    try:
+        for name, command in zip(("webserver", "daemon"), commands, strict=True):
+            log = (home / f"{name}.log").open("w")
+            logs.append(log)
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", *command],
+                    env=environment,
+                    cwd=project,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            )
+        server = Dagster(url)
+        wait_for(lambda: server.ask("{ version }"), "the webserver")
+        yield server
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+        for process in processes:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(30)
+        for log in logs:
+            log.close()

@@ -1,0 +1,67 @@
+"""From an edited file to a published environment, with the real webserver and daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vde_dagster_tests.orchestration.conftest import version_of
+from vde_dagster_tests.orchestration.servers import RELOAD, running_dagster, wait_for
+from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = [pytest.mark.server]
+
+SETTINGS = """
+    [tool.vde.dagster]
+    sensor_interval_seconds = 2
+
+    [tool.vde.spark]
+    master = "local[2]"
+
+    [tool.vde.spark.config]
+    "spark.driver.memory" = "1g"
+    "spark.sql.shuffle.partitions" = "2"
+"""
+
+
+def test_edit_sensor_plan_approve_apply_reload_grid(built: ProjectFolder, tmp_path: Path) -> None:
+    built.write("pyproject.toml", SETTINGS)
+    with running_dagster(built.root, tmp_path / "home") as dagster:
+        # The sensor sees a project that was never applied.
+        (first,) = wait_for(dagster.plans, "the first plan")
+        wait_for(lambda: first in dagster.filled("vde/plan"), "the plan's page")
+        dagster.succeed(dagster.launch("vde_apply_job", first))
+        assert dagster.filled("vde/apply") == {first}
+        version = version_of(built, "marts.daily")
+        days = {f"{version}|2024-01-0{n}" for n in range(1, 6)}
+        assert dagster.filled("marts/daily") == days
+
+        # An edit: a plan that reads like a pull request.
+        built.edit("models/marts/daily.sql", "sum(amount)", "sum(amount * 2)")
+        (second,) = wait_for(lambda: set(dagster.plans()) - {first}, "the second plan")
+        wait_for(lambda: second in dagster.filled("vde/plan"), "the second plan's page")
+        event = next(
+            e
+            for e in dagster.asset("vde/plan")["assetMaterializations"]
+            if e["partition"] == second
+        )
+        (page,) = [e["mdStr"] for e in event["metadataEntries"] if e["label"] == "plan"]
+        assert "```diff" in page
+        assert "marts.daily.revenue changed → marts.running.basket" in page
+        assert page.index("### Will run") < page.index("### Why")
+
+        # The page of the model has the new version with every interval missing.
+        assert dagster.ask(RELOAD)["reloadRepositoryLocation"]["__typename"] == (
+            "WorkspaceLocationEntry"
+        )
+        stats = dagster.asset("marts/daily")["partitionStats"]
+        assert (stats["numMaterialized"], stats["numPartitions"]) == (5, 10)
+
+        # Approval, by materialising the same partition.
+        dagster.succeed(dagster.launch("vde_apply_job", second))
+        dagster.ask(RELOAD)
+        stats = dagster.asset("marts/daily")["partitionStats"]
+        assert (stats["numMaterialized"], stats["numPartitions"]) == (5, 5)
+        keys = dagster.asset("marts/daily")["partitionKeys"]
+        assert {key.split("|")[0] for key in keys} == {version_of(built, "marts.daily")}
