@@ -1,7 +1,7 @@
 """The three assets by which work is seen and driven: plans, their approval, environments."""
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
@@ -21,7 +21,7 @@ from vde_dagster.orchestration.names import (
     PLAN_TAG,
     PLANS,
 )
-from vde_dagster.orchestration.plan_page import breaking_check, plan_metadata
+from vde_dagster.orchestration.plan_page import breaking_check, estimator, plan_metadata
 from vde_dagster.orchestration.reload import reload_location
 from vde_dagster.orchestration.resource import WorkspaceResource
 
@@ -40,13 +40,17 @@ Every publication and rollback adds an event with the view → table map, so the
 are the environment's history. The job `vde_rollback` takes a version from it."""
 
 
-def plan_asset(errors: Sequence[str] = ()) -> dg.AssetsDefinition:
+def plan_asset(catalog: Catalog) -> dg.AssetsDefinition:
     """Return the asset that shows stored plans.
 
+    Mistakes in files of which no model is known are said in its description, for all to see.
+
     Args:
-        errors: Mistakes in files of which no model is known, for all to see.
+        catalog: The code location's models.
     """
-    text = "\n\n".join([_PLAN_TEXT, *(f"**A file is wrong now:** {error}" for error in errors)])
+    text = "\n\n".join(
+        [_PLAN_TEXT, *(f"**A file is wrong now:** {error}" for error in catalog.live.errors)]
+    )
 
     @dg.asset(
         key=PLAN_KEY,
@@ -65,7 +69,8 @@ def plan_asset(errors: Sequence[str] = ()) -> dg.AssetsDefinition:
         workspace = vde.get()
         with as_failure():
             plan = workspace.load_plan(context.partition_key)
-            metadata = plan_metadata(workspace.store, plan)
+            estimate = estimator(context.instance, catalog)
+            metadata = plan_metadata(workspace.store, plan, estimate)
         yield dg.MaterializeResult(
             metadata=metadata,
             tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},

@@ -75,7 +75,7 @@ def vde_definitions(
 
 
 def _assets(catalog: Catalog, taken: frozenset[dg.AssetKey]) -> Iterable[Any]:
-    yield plan_asset(catalog.live.errors)
+    yield plan_asset(catalog)
     yield apply_asset(catalog)
     yield environment_asset()
     for name, spec in model_specs(catalog).items():

@@ -25,7 +25,7 @@ from vde_dagster.orchestration.names import (
     PLAN_TAG,
     PLANS,
 )
-from vde_dagster.orchestration.plan_page import breaking_check, plan_metadata
+from vde_dagster.orchestration.plan_page import breaking_check, estimator, plan_metadata
 from vde_dagster.orchestration.publication import published_events
 from vde_dagster.orchestration.reload import reload_location
 from vde_dagster.orchestration.resource import WorkspaceResource
@@ -58,7 +58,7 @@ def asset_jobs(hooks: Hooks) -> list[Any]:
 def op_jobs(catalog: Catalog, hooks: Hooks) -> list[dg.JobDefinition]:
     """Return the jobs that need no partition."""
     return [
-        _new_plan(hooks),
+        _new_plan(catalog, hooks),
         _plan_and_apply(catalog, hooks),
         _run(catalog, hooks),
         _rollback(catalog, hooks),
@@ -67,7 +67,9 @@ def op_jobs(catalog: Catalog, hooks: Hooks) -> list[dg.JobDefinition]:
     ]
 
 
-def show_plan(context: dg.OpExecutionContext, workspace: Any, plan: Plan) -> Iterator[Any]:
+def show_plan(
+    context: dg.OpExecutionContext, catalog: Catalog, workspace: Any, plan: Plan
+) -> Iterator[Any]:
     """Give a plan its partition and its page."""
     if plan.is_empty:
         context.log.info(f"nothing to do for {plan.environment}")
@@ -76,14 +78,14 @@ def show_plan(context: dg.OpExecutionContext, workspace: Any, plan: Plan) -> Ite
     yield dg.AssetMaterialization(
         asset_key=PLAN_KEY,
         partition=plan.id,
-        metadata=plan_metadata(workspace.store, plan),
+        metadata=plan_metadata(workspace.store, plan, estimator(context.instance, catalog)),
         tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
     )
     yield dg.AssetCheckEvaluation(**breaking_check(plan))
     context.log.info(f"plan {plan.id} is in vde/plan; approve it in vde/apply")
 
 
-def _new_plan(hooks: Hooks) -> dg.JobDefinition:
+def _new_plan(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
     @dg.op(description="Compare the project with an environment and store the plan.")
     def plan(
         context: dg.OpExecutionContext, config: PlanConfig, vde: WorkspaceResource
@@ -97,7 +99,7 @@ def _new_plan(hooks: Hooks) -> dg.JobDefinition:
                 select=config.select,
                 skip_backfill=config.skip_backfill,
             )
-        yield from show_plan(context, workspace, made)
+        yield from show_plan(context, catalog, workspace, made)
         yield dg.Output(made.id)
         reload_location(context.log)
 
@@ -127,7 +129,7 @@ def _plan_and_apply(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
                 select=config.select,
                 skip_backfill=config.skip_backfill,
             )
-        yield from show_plan(context, workspace, plan)
+        yield from show_plan(context, catalog, workspace, plan)
         yield from apply_here(context, catalog, workspace, plan, config.concurrency)
         yield dg.Output(plan.id)
         reload_location(context.log)
@@ -152,7 +154,7 @@ def _run(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
         workspace = vde.get()
         with as_failure():
             plan = workspace.plan_run(config.environment)
-        yield from show_plan(context, workspace, plan)
+        yield from show_plan(context, catalog, workspace, plan)
         yield from apply_here(context, catalog, workspace, plan, config.concurrency)
         yield dg.Output(plan.id)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from vde_dagster.orchestration.catalog import Catalog
 from vde_dagster.orchestration.markdown import (
     Estimate,
     breaking,
@@ -21,14 +23,18 @@ if TYPE_CHECKING:
     from vde_dagster.state import StateStore
 
 MAX_RECORDS = 500
+LOOKED_AT = 20
 
 
-def plan_metadata(store: StateStore, plan: Plan) -> dict[str, Any]:
+def plan_metadata(
+    store: StateStore, plan: Plan, estimate: Estimate | None = None
+) -> dict[str, Any]:
     """Return the page: Markdown first, then the same as tables and JSON.
 
     Args:
-        store: For what the environment has now, and for how long earlier fills took.
+        store: For what the environment has now.
         plan: The plan.
+        estimate: How long a model's work is likely to take.
     """
     previous = store.snapshots(
         sorted({m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id})
@@ -36,7 +42,7 @@ def plan_metadata(store: StateStore, plan: Plan) -> dict[str, Any]:
     changed = [m for m in plan.models if m.change is not Change.UNCHANGED or m.builds]
     records = [_record(model, plan) for model in changed[:MAX_RECORDS]]
     return {
-        "plan": dg.MetadataValue.md(plan_markdown(plan, previous, estimator(store))),
+        "plan": dg.MetadataValue.md(plan_markdown(plan, previous, estimate)),
         "changes": dg.MetadataValue.table(records, _SCHEMA),
         "vde/plan_json": dg.MetadataValue.json(plan.to_json()),
         "vde/environment": plan.environment,
@@ -65,15 +71,27 @@ def breaking_check(plan: Plan) -> dict[str, Any]:
     }
 
 
-def estimator(store: StateStore) -> Estimate:
-    """Return a function that estimates a model's work from how long its runs took before.
+def estimator(instance: dg.DagsterInstance, catalog: Catalog) -> Estimate:
+    """Return a function that estimates a model's work from its latest fills.
 
     Args:
-        store: Keeps the fills of every table with the plan that they belong to.
+        instance: Its events carry how long each interval took.
+        catalog: Asset keys.
     """
 
     def estimate(model: PlannedModel) -> float | None:
-        return None
+        key = catalog.key(model.name)
+        seconds: list[float] = []
+        for record in instance.fetch_materializations(key, limit=LOOKED_AT).records:
+            event = record.asset_materialization
+            value = event.metadata.get("vde/seconds") if event else None
+            if value is not None and isinstance(value.value, int | float):
+                seconds.append(float(value.value))
+        if not seconds:
+            return None
+        known = catalog.live.models.get(model.name)
+        count = units(model, known.snapshot) if known else 1
+        return median(seconds) * max(count, 1)
 
     return estimate
 
