@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.state.effects import Effects
@@ -21,18 +20,15 @@ R = TypeVar("R")
 _THREADS = 16
 
 
-def local_path(location: str) -> Path | None:
+def local_path(location: str) -> str | None:
     """Return the path of a location on this machine, or None for one elsewhere.
 
     Spark and Iceberg write `file:/a`, `file:///a` and plain paths; Hadoop's paths are not
     percent-encoded, so a name with `%` in it is itself.
     """
     if location.startswith("file:"):
-        rest = location[len("file:") :]
-        return Path("/" + rest.lstrip("/"))
-    if urlsplit(location).scheme and "://" in location:
-        return None
-    return Path(location)
+        return "/" + location[len("file:") :].lstrip("/")
+    return None if "://" in location else location
 
 
 class MetadataFiles:
@@ -74,14 +70,14 @@ class MetadataFiles:
         """Say whether a file is there."""
         path = local_path(location)
         if path is not None:
-            return path.exists()
+            return os.path.exists(path)
         return self._remote(location).new_input(location).exists()  # type: ignore[no-any-return]
 
     def size(self, location: str) -> int | None:
         """Return a file's size in bytes, or None when it is not there."""
         path = local_path(location)
         if path is not None:
-            return path.stat().st_size if path.exists() else None
+            return os.path.getsize(path) if os.path.exists(path) else None
         remote = self._remote(location).new_input(location)
         return len(remote) if remote.exists() else None
 
@@ -109,7 +105,7 @@ class MetadataFiles:
         if len(local) == len(listed):
             for path, data in local:
                 self._write_local(path, data, point)
-            self._sync({path.parent for path, _ in local})
+            self._sync({os.path.dirname(path) for path, _ in local})
         else:
             self.each(lambda file: self._write_remote(file[0], file[1], point), listed)
 
@@ -121,8 +117,10 @@ class MetadataFiles:
                 if path is None:
                     self._remote(location).delete(location)
                 else:
-                    path.unlink(missing_ok=True)
-                    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+                    file = Path(path)
+                    file.unlink(missing_ok=True)
+                    # Hadoop's local file system leaves a checksum beside what it wrote.
+                    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
     def delete_tree(self, location: str, point: str) -> None:
         """Delete everything below a location; nothing there is no error.
@@ -134,7 +132,7 @@ class MetadataFiles:
         with self._effects.at(point, location):
             path = local_path(location)
             if path is not None:
-                if path.exists():
+                if os.path.exists(path):
                     shutil.rmtree(path)
                 return
             filesystem, root = self._filesystem(location)
@@ -153,19 +151,19 @@ class MetadataFiles:
     def _read(self, location: str) -> bytes:
         path = local_path(location)
         if path is not None:
-            return path.read_bytes()
+            with open(path, "rb", buffering=0) as file:
+                return file.read()
         with self._remote(location).new_input(location).open() as stream:
             data: bytes = stream.read()
         return data
 
-    def _write_local(self, path: Path, data: bytes, point: str) -> None:
-        name = str(path)
-        with self._effects.at(point, name):
+    def _write_local(self, path: str, data: bytes, point: str) -> None:
+        with self._effects.at(point, path):
             try:
-                file = open(name, "xb", buffering=0)  # noqa: SIM115
+                file = open(path, "xb", buffering=0)  # noqa: SIM115
             except FileNotFoundError:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                file = open(name, "xb", buffering=0)  # noqa: SIM115
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                file = open(path, "xb", buffering=0)  # noqa: SIM115
             with file:
                 file.write(data)
 
@@ -181,7 +179,7 @@ class MetadataFiles:
 
         return load_file_io(properties=dict(self._properties), location=location)
 
-    def _sync(self, directories: set[Path]) -> None:
+    def _sync(self, directories: set[str]) -> None:
         """Flush the file system that holds the new files, in one call where there is one."""
         if not directories:
             return

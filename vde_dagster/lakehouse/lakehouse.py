@@ -94,6 +94,10 @@ class Lakehouse:
         """
         return f"{self.warehouse}/{_slug(ref.namespace)}/{_slug(ref.name)}-{unique}"
 
+    def table_location(self, ref: TableRef, table_id: str) -> str:
+        """Return the base location of a physical table; its last part ends with the unique id."""
+        return f"{self.warehouse}/{ref.namespace}/{ref.name}-{table_id}"
+
     def table_exists(self, ref: TableRef) -> bool:
         """Say whether the catalog has a table (not a view) of that name."""
         return self.metadata_location(ref) is not None

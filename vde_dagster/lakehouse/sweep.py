@@ -51,7 +51,8 @@ def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
 
 def _drop_table(run: Cleaning, table: LedgerTable) -> bool:
     store, lakehouse = run.store, run.lakehouse
-    location = table.location
+    # A table whose creation was cut short is in no catalog, but may have left files here.
+    location = table.location or lakehouse.table_location(table.ref, table.id)
     pointer = lakehouse.metadata_location(table.ref)
     if pointer is not None and lakehouse.files.exists(pointer):
         location = lakehouse.files.read_json(pointer)["location"]
@@ -66,7 +67,7 @@ def _drop_table(run: Cleaning, table: LedgerTable) -> bool:
 
     if not store.run_transaction(work, name="janitor.drop_table"):
         return False
-    if location is not None and table.id in location.rstrip("/").rsplit("/", 1)[-1]:
+    if table.id in location.rstrip("/").rsplit("/", 1)[-1]:
         # The ledger's unique id is the location's own name: all that is in it is this table's.
         lakehouse.files.delete_tree(location, "janitor.delete_tree")
     store.finish_dropping(table.id)

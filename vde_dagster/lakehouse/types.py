@@ -5,6 +5,7 @@ Source: https://iceberg.apache.org/spec/#primitive-types and Iceberg's type mapp
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -250,11 +251,11 @@ def schema_of(columns: Iterable[tuple[str, str, str | None]]) -> dict[str, Any]:
     to views.
     """
     listed = list(columns)
-    counter = iter(range(len(listed), 1_000_000))
+    next_id = itertools.count(len(listed)).__next__
     fields: list[dict[str, Any]] = []
     for position, (name, type_sql, doc) in enumerate(listed):
         field: dict[str, Any] = {"id": position, "name": name, "required": False}
-        field["type"] = spark_to_iceberg(type_sql, lambda: next(counter))
+        field["type"] = spark_to_iceberg(type_sql, next_id)
         if doc:
             field["doc"] = doc
         fields.append(field)

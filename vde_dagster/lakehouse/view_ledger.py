@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state.schema import views
@@ -82,10 +83,20 @@ def record_views(
     published: Sequence[PublishedView],
 ) -> None:
     """Write views into the ledger, in place of what it said of them."""
-    forget_views(connection, catalog, [view.ref for view in published])
     if published:
+        insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+        statement = insert(views)
+        new = statement.excluded
         connection.execute(
-            insert(views),
+            statement.on_conflict_do_update(
+                index_elements=["catalog_name", "namespace", "name"],
+                set_={
+                    "environment": new.environment,
+                    "definition_hash": new.definition_hash,
+                    "metadata_location": new.metadata_location,
+                    "publication_id": new.publication_id,
+                },
+            ),
             [
                 {
                     "catalog_name": catalog,

@@ -34,7 +34,7 @@ class FakeEngine:
             return
         columns = [(column.name, "INT", None) for column in table.columns]
         schema = schema_of(columns)
-        location = f"{self.lakehouse.warehouse}/{table.ref.namespace}/{table.ref.name}-{table.id}"
+        location = self.lakehouse.table_location(table.ref, table.id)
         metadata = {
             "format-version": 2,
             "table-uuid": str(uuid.uuid4()),
