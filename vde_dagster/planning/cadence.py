@@ -80,9 +80,7 @@ class Cadence:
 
     def last_tick(self, now: datetime) -> datetime:
         """Return the latest cron tick at or before an instant."""
-        moment = now + timedelta(microseconds=1)
-        tick: datetime = croniter(self.cron, moment).get_prev(datetime)
-        return tick
+        return _last_tick(self.cron, now)
 
     def due_until(self, now: datetime) -> datetime:
         """Return the exclusive end of the intervals that are complete and due at an instant."""
@@ -116,6 +114,13 @@ class Cadence:
                 out.append(Interval(start, end))
                 start = end
         return out
+
+
+@functools.lru_cache(maxsize=4096)
+def _last_tick(cron: str, now: datetime) -> datetime:
+    """Remembered, because a plan asks for every model at one instant, and croniter is slow."""
+    tick: datetime = croniter(cron, now + timedelta(microseconds=1)).get_prev(datetime)
+    return tick
 
 
 @functools.cache
