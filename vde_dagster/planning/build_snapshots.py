@@ -23,7 +23,7 @@ from vde_dagster.project.kinds import (
 from vde_dagster.project.model import Column, Model, PythonSource
 from vde_dagster.project.names import ModelName
 
-CANONICALISER = str(semantics.CANONICALISER_VERSION)
+CANONICALISER = semantics.canonicaliser()
 """Version of the code that makes the hashes."""
 
 CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
