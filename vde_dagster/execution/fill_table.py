@@ -27,7 +27,13 @@ from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.missing import with_lookback
 from vde_dagster.planning.plan import Plan, PlannedModel
 from vde_dagster.planning.render import relation, render_audit, render_query
-from vde_dagster.planning.resolver import Binding, Resolver, column_map, select_physical
+from vde_dagster.planning.resolver import (
+    Binding,
+    Resolver,
+    column_map,
+    fill_map,
+    select_physical,
+)
 from vde_dagster.planning.serve import choose_filler
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
@@ -204,12 +210,11 @@ class TableFiller:
                 sql = relation(parent, self.resolver, catalog)
                 if sql is not None:
                     sources[parent] = sql
-        physical = {p: o for o, p in column_map(filler, table)}
         return FillTask(
             plan_id=self.plan.id,
             snapshot=filler,
             table=table,
-            columns=tuple((physical[c.name], c.name) for c in table.columns),
+            columns=fill_map(filler, table),
             interval=interval,
             query=query,
             sources=sources,

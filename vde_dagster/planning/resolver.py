@@ -9,7 +9,11 @@ from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environment import PRODUCTION, Entry
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.project.kinds import External
+from vde_dagster.project.kinds import (
+    External,
+    IncrementalByTimeRange,
+    IncrementalByUniqueKey,
+)
 from vde_dagster.project.names import ModelName, quote
 
 
@@ -107,6 +111,42 @@ def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str
         )
         for column in snapshot.columns
     )
+
+
+def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
+    """Say which output of a definition fills each physical column, by version.
+
+    Outputs of equal versions hold equal values, so one may fill several columns, and another may
+    fill none. A column that the kind names (time column, key) is always among those that do.
+
+    Args:
+        snapshot: The definition; it makes every column of the table.
+        table: The table.
+
+    Returns:
+        (output column, physical column), in physical order.
+    """
+    kind = snapshot.model.kind
+    named: tuple[str, ...] = ()
+    if isinstance(kind, IncrementalByTimeRange):
+        named = (kind.time_column,)
+    elif isinstance(kind, IncrementalByUniqueKey):
+        named = kind.unique_key
+    wanted = {name.lower() for name in named}
+    there = {column.name: column.version for column in table.columns}
+    outputs = {column.name: column.version for column in snapshot.columns}
+    any_of = {column.version: column.name for column in reversed(snapshot.columns)}
+    homeless = {
+        version: name
+        for name, version in outputs.items()
+        if name.lower() in wanted and there.get(name) != version
+    }
+    out = []
+    for column in table.columns:
+        own = column.name if outputs.get(column.name) == column.version else None
+        source = homeless.pop(column.version, None) or own or any_of[column.version]
+        out.append((source, column.name))
+    return tuple(out)
 
 
 def qualified(ref: TableRef, catalog: str) -> str:
