@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gzip
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
@@ -63,7 +62,9 @@ class MetadataFiles:
         data = self._read(location)
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
-        parsed: dict[str, Any] = json.loads(data)
+        from pydantic_core import from_json  # several times as fast as the standard library's
+
+        parsed: dict[str, Any] = from_json(data)
         return parsed
 
     def exists(self, location: str) -> bool:
@@ -110,7 +111,8 @@ class MetadataFiles:
             self.each(lambda file: self._write_remote(file[0], file[1], point), listed)
 
     def delete_all(self, locations: Iterable[str], point: str) -> None:
-        """Delete files; those that are gone already are no error."""
+        """Delete files; those that are gone already are no error, nor are folders left empty."""
+        folders: set[str] = set()
         for location in locations:
             with self._effects.at(point, location):
                 path = local_path(location)
@@ -121,6 +123,10 @@ class MetadataFiles:
                     file.unlink(missing_ok=True)
                     # Hadoop's local file system leaves a checksum beside what it wrote.
                     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+                    folders.add(str(file.parent))
+        for folder in folders:
+            if os.path.isdir(folder) and not os.listdir(folder):
+                os.rmdir(folder)
 
     def delete_tree(self, location: str, point: str) -> None:
         """Delete everything below a location; nothing there is no error.

@@ -94,6 +94,10 @@ class Lakehouse:
         """
         return f"{self.warehouse}/{_slug(ref.namespace)}/{_slug(ref.name)}-{unique}"
 
+    def views_folder(self, publication_id: str) -> str:
+        """Return the folder of the view metadata files that one publication writes."""
+        return f"{self.warehouse}/_vde_views/{publication_id}"
+
     def table_location(self, ref: TableRef, table_id: str) -> str:
         """Return the base location of a physical table; its last part ends with the unique id."""
         return f"{self.warehouse}/{ref.namespace}/{ref.name}-{table_id}"

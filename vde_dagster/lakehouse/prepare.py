@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from collections.abc import Sequence
@@ -149,7 +148,8 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> Prepared:
         refs = [item.ref for item in publication.fast_forwards]
         tables = read_pointers(conn, catalog, refs)
     now_ms = int(lakehouse.store.clock.now().timestamp() * 1000)
-    made = _views(lakehouse, found, environment, now_ms)
+    publication_id = publication.environment.publication_id
+    made = _views(lakehouse, found, environment, publication_id, now_ms)
     made += lakehouse.files.each(
         lambda item: _table(lakehouse, item, tables, now_ms), publication.fast_forwards
     )
@@ -170,7 +170,13 @@ class _Made:
     view: PublishedView | None = None
 
 
-def _views(lakehouse: Lakehouse, found: Differences, environment: str, now_ms: int) -> list[_Made]:
+def _views(
+    lakehouse: Lakehouse,
+    found: Differences,
+    environment: str,
+    publication_id: str,
+    now_ms: int,
+) -> list[_Made]:
     items: list[tuple[ViewDefinition, Pointer | None]] = [
         *((definition, None) for definition in found.created),
         *found.replaced,
@@ -178,6 +184,8 @@ def _views(lakehouse: Lakehouse, found: Differences, environment: str, now_ms: i
     before = lakehouse.files.each(
         lambda item: _previous(lakehouse, item[1], str(ref_of(item[0]))), items
     )
+    # One folder per publication: folders are what takes time when there are many new views.
+    folder = lakehouse.views_folder(publication_id)
     made = []
     for (definition, pointer), previous in zip(items, before, strict=True):
         ref = ref_of(definition)
@@ -185,7 +193,7 @@ def _views(lakehouse: Lakehouse, found: Differences, environment: str, now_ms: i
             definition, previous, lakehouse.new_location(ref, uuid.uuid4().hex), now_ms
         )
         old = pointer.location if pointer else None
-        location = next_file(metadata["location"], old)
+        location = f"{folder}/{_next_name(old)}"
         view = PublishedView(ref, environment, found.hashes[ref], location)
         made.append(_Made(Swap(ref, VIEW, old, location), encode_metadata(metadata), view))
     return made
@@ -216,12 +224,19 @@ def _table(
 
 
 def next_file(base: str, current: str | None) -> str:
+    """Name the next metadata file of a table: its base location, and a name after the current."""
+    return f"{base}/metadata/{_next_name(current)}"
+
+
+def _next_name(current: str | None) -> str:
     """Name the next metadata file; Iceberg counts up the number at its start."""
     match = _PLAIN_FILE_NUMBER.search(current or "")
     number = int(match.group(1)) + 1 if match else 0
-    return f"{base}/metadata/{number:05d}-{uuid.uuid4()}.metadata.json"
+    return f"{number:05d}-{uuid.uuid4()}.metadata.json"
 
 
 def encode_metadata(metadata: dict[str, Any]) -> bytes:
     """Write metadata as the bytes of a metadata file."""
-    return json.dumps(metadata, separators=(",", ":"), ensure_ascii=False).encode()
+    from pydantic_core import to_json  # five times as fast as the standard library's
+
+    return to_json(metadata)

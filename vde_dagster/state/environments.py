@@ -299,7 +299,7 @@ class EnvironmentStore(TableStore):
         added = after.keys() - before.keys()
         changed = {name for name in after.keys() & before.keys() if after[name] != before[name]}
         self._close(conn, environment.name, removed | changed, version)
-        opened = [after[name] for name in sorted(added | changed)]
+        opened = [after[name] for name in sorted(added | changed, key=_parts)]
         if opened:
             conn.execute(
                 insert(table),
@@ -321,7 +321,7 @@ class EnvironmentStore(TableStore):
     def _close(
         self, conn: Connection, environment: str, names: Iterable[ModelName], version: int
     ) -> None:
-        rows = [{"ns": name.namespace, "model": name.name} for name in sorted(names)]
+        rows = [{"ns": name.namespace, "model": name.name} for name in sorted(names, key=_parts)]
         if rows:
             table = schema.entries
             conn.execute(
@@ -349,3 +349,8 @@ class EnvironmentStore(TableStore):
             f"{winner.published_by} published{plan} at {iso(winner.published_at)}",
             hint="plan again",
         )
+
+
+def _parts(name: ModelName) -> tuple[str, str]:
+    """Sort names by what they are made of: rows are written in the order of the primary key."""
+    return name.namespace, name.name

@@ -1,0 +1,205 @@
+"""What the janitor drops, what it keeps, and how it explains itself."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.lakehouse.fsck import fsck
+from vde_dagster.lakehouse.janitor import JanitorReport, clean
+from vde_dagster_tests.lakehouse.oracle import look, query
+from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, World, fast_folder
+from vde_dagster_tests.state.builders import FakeClock, days, table
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def world(empty_database: Path, clock: FakeClock) -> Iterator[World]:
+    folder = Path(fast_folder())
+    shutil.copy(empty_database, folder / "vde.db")
+    made = World(f"sqlite:///{folder / 'vde.db'}", folder / "warehouse", clock)
+    made.process().lakehouse.ensure_namespaces(["vde_physical"])
+    yield made
+    shutil.rmtree(folder)
+
+
+def janitor(world: World, *, dry_run: bool = False, **policy: object) -> JanitorReport:
+    process = world.process()
+    retention = replace(RETENTION, **policy)  # type: ignore[arg-type]
+    return clean(process.store, process.lakehouse, retention, timedelta(days=7), dry_run=dry_run)
+
+
+def told(report: JanitorReport, action: str) -> list[str]:
+    return [decision.subject for decision in report.decisions if decision.action == action]
+
+
+def publish(world: World, *versions: str, name: str = "prod") -> None:
+    for number, version in enumerate(versions):
+        world.process().apply(Job(f"{name}{version}", name, number, (("orders", version),)))
+
+
+def test_table_is_given_up_then_deleted_after_the_grace_time(
+    world: World, clock: FakeClock
+) -> None:
+    publish(world, "1", "2")
+    clock.advance(days=60)
+    (given_up,) = told(janitor(world), "give_up_table")
+    assert given_up in look(world.url).tables
+    clock.advance(hours=1)
+    assert told(janitor(world), "drop_table") == []
+    clock.advance(days=2)
+    report = janitor(world)
+    assert told(report, "drop_table") == [given_up]
+    assert report.bytes == 200
+    assert given_up not in look(world.url).tables
+    assert not list(world.warehouse.glob(f"vde_physical/{given_up.split('.')[1]}*"))
+
+
+def test_versions_that_can_be_rolled_back_to_keep_their_tables(
+    world: World, clock: FakeClock
+) -> None:
+    publish(world, "1", "2", "3", "4")
+    clock.advance(days=2)
+    report = janitor(world)
+    assert told(report, "forget_version") == ["prod version 1"]
+    assert len(told(report, "give_up_table")) == 1
+    assert world.process().rollback("prod", 2).version == 5
+
+
+def test_dry_run_explains_everything_and_does_nothing(world: World, clock: FakeClock) -> None:
+    publish(world, "1", "2")
+    clock.advance(days=60)
+    before = look(world.url)
+    report = janitor(world, dry_run=True)
+    (decision,) = [d for d in report.decisions if d.action == "give_up_table"]
+    assert (decision.outcome, decision.bytes) == ("planned", 200)
+    assert "no kept version" in decision.reason
+    (kept,) = [d for d in report.decisions if d.action == "keep_table"]
+    assert kept.reason == "environment 'prod' shows it"
+    assert look(world.url) == before
+    assert told(janitor(world), "give_up_table") == [decision.subject]
+
+
+def test_expired_environment_goes_with_its_views_and_namespaces(
+    world: World, clock: FakeClock
+) -> None:
+    publish(world, "1")
+    publish(world, "dev", name="dev")
+    world.process().store.invalidate_environment("dev")
+    assert told(janitor(world), "drop_environment") == ["dev"]
+    seen = look(world.url)
+    assert set(seen.environments) == {"prod"}
+    assert list(query(world.url, _NAMESPACES)) == [("db",), ("vde_physical",)]
+
+
+_NAMESPACES = "SELECT DISTINCT namespace FROM iceberg_namespace_properties ORDER BY 1"
+
+
+def test_environment_that_is_being_worked_on_is_not_dropped(world: World) -> None:
+    publish(world, "dev", name="dev")
+    process = world.process()
+    process.store.invalidate_environment("dev")
+    process.store.acquire_lease("environment/dev", "anna", 600)
+    report = janitor(world)
+    assert [d.outcome for d in report.decisions if d.action == "drop_environment"] == ["kept"]
+    assert "dev" in look(world.url).environments
+
+
+def test_cap_holds_back_a_mass_extinction(world: World, clock: FakeClock) -> None:
+    publish(world, *[str(number) for number in range(6)])
+    clock.advance(days=60)
+    report = janitor(world, cap=0.34, cap_floor=1)
+    assert len(told(report, "give_up_table")) == 2
+    waiting = [d for d in report.decisions if "so many" in d.reason]
+    assert len(waiting) == 3
+
+
+def test_plan_that_may_still_be_applied_keeps_its_tables(world: World, clock: FakeClock) -> None:
+    process = world.process()
+    made = process.store.ensure_table(table())
+    clock.advance(days=2)
+    from vde_dagster_tests.state.builders import plan
+
+    process.store.save_plan(plan("p1", tables=[made], at=clock.now()))
+    assert told(janitor(world), "give_up_table") == []
+    clock.advance(days=2)
+    report = janitor(world)
+    assert told(report, "close_plan") == ["p1"]
+    assert len(told(report, "give_up_table")) == 1
+
+
+def test_failure_is_reported_and_tried_again(
+    world: World, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(world, "1", "2")
+    clock.advance(days=60)
+    janitor(world)
+    clock.advance(days=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", _refuse)
+        report = janitor(world)
+    (failure,) = report.failures
+    assert failure.action == "drop_table"
+    assert "read-only" in str(failure.error)
+    assert told(janitor(world), "drop_table") == [failure.subject]
+    assert janitor(world).failures == ()
+
+
+def _refuse(path: object) -> None:
+    raise OSError("read-only file system")
+
+
+def test_strangers_are_reported_and_left_alone(world: World, clock: FakeClock) -> None:
+    publish(world, "1")
+    process = world.process()
+    process.engine.create_table(table("stranger"))
+    clock.advance(days=90)
+    janitor(world)
+    clock.advance(days=90)
+    janitor(world)
+    findings = [f for f in fsck(process.lakehouse) if f.problem == "stranger"]
+    assert len(findings) == 1
+    assert findings[0].subject in look(world.url).tables
+
+
+def test_old_iceberg_snapshots_go_and_filled_intervals_stay(world: World, clock: FakeClock) -> None:
+    publish(world, "1")
+    clock.advance(days=30)
+    world.process().apply(Job("more", "prod", 1, (("orders", "1"),), days(0, 1, 2)))
+    clock.advance(days=30)
+    seen = look(world.url)
+    assert len(told(janitor(world), "expire_snapshots")) == 1
+    assert look(world.url) == seen
+    assert told(janitor(world), "expire_snapshots") == []
+    again = world.process().apply(Job("again", "prod", 2, (("orders", "1"),), days(0, 1, 2, 3)))
+    assert again.version == 3
+
+
+def test_fsck_names_what_is_damaged(world: World) -> None:
+    publish(world, "1")
+    process = world.process()
+    problems = {f.problem for f in fsck(process.lakehouse)}
+    assert problems == {"missing_manifest_list"}  # the fake engine writes none
+    for (location,) in query(world.url, "SELECT metadata_location FROM iceberg_tables"):
+        Path(location.removeprefix("file://")).unlink()
+    found = fsck(process.lakehouse)
+    assert {(f.problem, f.subject.split("_")[0]) for f in found} == {
+        ("missing_metadata_file", "db.orders"),
+        ("missing_metadata_file", "vde"),
+    }
+    with process.store.transaction() as conn:
+        conn.exec_driver_sql("DELETE FROM iceberg_tables")
+    assert {f.problem for f in fsck(process.lakehouse)} == {"view_gone", "table_gone"}
+    with process.store.transaction() as conn:
+        conn.exec_driver_sql("UPDATE vde_tables SET status = 'tombstoned'")
+    assert "shown_table_not_live" in {f.problem for f in fsck(process.lakehouse)}
+    assert all(f.advice for f in found)

@@ -1,0 +1,68 @@
+"""Export and import: everything comes along, into either database."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import StoreError, UsageError
+from vde_dagster.planning.work import AuditResult, AuditTask
+from vde_dagster.project.names import ModelName
+from vde_dagster.state import StateStore
+from vde_dagster_tests.state.builders import FakeClock, day, environment, plan, table
+
+
+@pytest.fixture
+def filled(tmp_path: Path, clock: FakeClock) -> StateStore:
+    store = StateStore.open(f"sqlite:///{tmp_path / 'from' / 'vde.db'}", clock=clock)
+    made = store.ensure_table(table())
+    store.save_plan(plan("p1", tables=[made]))
+    store.record_intervals(made.id, day(0), "p1", 5, 7)
+    store.journal("p1", "fill")
+    task = AuditTask("p1", ModelName("db", "orders"), "not_null(a)", "SELECT 1", True, day(0))
+    store.save_audit_result(task, made.id, AuditResult(1, ({"a": "€"},), 0.5))
+    value = environment(entries=[("db.orders", "db.orders@1", made.id)])
+    store.run_transaction(lambda conn: store.write_environment_version(conn, value, 0))
+    with store.transaction() as conn:
+        conn.exec_driver_sql(
+            "INSERT INTO iceberg_tables VALUES ('lakehouse', 'db', 'orders', 'x', NULL, 'VIEW')"
+        )
+    return store
+
+
+def test_everything_comes_along(filled: StateStore, store: StateStore, tmp_path: Path) -> None:
+    counts = filled.export_state(tmp_path / "state.gz")
+    assert store.import_state(tmp_path / "state.gz") == {k: v for k, v in counts.items() if v}
+    assert store.environment("prod") == filled.environment("prod")
+    assert store.load_plan("p1") == filled.load_plan("p1")
+    assert store.audit_results(plan_id="p1") == filled.audit_results(plan_id="p1")
+    ids = [entry.table_id for entry in filled.environment("prod").entries.values()]  # type: ignore[union-attr]
+    assert store.tables(ids) == filled.tables(ids)  # type: ignore[arg-type]
+    store.journal("p1", "goes on")
+    assert [entry.step for entry in store.journal_of("p1")] == ["fill", "goes on"]
+    store.export_state(tmp_path / "again.gz")
+
+
+def test_store_with_something_in_it_is_not_overwritten(filled: StateStore, tmp_path: Path) -> None:
+    filled.export_state(tmp_path / "state.gz")
+    with pytest.raises(UsageError, match="not empty"):
+        filled.import_state(tmp_path / "state.gz")
+
+
+def test_other_schema_is_refused(filled: StateStore, store: StateStore, tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "state.gz", "wt") as file:
+        file.write(json.dumps({"format": "vde-state-1", "schema": "9999"}) + "\n")
+    with pytest.raises(StoreError, match="schema 9999"):
+        store.import_state(tmp_path / "state.gz")
+
+
+@pytest.mark.parametrize("content", [b"hello", gzip.compress(b"hello\n"), gzip.compress(b"[1]\n")])
+def test_other_files_are_refused(store: StateStore, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(UsageError, match="not an export"):
+        store.import_state(tmp_path / "file")
+    with pytest.raises(UsageError, match="no file"):
+        store.import_state(tmp_path / "other")
