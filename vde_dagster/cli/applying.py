@@ -96,11 +96,13 @@ def _show(console: Console, result: ApplyResult) -> None:
     if not result.published:
         console.print(f"[bold]{result.plan.environment}[/]: nothing to do")
         return
+    from vde_dagster.cli.plan_view import count
+
     assert result.environment is not None
     views = result.plan.views
     console.print(
         f"[bold]{result.environment.name}[/] is at version {result.environment.version}: "
-        f"{len(result.plan.builds)} models computed, {len(views.created)} views created, "
+        f"{count(len(result.plan.builds), 'model')} computed, {len(views.created)} views created, "
         f"{len(views.replaced)} replaced, {len(views.dropped)} dropped"
     )
 

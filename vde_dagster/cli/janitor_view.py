@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def show_janitor(console: Console, report: JanitorReport) -> None:
-    """Print every decision with its reason, and what that frees."""
+    """Print what is done with its reason, and what that frees; the JSON form says what is kept."""
+    acted = [decision for decision in report.decisions if decision.outcome != "kept"]
     rows = [
         (
             decision.action.replace("_", " "),
@@ -23,14 +24,15 @@ def show_janitor(console: Console, report: JanitorReport) -> None:
             decision.outcome,
             size(decision.bytes),
         )
-        for decision in report.decisions
+        for decision in acted
     ]
     if rows:
         console.print(simple_table(("action", "subject", "reason", "outcome", "size"), rows))
     verb = "would free" if report.dry_run else "freed"
     failed = len(report.failures)
+    kept = len(report.decisions) - len(acted)
     console.print(
-        f"{verb} {size(report.bytes) or '0 B'} in {count(len(rows), 'decision')}"
+        f"{verb} {size(report.bytes) or '0 B'} in {count(len(acted), 'step')}, keeps {kept}"
         + (f"; [red]{failed} failed, the next run tries again[/]" if failed else "")
     )
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.tree import Tree
 
-MOST_REASONS = 8
+MOST_REASONS = 4
 """Reasons shown per model; the JSON form has them all."""
 
 _STYLES = {
@@ -81,6 +81,8 @@ def _add_model(
         line.append(f", {model.category.value.replace('_', '-')}", style=_STYLES[model.change])
     if model.builds:
         line.append(f"  {describe_intervals(plan, model)}", style="cyan")
+    elif model.audits:
+        line.append("  audits the rows that are there", style="cyan")
     node = branch.add(line)
     if model.change is Change.ADDED:
         return

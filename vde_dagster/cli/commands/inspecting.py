@@ -86,4 +86,6 @@ def query(
             ),
         )
         if not as_json:
-            output.note(f"[dim]{len(result.rows)} rows[/]")
+            from vde_dagster.cli.plan_view import count
+
+            output.note(f"[dim]{count(len(result.rows), 'row')}[/]")
