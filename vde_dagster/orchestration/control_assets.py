@@ -20,6 +20,7 @@ from vde_dagster.orchestration.names import (
     PLAN_KEY,
     PLAN_TAG,
     PLANS,
+    POOL,
 )
 from vde_dagster.orchestration.plan_page import breaking_check, estimator, plan_metadata
 from vde_dagster.orchestration.reload import reload_location
@@ -90,7 +91,7 @@ def apply_asset(catalog: Catalog) -> dg.AssetsDefinition:
         deps=[PLAN_KEY],
         group_name=GROUP,
         description=_APPLY_TEXT,
-        pool="vde_apply",
+        pool=POOL,
     )
     def vde__apply(
         context: dg.AssetExecutionContext, config: ApplyConfig, vde: WorkspaceResource

@@ -1,6 +1,6 @@
 """One asset per model, filled from its page, from a backfill or from the lineage."""
 
-# Dagster reads the annotations of decorated functions, so they are not postponed here.
+# Dagster reads the annotations of its functions, so they are not postponed here.
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,11 @@ from vde_dagster.orchestration.config import FillConfig
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.markdown import spans
-from vde_dagster.orchestration.names import VERSION_TAG
+from vde_dagster.orchestration.names import POOL, VERSION_TAG
 from vde_dagster.orchestration.partitions import partition_mapping, requested
-from vde_dagster.orchestration.projection import Combination, check_event
+from vde_dagster.orchestration.projection import Combination
 from vde_dagster.orchestration.provenance import data_version, newest_record, provenance_tags
 from vde_dagster.orchestration.publication import combination_of
-from vde_dagster.orchestration.resource import WorkspaceResource
 from vde_dagster.orchestration.translator import safe_name
 from vde_dagster.planning.cadence import EPOCH, FAR
 from vde_dagster.planning.interval import Interval, IntervalSet
@@ -54,36 +53,62 @@ def _deps(catalog: Catalog, model: LiveModel) -> Iterator[dg.AssetDep]:
         yield dg.AssetDep(catalog.key(parent), partition_mapping=mapping)
 
 
-def model_asset(catalog: Catalog, model: LiveModel, spec: dg.AssetSpec) -> Any:
-    """Return the asset of a model: one that can be materialised where there is data to fill."""
+def model_asset(catalog: Catalog, spec: dg.AssetSpec, name: ModelName) -> Any:
+    """Return the asset of a model: one that can be materialised where there is data to fill.
+
+    The decorators of Dagster look at the function's signature anew for each of a thousand
+    models, which takes seconds; here one function serves them all.
+
+    Args:
+        catalog: The code location's models.
+        spec: The model's complete spec.
+        name: The model.
+    """
     if spec.partitions_def is None:
         return spec
-    names = check_names(model.snapshot.model.audits)
-    blocking = {audit.label: audit.blocking for audit in model.snapshot.model.audits}
+    audits = catalog.live.models[name].snapshot.model.audits
+    names = check_names(audits)
+    blocking = {audit.label: audit.blocking for audit in audits}
+    checks = {
+        check: dg.AssetCheckSpec(
+            check,
+            asset=spec.key,
+            description=f"`{label}`: "
+            + ("rows that fail it stop the publication" if blocking[label] else "warns"),
+        )
+        for label, check in names.items()
+    }
+    inputs = {f"parent_{number}": dep.asset_key for number, dep in enumerate(spec.deps)}
 
-    @dg.multi_asset(
-        specs=[spec],
+    def compute(context: dg.AssetExecutionContext, _inputs: Any) -> Iterator[Any]:
+        config = FillConfig(**context.op_execution_context.op_config)
+        yield from fill_model(context, config, context.resources.vde.get(), catalog, name)
+
+    operation = dg.OpDefinition(
+        compute_fn=compute,
         name=safe_name("__".join(spec.key.path)),
-        check_specs=[
-            dg.AssetCheckSpec(
-                check,
-                asset=spec.key,
-                description=f"`{label}`: "
-                + ("rows that fail it stop the publication" if blocking[label] else "warns"),
-            )
-            for label, check in names.items()
-        ],
-        # Audits run with the fills that they check; a run that fills nothing evaluates none.
-        can_subset=bool(names),
-        backfill_policy=dg.BackfillPolicy.single_run(),
-        pool="vde_apply",
+        ins=dict.fromkeys(inputs, _IN),
+        # Audits run with the fills that they check: a run that fills nothing evaluates none.
+        outs={RESULT: _OUT, **{f"check_{check}": _CHECK_OUT for check in checks}},
+        config_schema=_CONFIG,
+        required_resource_keys={"vde"},
+        pool=POOL,
     )
-    def fill(
-        context: dg.AssetExecutionContext, config: FillConfig, vde: WorkspaceResource
-    ) -> Iterator[Any]:
-        yield from fill_model(context, config, vde.get(), catalog, model.name)
+    return dg.AssetsDefinition(
+        keys_by_input_name=inputs,
+        keys_by_output_name={RESULT: spec.key},
+        node_def=operation,
+        specs=[spec],
+        check_specs_by_output_name={f"check_{check}": found for check, found in checks.items()},
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
 
-    return fill
+
+RESULT = "result"
+_IN = dg.In(dg.Nothing)
+_OUT = dg.Out(dg.Nothing)
+_CHECK_OUT = dg.Out(dg.Nothing, is_required=False)
+_CONFIG = FillConfig.to_config_schema()
 
 
 def fill_model(
@@ -105,9 +130,6 @@ def fill_model(
         catalog: The code location's models.
         name: The model.
     """
-    if not context.selected_asset_keys:
-        yield from _stored_checks(workspace, catalog, name)
-        return
     model = catalog.live.models[name]
     partitions = catalog.partitions[name]
     assert partitions is not None
@@ -203,26 +225,3 @@ def _check_filled(workspace: "Workspace", version: LiveVersion, intervals: Inter
             "its parents' data is missing there, or it is not due",
             allow_retries=False,
         )
-
-
-def _stored_checks(
-    workspace: "Workspace", catalog: Catalog, name: ModelName
-) -> Iterator[dg.AssetCheckResult]:
-    """Show the latest stored result of each audit, for runs that ask for checks alone."""
-    model = catalog.live.models[name]
-    names = check_names(model.snapshot.model.audits)
-    shown = next((v.table for v in model.versions if v.environments and v.table), None)
-    if shown is None:
-        raise dg.Failure(f"{name} is not built yet: nothing was audited", allow_retries=False)
-    latest = {r.audit: r for r in workspace.store.audit_results(table_id=shown.id)}
-    for audit in model.snapshot.model.audits:
-        record = latest.get(audit.label)
-        if record is not None:
-            event = check_event(catalog, model.snapshot, audit, record.interval, record.result)
-            yield dg.AssetCheckResult(
-                asset_key=event.asset_key,
-                check_name=names[audit.label],
-                passed=event.passed,
-                severity=event.severity,
-                metadata=event.metadata,
-            )

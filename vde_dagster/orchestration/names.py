@@ -16,6 +16,7 @@ SNAPSHOT = "snapshot"
 TIME = "time"
 
 GROUP = "vde"
+POOL = "vde_spark"
 LOCATION = "vde"
 BREAKING_CHECK = "no_breaking_changes"
 

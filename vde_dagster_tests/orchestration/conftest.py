@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -40,18 +41,28 @@ DAYS = {
 }
 
 
-@pytest.fixture
-def days(tmp_path: Path) -> ProjectFolder:
-    """A project of two daily models in a row, views, full tables and an external table."""
-    return ProjectFolder(tmp_path / "days", DAYS)
-
-
-@pytest.fixture
-def built(tmp_path: Path) -> ProjectFolder:
-    """The same without the external table, so that it can be built."""
+@pytest.fixture(scope="session")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both projects, read once: their copies find their caches warm, as a second start does."""
+    root = tmp_path_factory.mktemp("loaded")
     left_out = ("models/marts/rates.sql", "external_models.yaml")
-    files = {path: text for path, text in DAYS.items() if path not in left_out}
-    return ProjectFolder(tmp_path / "built", files)
+    built = {path: text for path, text in DAYS.items() if path not in left_out}
+    for name, files in (("days", DAYS), ("built", built)):
+        load_catalog(ProjectFolder(root / name, files))
+        (root / name / ".vde" / "vde.db").unlink()
+    return root
+
+
+@pytest.fixture
+def days(loaded: Path, tmp_path: Path) -> ProjectFolder:
+    """A project of two daily models in a row, views, full tables and an external table."""
+    return ProjectFolder(Path(shutil.copytree(loaded / "days", tmp_path / "days")))
+
+
+@pytest.fixture
+def built(loaded: Path, tmp_path: Path) -> ProjectFolder:
+    """The same without the external table, so that it can be built."""
+    return ProjectFolder(Path(shutil.copytree(loaded / "built", tmp_path / "built")))
 
 
 @pytest.fixture
