@@ -9,6 +9,9 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.state.conftest import empty_database, empty_postgres, postgres
+
+__all__ = ["empty_database", "empty_postgres", "postgres"]
 
 
 @pytest.fixture

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -66,24 +65,23 @@ class World:
     @property
     def url(self) -> str:
         """The database."""
-        return self.state_url or f"sqlite:///{self.folder / 'project' / '.vde' / 'state.db'}"
+        return self.state_url or f"sqlite:///{self.folder / 'project' / '.vde' / 'vde.db'}"
 
     def process(self, effects: Effects | None = None) -> Workspace:
         """Start a process; only the unchanged project's parsed files are carried over."""
         engine = FakeSpark(self.failing)
-        workspace = open_fake(
+        return open_fake(
             self.folder / "project",
             engine,
             clock=self.clock,
             effects=effects,
             remembered=self.shared,
         )
-        return workspace
 
     def edit(self, path: str, old: str, new: str) -> None:
         """Change the project."""
         self.project.edit(path, old, new)
-        self.shared.clear()
+        self.shared.pop("parsed", None)
 
 
 @dataclass(frozen=True)
@@ -197,6 +195,13 @@ OPERATIONS = (
     Operation("clean-up", _much_to_clean, lambda workspace: workspace.janitor()),
     Operation("clean-up after grace", _given_up, lambda workspace: workspace.janitor()),
 )
+TAKEN_OVER = tuple(
+    operation
+    for operation in OPERATIONS
+    if operation.name
+    in ("first apply", "apply of a stored plan", "run", "run of a stored plan", "rollback")
+)
+"""The operations that hold a lease for long."""
 
 
 class Stage:
@@ -212,7 +217,7 @@ class Stage:
         world = World(self._folder)
         ProjectFolder(self._folder / "project", FILES)
         (self._folder / "project" / ".vde").mkdir()
-        shutil.copy(empty_database, self._folder / "project" / ".vde" / "state.db")
+        shutil.copy(empty_database, self._folder / "project" / ".vde" / "vde.db")
         operation.before(world)
         self._time, self._failing = world.clock.time, world.failing
         self._shared = world.shared
@@ -223,6 +228,8 @@ class Stage:
 
     def world(self) -> World:
         """A fresh copy, in which nothing has happened yet."""
+        if "engine" in self._shared:
+            self._shared["engine"].dispose()  # its connections are to files that go now
         shutil.rmtree(self._folder)
         shutil.copytree(self._kept, self._folder)
         return World(self._folder, FakeClock(self._time), self._failing, shared=self._shared)
@@ -277,6 +284,27 @@ def recover(operation: Operation, world: World) -> Warehouse:
     return look(world.url)
 
 
+def check_case(stage: Stage, faults: Sequence[Fault], *, clean: bool = True) -> None:
+    """Let faults strike one after the other, then recover, and check all that has to hold.
+
+    Args:
+        stage: The operation's prepared world.
+        faults: What goes wrong: first in the command, then in its repetitions.
+        clean: Whether to look for what is left once the grace time is over.
+    """
+    world = stage.world()
+    where = f"{stage.operation.name}: {faults}"
+    for fault in faults:
+        acknowledged = interrupt(stage.operation, world, fault)
+        seen = look(world.url).visible()
+        assert seen in (stage.old, stage.new), where
+        assert not acknowledged or seen == stage.new, where
+        world.clock.advance(minutes=5)
+    assert recover(stage.operation, world).visible() == stage.new, where
+    if clean:
+        check_nothing_is_left(world)
+
+
 def check_nothing_is_left(world: World) -> None:
     """After the grace time, the janitor leaves nothing that nobody owns."""
     for _ in range(3):
@@ -303,6 +331,39 @@ def check_nothing_is_left(world: World) -> None:
     assert list(query(world.url, leases)) == [(0,)]
 
 
-def fresh_environment_variables() -> dict[str, str]:
-    """This process's variables, for one that is started by a test."""
-    return dict(os.environ)
+class Stall:
+    """The port for side effects of a process that stalls after one of them.
+
+    Args:
+        after: After how many side effects.
+        meanwhile: What happens in the world until it goes on.
+    """
+
+    def __init__(self, after: int, meanwhile: Callable[[], None]) -> None:
+        self._left = after
+        self._meanwhile = meanwhile
+
+    @contextmanager
+    def at(self, point: str, detail: str = "") -> Iterator[None]:
+        """Let the side effect happen, then stall if it is the one."""
+        yield
+        self._left -= 1
+        if self._left == 0:
+            self._meanwhile()
+
+
+def check_stall(stage: Stage, after: int) -> None:
+    """Stall after a side effect, let another process finish, go on, and check what is seen."""
+    world = stage.world()
+    where = f"{stage.operation.name}: stalled after {after}, {stage.points[after - 1]}"
+    seen: list[Warehouse] = []
+
+    def meanwhile() -> None:
+        seen.append(recover(stage.operation, world))
+
+    with suppress(VdeError):  # it has lost its leases and says so
+        run(stage.operation, world.process(Stall(after, meanwhile)))
+    assert seen, where
+    assert seen[0].visible() == stage.new, where
+    assert look(world.url).visible() == stage.new, where
+    check_nothing_is_left(world)

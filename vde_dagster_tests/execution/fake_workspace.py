@@ -31,7 +31,6 @@ from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTa
 from vde_dagster.state.clock import Clock
 from vde_dagster.state.effects import Effects
 
-_COMPILED: dict[Any, Any] = {}
 _READ = re.compile(r"`\w+`\.`([^`]+)`\.`([^`]+)`(?: VERSION AS OF '([^']+)')?")
 _LIST = re.compile(r"\bSELECT\b(.*?)\bFROM\b", re.IGNORECASE | re.DOTALL)
 
@@ -211,9 +210,8 @@ def _content(metadata: dict[str, Any], head: int | None, task: FillTask) -> list
     (parent,) = [item for item in metadata["snapshots"] if item["snapshot-id"] == head]
     held = [Interval.parse(text) for text in json.loads(parent["summary"]["fake.content"])]
     written = IntervalSet((task.interval,))
-    return sorted(str(part) for item in held for part in IntervalSet((item,)) - written) + [
-        str(task.interval)
-    ]
+    left = sorted(str(part) for item in held for part in IntervalSet((item,)) - written)
+    return [*left, str(task.interval)]
 
 
 def open_fake(
@@ -231,15 +229,14 @@ def open_fake(
         engine: The engine.
         clock: The time.
         effects: The port for side effects.
-        remembered: Keeps the parsed project for the next process, which only saves time.
+        remembered: Keeps for the next process what only saves time.
     """
     engine = engine or FakeSpark()
     workspace = Workspace.open(root, engine=engine, clock=clock, effects=effects)
     if remembered is not None:
-        workspace.__dict__.update(remembered)
-        remembered.update({"project": workspace.project, "settings": workspace.settings})
-    store = workspace.store
-    # Compiling a statement takes longer than running it, and every process would do it again.
-    store.engine = store.engine.execution_options(compiled_cache=_COMPILED)
+        workspace.__dict__.update(remembered.get("parsed", {}))
+        remembered["parsed"] = {"project": workspace.project, "settings": workspace.settings}
+        # It keeps compiled statements, which take longer to make than to run.
+        workspace.store.engine = remembered.setdefault("engine", workspace.store.engine)
     engine.attach(workspace.lakehouse)
     return workspace

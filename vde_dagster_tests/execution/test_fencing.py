@@ -1,0 +1,60 @@
+"""An owner that stalls past its leases, is taken over, and goes on: nothing it does is seen.
+
+At every side effect of an apply or a run the process stalls, another one repeats the command to
+its end, and then the first goes on as if nothing had happened. Iceberg itself knows no leases.
+Here at some of the side effects; `python -m benchmarks.execution_sweep` goes through all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.execution.table_branches import TableBranches
+from vde_dagster_tests.execution.crash_world import TAKEN_OVER, Operation, Stage, check_stall
+
+SAMPLES = 5
+
+
+def check_stalls(stage: Stage, after: Iterable[int]) -> None:
+    for number in after:
+        check_stall(stage, number)
+
+
+@pytest.mark.parametrize("operation", TAKEN_OVER, ids=lambda operation: operation.name)
+def test_a_stalled_owner_that_goes_on_changes_nothing_that_is_seen(
+    operation: Operation, empty_database: Path
+) -> None:
+    stage = Stage(operation, empty_database)
+    try:
+        # The last side effect gives the lease back: whoever comes then takes nothing over.
+        step = max(1, len(stage.points) // SAMPLES)
+        check_stalls(stage, range(2, len(stage.points) - 1, step))
+    finally:
+        stage.close()
+
+
+def test_without_the_leases_token_the_stalled_owner_is_noticed_here(
+    empty_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweep above would find out if `main` moved without asking for the lease."""
+    (operation,) = [known for known in TAKEN_OVER if known.name == "first apply"]
+    stage = Stage(operation, empty_database)
+    unfenced = TableBranches._try_change
+
+    def careless(self: TableBranches, *arguments: object) -> object:
+        store = self.lakehouse.store
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "check_lease", lambda connection, lease: None)
+            patch.setattr(store, "is_shown", lambda connection, table_id: False)
+            return unfenced(self, *arguments)  # type: ignore[arg-type]
+
+    try:
+        monkeypatch.setattr(TableBranches, "_try_change", careless)
+        written = [n for n, point in enumerate(stage.points, 1) if point == "engine.fill.commit"]
+        with pytest.raises(AssertionError, match="twice|nobody recorded|stalled after"):
+            check_stalls(stage, written)
+    finally:
+        stage.close()
