@@ -51,6 +51,19 @@ class Warehouse:
         )
         return self._make(environment, snapshots, PlanKind.PLAN, now, start, end, skip_backfill)
 
+    def plan_snapshots(
+        self,
+        snapshots: dict[ModelName, Snapshot],
+        environment: str = PRODUCTION,
+        *,
+        now: datetime = NOW,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        skip_backfill: bool = False,
+    ) -> Plan:
+        """Plan given snapshots."""
+        return self._make(environment, snapshots, PlanKind.PLAN, now, start, end, skip_backfill)
+
     def plan_run(self, environment: str = PRODUCTION, *, now: datetime = NOW) -> Plan:
         """Plan what is due."""
         from vde_dagster.planning.order import in_order
