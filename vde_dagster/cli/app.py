@@ -17,7 +17,7 @@ from vde_dagster.cli.commands import (
     syncing,
     testing,
 )
-from vde_dagster.cli.errors import CANCELLED, Cancelled, report, report_call
+from vde_dagster.cli.errors import Cancelled, report, report_call, report_cancelled
 
 app = typer.Typer(
     name="vde",
@@ -71,8 +71,7 @@ def call(arguments: Sequence[str]) -> int:
     except _CALL_ERROR as error:
         return report_call(_call_message(error), as_json=as_json)
     except (Cancelled, typer.Abort):
-        print("cancelled", file=sys.stderr)
-        return CANCELLED
+        return report_cancelled(as_json=as_json)
     except BrokenPipeError:
         # Whoever read stdout has enough (`vde … | head`).
         sys.stderr.close()

@@ -57,6 +57,15 @@ def report_call(message: str, *, as_json: bool) -> int:
     return 2
 
 
+def report_cancelled(*, as_json: bool) -> int:
+    """Print that the user stopped the work; return exit code 130."""
+    if as_json:
+        hint = "run it again to go on from here"
+        print_json({"error": {**_EMPTY, "message": "cancelled", "hint": hint}})
+    print("cancelled", file=sys.stderr)
+    return CANCELLED
+
+
 _EMPTY: dict[str, Any] = {
     "message": None,
     "hint": None,
