@@ -9,10 +9,13 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.state.effects import Effects
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -72,14 +75,14 @@ class MetadataFiles:
         path = local_path(location)
         if path is not None:
             return os.path.exists(path)
-        return self._remote(location).new_input(location).exists()  # type: ignore[no-any-return]
+        return self.file_io(location).new_input(location).exists()
 
     def size(self, location: str) -> int | None:
         """Return a file's size in bytes, or None when it is not there."""
         path = local_path(location)
         if path is not None:
             return os.path.getsize(path) if os.path.exists(path) else None
-        remote = self._remote(location).new_input(location)
+        remote = self.file_io(location).new_input(location)
         return len(remote) if remote.exists() else None
 
     def write_all(self, files: Iterable[tuple[str, bytes]], point: str) -> None:
@@ -117,7 +120,7 @@ class MetadataFiles:
             with self._effects.at(point, location):
                 path = local_path(location)
                 if path is None:
-                    self._remote(location).delete(location)
+                    self.file_io(location).delete(location)
                 else:
                     file = Path(path)
                     file.unlink(missing_ok=True)
@@ -159,7 +162,7 @@ class MetadataFiles:
         if path is not None:
             with open(path, "rb", buffering=0) as file:
                 return file.read()
-        with self._remote(location).new_input(location).open() as stream:
+        with self.file_io(location).new_input(location).open() as stream:
             data: bytes = stream.read()
         return data
 
@@ -176,11 +179,12 @@ class MetadataFiles:
     def _write_remote(self, location: str, data: bytes, point: str) -> None:
         with (
             self._effects.at(point, location),
-            self._remote(location).new_output(location).create() as stream,
+            self.file_io(location).new_output(location).create() as stream,
         ):
             stream.write(data)
 
-    def _remote(self, location: str) -> Any:
+    def file_io(self, location: str) -> FileIO:
+        """Return PyIceberg's reader for the storage that a location is in."""
         from pyiceberg.io import load_file_io
 
         return load_file_io(properties=dict(self._properties), location=location)

@@ -18,6 +18,7 @@ from vde_dagster.lakehouse.pointers import (
     swap_pointers,
 )
 from vde_dagster.lakehouse.prepare import encode_metadata, next_file
+from vde_dagster.lakehouse.snapshot_files import unused_files
 from vde_dagster.lakehouse.table_metadata import expire, without_branch
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
@@ -147,7 +148,11 @@ def _change_table(
     change: Callable[[dict[str, Any], str, int], dict[str, Any] | None],
     name: str,
 ) -> bool:
-    """Write a table's next metadata and swap its pointer; a lost race is a failure, retried."""
+    """Write a table's next metadata and swap its pointer; a lost race is a failure, retried.
+
+    Files that only forgotten snapshots have are noted in the same transaction; they are deleted
+    after the grace time, like the files of publications.
+    """
     store, lakehouse = run.store, run.lakehouse
     pointer = lakehouse.metadata_location(ref)
     if pointer is None:
@@ -158,12 +163,14 @@ def _change_table(
         return False
     location = next_file(metadata["location"], pointer)
     lakehouse.files.write_all([(location, encode_metadata(changed))], f"{name}.write")
-    swap = Swap(ref, TABLE, pointer, location)
-    store.run_transaction(
-        lambda conn: swap_pointers(conn, lakehouse.catalog_name, [swap]),
-        name=name,
-        idempotent=False,
-    )
+    unused = unused_files(lakehouse.files, metadata, changed)
+
+    def work(conn: Connection) -> None:
+        swap_pointers(conn, lakehouse.catalog_name, [Swap(ref, TABLE, pointer, location)])
+        if unused:
+            store.note_unused_files(conn, unused)
+
+    store.run_transaction(work, name=name, idempotent=False)
     return True
 
 
@@ -176,10 +183,12 @@ def delete_left_over_files(run: Cleaning) -> None:
             continue
         if record.status == "committed":
             reason = "they were replaced longer than the grace time ago"
+        elif record.status == "unused":
+            reason = "only Iceberg snapshots that were forgotten have them"
         else:
             reason = "they were written for a publication that did not happen"
         count = len(_deletable(record))
-        decision = Decision("delete_files", f"{count} metadata files", reason, "planned")
+        decision = Decision("delete_files", f"{count} files", reason, "planned")
         run.act(decision, _file_deleter(run, record))
 
 

@@ -6,6 +6,7 @@ through untouched. Source: https://iceberg.apache.org/spec/#table-metadata-and-s
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -145,12 +146,12 @@ def fast_forward(
 def expire(
     metadata: dict[str, Any], metadata_location: str, oldest_ms: int, now_ms: int
 ) -> dict[str, Any] | None:
-    """Forget snapshots that are too old and that no branch or tag points to.
+    """Forget snapshots that were replaced too long ago and that no branch or tag points to.
 
     Args:
         metadata: The table's metadata now.
         metadata_location: Its file; goes into the metadata log.
-        oldest_ms: Snapshots made before this instant go (milliseconds since 1970, UTC).
+        oldest_ms: Snapshots replaced before this instant go (milliseconds since 1970, UTC).
         now_ms: Milliseconds since 1970 (UTC).
 
     Returns:
@@ -158,10 +159,12 @@ def expire(
     """
     heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
     main = head_of(metadata)
+    replaced = _replaced_at(metadata)
     kept = [
         item
         for item in metadata.get("snapshots", [])
-        if int(item["timestamp-ms"]) >= oldest_ms or int(item["snapshot-id"]) in heads | {main}
+        if int(item["snapshot-id"]) in heads | {main}
+        or replaced.get(int(item["snapshot-id"]), int(item["timestamp-ms"])) >= oldest_ms
     ]
     if len(kept) == len(metadata.get("snapshots", [])):
         return None
@@ -179,6 +182,15 @@ def expire(
         if key in metadata:
             changed[key] = [item for item in metadata[key] if int(item["snapshot-id"]) in ids]
     return changed
+
+
+def _replaced_at(metadata: dict[str, Any]) -> dict[int, int]:
+    """Return when snapshots stopped being what readers of `main` see (milliseconds since 1970)."""
+    log = metadata.get("snapshot-log", [])
+    return {
+        int(entry["snapshot-id"]): int(after["timestamp-ms"])
+        for entry, after in itertools.pairwise(log)
+    }
 
 
 def without_branch(

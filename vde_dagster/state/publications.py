@@ -8,6 +8,7 @@ under way, and then either the abort or the commit has happened, never both and 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +21,7 @@ from vde_dagster.state import schema
 from vde_dagster.state.codec import pack, unpack
 from vde_dagster.state.leases import LeaseStore
 
-PublicationStatus = Literal["intended", "committed", "aborted"]
+PublicationStatus = Literal["intended", "committed", "aborted", "unused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class PublishedFile:
     Args:
         location: Where it was written.
         previous: The file that its pointer named before, or None.
-        kind: `view` or `table`.
+        kind: `view`, `table` or `data`.
     """
 
     location: str
@@ -45,7 +46,7 @@ class PublicationRecord:
     Args:
         id: Unique id.
         environment: The environment.
-        status: Whether it happened.
+        status: Whether it happened; `unused` marks files noted for deletion, no publication.
         version: The environment's version that it made, once committed.
         plan_id: The plan, or None.
         published_by: Who.
@@ -129,6 +130,21 @@ class PublicationStore(LeaseStore):
             return found or "aborted"
 
         return self.run_transaction(work, name="publish.resolve")
+
+    def note_unused_files(self, connection: Connection, locations: Sequence[str]) -> None:
+        """Note, in the transaction that ends their use, files to delete after the grace time."""
+        now = self.clock.now()
+        connection.execute(
+            insert(schema.publications).values(
+                publication_id=uuid.uuid4().hex,
+                environment="",
+                status="unused",
+                published_by="janitor",
+                files=pack([[location, None, "data"] for location in locations]),
+                started_at=now,
+                decided_at=now,
+            )
+        )
 
     def publication(self, publication_id: str) -> PublicationRecord | None:
         """Return a publication, or None when it was never announced."""
