@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from vde_dagster.cli.new_project import new_project
@@ -165,3 +167,30 @@ def test_unit_tests_pass_and_a_failing_one_shows_the_rows(
     assert difference["missing"] == [["2024-01-01", 2, 1, "21.49"]]
     assert difference["unexpected"] == [["2024-01-01", 2, 1, "21.50"]]
     assert "21.49" in vde("test", "--project", template.root).out
+
+
+def test_ctrl_c_stops_the_work_and_publishes_nothing(
+    template: ProjectFolder, vde: Vde, spark_engine: SparkEngine
+) -> None:
+    template.write(
+        "models/marts/slow.py",
+        """
+        import os, signal, time
+
+        from vde_dagster import model
+
+        @model("marts.slow", columns={"n": "BIGINT"})
+        def execute(context):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+            return context.spark.range(3).withColumnRenamed("id", "n")
+        """,
+    )
+    before = signal.getsignal(signal.SIGINT)
+    ended = vde("apply", "prod", "--project", template.root, "--json")
+    assert ended.code == 130, ended.err
+    assert ended.json["error"]["message"] == "cancelled"
+    assert "what is finished is kept" in ended.err
+    assert signal.getsignal(signal.SIGINT) is before
+    listed = vde("environments", "--project", template.root, "--json")
+    assert listed.json == {"environments": []}
