@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -25,7 +26,12 @@ from vde_dagster.planning.resolver import Resolver, fill_map
 from vde_dagster.planning.serve import choose_filler
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import TableRef
-from vde_dagster.project.kinds import External, IncrementalByTimeRange, IncrementalByUniqueKey
+from vde_dagster.project.kinds import (
+    External,
+    IncrementalByTimeRange,
+    IncrementalByUniqueKey,
+    Seed,
+)
 from vde_dagster.project.model import Model
 from vde_dagster.project.names import ModelName
 from vde_dagster.project.time_variables import substitute_time_variables, time_variable_values
@@ -84,10 +90,14 @@ class Lake:
 
     Args:
         external: Tables by `namespace.name`.
+        root: The project's folder, for seeds.
     """
 
-    def __init__(self, external: Mapping[str, ExternalTable]) -> None:
+    def __init__(
+        self, external: Mapping[str, ExternalTable], root: Path = Path("no-seeds")
+    ) -> None:
         self.external = external
+        self.root = root
         self.db = duckdb.connect(":memory:", config={"threads": 1})
         self.db.execute("PRAGMA disable_optimizer")
         self._schemas: set[str] = set()
@@ -162,13 +172,24 @@ class Lake:
         listed = ", ".join(f'"{output}" AS "{physical}"' for output, physical in sources)
         batch_size = getattr(snapshot.model.kind, "batch_size", None)
         for batch in Cadence(snapshot.model.cron).batches(missing, batch_size):
-            query = duckdb_sql(
+            query = self._seed(filler.model) or duckdb_sql(
                 render_query(filler.model, resolver, CATALOG, batch, plan.created_at)
             )
             source = f"SELECT {listed} FROM ({query})"
             self._schema(CATALOG, table.ref.namespace)
             place = f'{CATALOG}."{table.ref.namespace}"."{table.ref.name}"'
             self._write(place, source, filler.model, dict(sources), batch)
+
+    def _seed(self, model: Model) -> str | None:
+        """The query that reads a seed's file as it is now; None for other models."""
+        if not isinstance(model.kind, Seed):
+            return None
+        listed = ", ".join(
+            f'CAST("{c.name}" AS {DUCKDB_TYPES.get(c.type or "STRING", c.type)}) AS "{c.name}"'
+            for c in model.columns
+        )
+        path = self.root / model.kind.path
+        return f"SELECT {listed} FROM read_csv('{path}', all_varchar = true, header = true)"
 
     def _write(
         self, place: str, source: str, model: Model, names: Mapping[str, str], batch: Interval
@@ -267,7 +288,6 @@ class Lake:
         return out
 
     def _rebuild_one(self, model: Model, wanted: IntervalSet) -> Contents:
-        assert model.query is not None
         self._scratch.pop(model.name, None)
         self._schema("scratch", model.name.namespace)
         place = f'scratch."{model.name.namespace}"."{model.name.name}"'
@@ -275,7 +295,8 @@ class Lake:
         size = getattr(model.kind, "batch_size", None)
         for batch in Cadence(model.cron).batches(wanted, size):
             values = time_variable_values(batch.start, batch.end, batch.end)
-            query = duckdb_sql(substitute_time_variables(model.query, values, "spark"))
+            text = substitute_time_variables(model.query or "", values, "spark")
+            query = self._seed(model) or duckdb_sql(text)
             columns = {name.lower(): name for name in self.types_of(query)}
             self._write(place, query, model, columns, batch)
         return self._read(f"SELECT * FROM {place}")
