@@ -201,7 +201,7 @@ def _rendered(snapshots: Snapshots) -> dict[ModelName, exp.Expr | None]:
             for node in tree.walk():
                 node.comments = None
             out[name] = qualify(
-                tree, schema=schema, dialect="spark", validate_qualify_columns=False
+                tree, schema=dict(schema), dialect="spark", validate_qualify_columns=False
             )
     return out
 
@@ -255,7 +255,7 @@ def _changed_columns(before: Snapshot, after: Snapshot) -> set[str] | None:
     items = [
         {item.alias_or_name: item.sql() for item in tree.expressions} for tree in (left, right)
     ]
-    for tree in trees:
+    for tree in (left, right):
         tree.set("expressions", [])
     if left != right:
         return None
