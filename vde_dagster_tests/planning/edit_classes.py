@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from vde_dagster.planning.build_snapshots import Memo, build_snapshots
+from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.plan import Change
 from vde_dagster.project.loader import load_project
 from vde_dagster_tests.planning.edit_classes_rules import (
@@ -63,14 +63,20 @@ class Measured:
 
 
 def measure_all() -> list[Measured]:
-    """Measure every edit of the data file."""
+    """Measure every edit of the data file, each from the same published project."""
     document = yaml.safe_load(DATA.read_text())
-    memo = MemoryMemo()
     with tempfile.TemporaryDirectory() as folder:
-        return [
-            _measure(document, edit, Path(folder) / str(number), memo)
-            for number, edit in enumerate(document["edits"])
-        ]
+        shop = _Shop(document, Path(folder))
+        first = shop.read()
+        shop.lake.apply(shop.warehouse, shop.warehouse.plan_snapshots(dict(first.snapshots)))
+        published = shop.warehouse
+        out = []
+        for edit in document["edits"]:
+            shop.warehouse = published.copy()
+            out.append(_measure(shop, first, edit))
+            shop.reset()
+        shop.lake.close()
+    return out
 
 
 def external_rows(columns: dict[str, dict[str, str]]) -> dict[str, ExternalTable]:
@@ -102,12 +108,21 @@ def external_rows(columns: dict[str, dict[str, str]]) -> dict[str, ExternalTable
 class _Shop:
     """The project in a folder, with a warehouse and its data."""
 
-    def __init__(self, document: dict[str, Any], root: Path, memo: Memo) -> None:
-        self.folder = ProjectFolder(root, document["files"])
+    def __init__(self, document: dict[str, Any], root: Path) -> None:
+        self.files: dict[str, str] = document["files"]
+        self.folder = ProjectFolder(root, self.files)
         self.external = document["external"]
         self.lake = Lake(external_rows(self.external), root)
         self.warehouse = Warehouse()
-        self.memo = memo
+        self.memo = MemoryMemo()
+
+    def reset(self) -> None:
+        """Take all edits back."""
+        for path in self.folder.root.glob("models/*"):
+            if f"models/{path.name}" not in self.files:
+                path.unlink()
+        for name, text in self.files.items():
+            self.folder.write(name, text)
 
     def edit(self, edits: dict[str, Any]) -> None:
         for name, change in edits.items():
@@ -121,7 +136,7 @@ class _Shop:
                     self.folder.edit(path, old, new)
 
     def read(self) -> Project:
-        project = load_project(self.folder.root, use_cache=False)
+        project = load_project(self.folder.root)
         columns = {name: list(types.items()) for name, types in self.external.items()}
         snapshots = build_snapshots(
             project.models, lambda name: columns.get(str(name)), memo=self.memo
@@ -129,13 +144,14 @@ class _Shop:
         return Project.read(self.folder.root, snapshots)
 
 
-def _measure(document: dict[str, Any], edit: dict[str, Any], root: Path, memo: Memo) -> Measured:
-    shop = _Shop(document, root, memo)
-    shop.edit(edit.get("before", {}))
+def _measure(shop: _Shop, first: Project, edit: dict[str, Any]) -> Measured:
+    after = first
+    if "before" in edit:
+        shop.edit(edit["before"])
+        after = shop.read()
+        shop.lake.apply(shop.warehouse, shop.warehouse.plan_snapshots(dict(after.snapshots)))
     steps = [edit["edit"], edit["then"]] if "then" in edit else [edit["edit"]]
-    after = shop.read()
     earlier: list[Project] = []
-    shop.lake.apply(shop.warehouse, shop.warehouse.plan_snapshots(dict(after.snapshots)))
     for step in steps:
         before = after
         earlier.append(before)
@@ -156,7 +172,6 @@ def _measure(document: dict[str, Any], edit: dict[str, Any], root: Path, memo: M
         copied = planned.table is not None and planned.table.id in known
         if not copied and (not had_table or not could_serve(old[name], truth[name])):
             needed.add(str(name))
-    shop.lake.close()
     forced = frozenset(edit.get("forced", ()))
     expected = frozenset(edit.get("rebuild", ())) | forced
     return Measured(

@@ -43,7 +43,7 @@ def page(measured: Sequence[Measured]) -> str:
     harmless = [edit for edit in measured if edit.harmless]
     out = _HEAD.format(count=len(measured), set_count=len(marked))
     out += _summary(
-        "needed", [len(e.needed) for e in marked], [len(e.needed) for e in measured], ""
+        "tables that change", [len(e.needed) for e in marked], [len(e.needed) for e in measured], ""
     )
     tools: list[str | None] = [None, *measured[0].others]
     for tool in tools:

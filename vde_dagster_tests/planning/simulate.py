@@ -34,6 +34,15 @@ class Warehouse:
         self.tables: dict[str, PhysicalTable] = {}
         self._ids = itertools.count(1)
 
+    def copy(self) -> Warehouse:
+        """A warehouse in the same state that goes its own way from here; ids never repeat."""
+        out = Warehouse(self.external)
+        out.environments = dict(self.environments)
+        out.snapshots = dict(self.snapshots)
+        out.tables = dict(self.tables)
+        out._ids = self._ids
+        return out
+
     def plan(
         self,
         root: Path,
