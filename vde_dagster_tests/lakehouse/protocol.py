@@ -231,6 +231,11 @@ def _engine(url: str) -> Engine:
     return make_engine(url)
 
 
+def close_connections(url: str) -> None:
+    """Let nobody of this process be connected to a database any more."""
+    _engine(url).dispose()
+
+
 def fast_folder() -> str:
     """A temporary folder in memory where there is one: crash sweeps commit thousands of times."""
     memory = Path("/dev/shm")

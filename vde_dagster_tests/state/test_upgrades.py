@@ -1,0 +1,49 @@
+"""Stores of every released schema are upgraded, and keep what is in them.
+
+`released/<revision>.sql` is what a store of that schema looked like, with rows in it. Add a file
+with every release that has a new revision; never change an old one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from alembic.script import ScriptDirectory
+
+import vde_dagster.state as state
+from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.state import StateStore
+from vde_dagster.state.schema import SCHEMA_VERSION, VERSION_TABLE
+from vde_dagster_tests.state.builders import day, environment
+
+RELEASED = sorted((Path(__file__).parent / "released").glob("*.sql"))
+
+
+def test_there_is_a_store_of_every_revision() -> None:
+    script = ScriptDirectory(str(Path(state.__file__).parent / "migrations"))
+    revisions = sorted(revision.revision for revision in script.walk_revisions())
+    assert revisions[-1] == SCHEMA_VERSION
+    assert [path.stem for path in RELEASED] == revisions
+
+
+@pytest.mark.parametrize("released", RELEASED, ids=lambda path: path.stem)
+def test_released_store_is_upgraded_and_keeps_everything(released: Path, tmp_path: Path) -> None:
+    path = tmp_path / "vde.db"
+    with sqlite3.connect(path) as conn:
+        conn.executescript(released.read_text())
+    store = StateStore.open(f"sqlite:///{path}")
+    with store.reading() as conn:
+        found = conn.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()
+    assert found == SCHEMA_VERSION
+    current = store.environment("prod")
+    assert current is not None
+    (entry,) = current.entries.values()
+    assert entry.table_id is not None
+    table = store.tables([entry.table_id])[entry.table_id]
+    assert table.intervals == IntervalSet((day(0, 3),))
+    assert [version.version for version in store.history("prod")] == [2, 1]
+    value = environment(entries=[("db.orders", "s3", table.id)])
+    store.run_transaction(lambda conn: store.write_environment_version(conn, value, 2))
+    store.close()
