@@ -14,6 +14,7 @@ from vde_dagster.project.names import ModelName
 
 MAX_DIFF_LINES = 200
 MAX_ROWS = 200
+MAX_INLINE = 950
 
 _WORDS = {
     Category.METADATA: "metadata only",
@@ -40,6 +41,33 @@ def plan_markdown(
     parts = [_title(plan), _work(plan, estimate), _changes(plan, previous), _reused(plan)]
     parts += [_views(plan), _risks(plan)]
     return "\n\n".join(part for part in parts if part)
+
+
+def plan_summary(plan: Plan, estimate: Estimate | None = None) -> str:
+    """Describe a plan's result and its work so shortly that the page shows it at once.
+
+    Dagster's page shows Markdown below a thousand characters in place, longer as a link.
+
+    Args:
+        plan: The plan.
+        estimate: Seconds of work per model, from earlier runs.
+    """
+    title = _title(plan)
+    lines = _work(plan, estimate).splitlines()
+    while len(title) + sum(len(line) + 1 for line in lines) > MAX_INLINE and len(lines) > 5:
+        lines = [*lines[:-2], "| … the rest is in the plan | | | | |"]
+    return "\n\n".join([title, "\n".join(lines)])
+
+
+def change_pages(plan: Plan, previous: Mapping[str, Snapshot]) -> dict[ModelName, str]:
+    """Return what is said of each model that somebody edited, by model.
+
+    Args:
+        plan: The plan.
+        previous: The snapshots that the environment has now, by id.
+    """
+    edited = [model for model in plan.models if model.change in (Change.MODIFIED, Change.REMOVED)]
+    return {model.name: _change(model, plan, previous) for model in edited}
 
 
 def summary(plan: Plan) -> str:
@@ -123,16 +151,19 @@ def _changes(plan: Plan, previous: Mapping[str, Snapshot]) -> str:
     first_time = plan.base_version == 0 and all(m.change is Change.ADDED for m in changed)
     if first_time:
         return f"### Why\n\nAll {len(changed)} models are new here."
-    for model in changed[:MAX_ROWS]:
-        category = f" · {_WORDS[model.category]}" if model.category else ""
-        lines = [f"**`{model.name}`** {model.change.value}{category}"]
-        lines += ["", *(f"- {reason}" for reason in model.reasons)]
-        diff = _diff(model, plan, previous)
-        if diff:
-            lines += ["", "```diff", *diff, "```"]
-        parts.append("\n".join(lines))
+    parts += [_change(model, plan, previous) for model in changed[:MAX_ROWS]]
     parts += _more(len(changed))
     return "\n\n".join(part for part in parts if part)
+
+
+def _change(model: PlannedModel, plan: Plan, previous: Mapping[str, Snapshot]) -> str:
+    category = f" · {_WORDS[model.category]}" if model.category else ""
+    lines = [f"**`{model.name}`** {model.change.value}{category}"]
+    lines += ["", *(f"- {reason}" for reason in model.reasons)]
+    diff = _diff(model, plan, previous)
+    if diff:
+        lines += ["", "```diff", *diff, "```"]
+    return "\n".join(lines)
 
 
 def _diff(model: PlannedModel, plan: Plan, previous: Mapping[str, Snapshot]) -> list[str]:

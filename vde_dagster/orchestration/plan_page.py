@@ -11,18 +11,23 @@ from vde_dagster.orchestration.catalog import Catalog
 from vde_dagster.orchestration.markdown import (
     Estimate,
     breaking,
+    change_pages,
     plan_markdown,
+    plan_summary,
     risks,
     spans,
     units,
 )
+)
 from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY
 from vde_dagster.planning.plan import Change, Plan, PlannedModel
+from vde_dagster.planning.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore
 
 MAX_RECORDS = 500
+MAX_EDITS = 10
 LOOKED_AT = 20
 
 
@@ -41,7 +46,10 @@ def plan_metadata(
     )
     changed = [m for m in plan.models if m.change is not Change.UNCHANGED or m.builds]
     records = [_record(model, plan) for model in changed[:MAX_RECORDS]]
+    edits = list(change_pages(plan, previous).items())[:MAX_EDITS]
     return {
+        "summary": dg.MetadataValue.md(plan_summary(plan, estimate)),
+        **{f"why {name}": dg.MetadataValue.md(text) for name, text in edits},
         "plan": dg.MetadataValue.md(plan_markdown(plan, previous, estimate)),
         "changes": dg.MetadataValue.table(records, _SCHEMA),
         "vde/plan_json": dg.MetadataValue.json(plan.to_json()),
@@ -106,10 +114,16 @@ def _record(model: PlannedModel, plan: Plan) -> dg.TableRecord:
             "from": (model.previous_snapshot_id or "")[:12],
             "to": (model.snapshot_id or "")[:12],
             "intervals": units(model, snapshot) if snapshot else 0,
-            "range": spans(model.intervals),
+            "range": _range(model, snapshot),
             "table": str(model.table.ref) if model.table else "",
         }
     )
+
+
+def _range(model: PlannedModel, snapshot: Snapshot | None) -> str:
+    if not model.intervals or snapshot is None:
+        return ""
+    return spans(model.intervals) if snapshot.is_incremental else "whole table"
 
 
 _SCHEMA = dg.TableSchema(

@@ -99,11 +99,14 @@ class VdeTranslator:
             "vde/cron": definition.cron,
             "vde/fingerprint": snapshot.id,
         }
+        types = _built_types(model)
         if snapshot.columns:
             metadata["dagster/column_schema"] = dg.TableSchema(
                 [
                     dg.TableColumn(
-                        column.name, column.type or "unknown", description=column.description
+                        column.name,
+                        column.type or types.get(column.version) or "unknown",
+                        description=column.description,
                     )
                     for column in snapshot.columns
                 ]
@@ -156,3 +159,14 @@ class VdeTranslator:
             )
             references = dg.CodeReferencesMetadataValue(code_references=[reference])
         return {"dagster/code_references": references}
+
+
+def _built_types(model: LiveModel) -> dict[str, str]:
+    """Return the types that columns really have in the model's tables, by their version."""
+    return {
+        column.version: column.type
+        for version in model.versions
+        if version.table is not None
+        for column in version.table.columns
+        if column.type
+    }

@@ -1,0 +1,102 @@
+"""What a person sees: the pages in a real browser, on a real webserver and daemon.
+
+Screenshots are kept in the folder named by `VDE_TEST_SCREENSHOTS`, if it is set.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from vde_dagster_tests.orchestration.servers import Dagster, running_dagster, wait_for
+from vde_dagster_tests.orchestration.test_server import SETTINGS
+from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = [pytest.mark.server]
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SECONDS = 60_000
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    """A page of a fresh browser; Debian's package `chromium` provides it."""
+    chromium = shutil.which("chromium")
+    assert chromium, "install the browser: apt-get install chromium"
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            tmp_path / "profile",
+            executable_path=chromium,
+            args=FLAGS,
+            viewport={"width": 1500, "height": 950},
+        )
+        found = context.new_page()
+        found.set_default_timeout(SECONDS)
+        yield found
+        context.close()
+
+
+def keep(page: Page, name: str) -> None:
+    """Keep a screenshot as an artefact of the test run."""
+    folder = os.environ.get("VDE_TEST_SCREENSHOTS")
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=Path(folder) / f"{name}.png")
+
+
+def test_a_person_finds_the_plan_the_missing_intervals_and_the_forms(
+    built: ProjectFolder, tmp_path: Path, page: Page
+) -> None:
+    built.write("pyproject.toml", SETTINGS)
+    with running_dagster(built.root, tmp_path / "home") as dagster:
+        (plan,) = wait_for(dagster.plans, "the sensor's plan")
+        wait_for(lambda: plan in dagster.filled("vde/plan"), "the plan's page")
+        see_the_plan(page, dagster, plan)
+        see_that_it_awaits_approval(page, dagster)
+        see_missing_intervals(page, dagster)
+        see_the_documented_form(page, dagster)
+
+
+def see_the_plan(page: Page, dagster: Dagster, plan: str) -> None:
+    page.goto(f"{dagster.url}/assets/vde/plan?view=partitions&partition={plan}")
+    expect(page.get_by_text("Plan for prod: 6 added, 5 to compute").first).to_be_visible(
+        timeout=SECONDS
+    )
+    expect(page.get_by_text("INCREMENTAL_BY_TIME_RANGE").first).to_be_visible(timeout=SECONDS)
+    keep(page, "plan")
+
+
+def see_that_it_awaits_approval(page: Page, dagster: Dagster) -> None:
+    page.goto(f"{dagster.url}/assets/vde/apply?view=partitions")
+    expect(page.get_by_text("Missing (1)")).to_be_visible(timeout=SECONDS)
+    keep(page, "apply")
+
+
+def see_missing_intervals(page: Page, dagster: Dagster) -> None:
+    page.goto(f"{dagster.url}/assets/marts/daily?view=partitions")
+    expect(page.get_by_text("Missing (5)")).to_be_visible(timeout=SECONDS)
+    keep(page, "missing")
+    page.goto(f"{dagster.url}/assets/marts/daily")
+    expect(page.get_by_text("Open models/marts/daily.sql in editor")).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_text("revenue").first).to_be_visible(timeout=SECONDS)
+    keep(page, "model")
+
+
+def see_the_documented_form(page: Page, dagster: Dagster) -> None:
+    page.goto(f"{dagster.url}/locations/vde/jobs/vde_plan_and_apply/playground")
+    expect(page.get_by_text("skip_backfill").first).to_be_visible(timeout=SECONDS)
+    keep(page, "launchpad")
