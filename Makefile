@@ -17,7 +17,7 @@ ui: $(STAMP)  ## Open Dagster's UI on the example: http://127.0.0.1:3000
 test: test-fast test-slow  ## All tests, the fast ones first
 
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not spark and not server"
+	$(BIN)/python -m pytest -q -n auto -m "not spark and not server"
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -q -m "spark or server"
