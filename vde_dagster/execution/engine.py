@@ -26,6 +26,10 @@ class Engine(Protocol):
         """Create a physical table; do nothing when it exists."""
         ...
 
+    def evolve_layout(self, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot) -> None:
+        """Give an existing table the layout of a snapshot, in place."""
+        ...
+
     def fill(self, task: FillTask) -> FillResult:
         """Fill one range of a table in one Iceberg commit."""
         ...

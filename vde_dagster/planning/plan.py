@@ -57,6 +57,7 @@ class PlannedModel:
         builds: Whether data has to be computed.
         intervals: What is missing and will be computed (UTC).
         audits: Whether audits have to be run on data that exists (their definition changed).
+        layout: Whether the table's partitioning, sort order or properties change in place.
         restate: Whether the intervals are computed again although they are filled.
     """
 
@@ -71,6 +72,7 @@ class PlannedModel:
     intervals: IntervalSet = field(default_factory=IntervalSet)
     audits: bool = False
     restate: bool = False
+    layout: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -85,6 +87,7 @@ class PlannedModel:
             "builds": self.builds,
             "audits": self.audits,
             "restate": self.restate,
+            "layout": self.layout,
             "intervals": self.intervals.to_json(),
         }
 

@@ -132,6 +132,9 @@ def make_plan(
                 intervals=intervals,
                 audits=not intervals
                 and _audits_due(snapshot, old.get(name), table, changing | building),
+                layout=table is not None
+                and table.id not in protected
+                and _layout_differs(name, snapshot, table, state),
             )
         )
         if intervals or (table is None and building & set(snapshot.parents)):
@@ -256,6 +259,22 @@ def _audits_due(
     if not table.intervals or table.snapshot_id == snapshot.id:
         return False
     return old is None or bool(set(audits) - set(old.model.audits))
+
+
+def _layout_differs(
+    name: ModelName, snapshot: Snapshot, table: PhysicalTable, state: WarehouseState
+) -> bool:
+    """Say whether an existing table is laid out otherwise than its model now asks.
+
+    The layout that it has is that of the model which the environment shows it for, and else of
+    the definition that created it.
+    """
+    if not table.created:
+        return False
+    shown = state.base.entries.get(name) if state.base else None
+    has = shown.snapshot_id if shown and shown.table_id == table.id else table.snapshot_id
+    known = state.snapshots.get(has)
+    return known is not None and known.layout_hash != snapshot.layout_hash
 
 
 def _views(

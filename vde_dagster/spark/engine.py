@@ -21,6 +21,7 @@ from vde_dagster.spark.data_types import in_utc, spark_type
 from vde_dagster.spark.failures import cause_line, execution_error
 from vde_dagster.spark.iceberg import IcebergTable, load_table
 from vde_dagster.spark.jobs import PlanJobs
+from vde_dagster.spark.layout import evolve_layout
 from vde_dagster.spark.python_models import model_context, run_python_model
 from vde_dagster.spark.sessions import Sessions
 from vde_dagster.spark.settings import SparkSettings
@@ -105,6 +106,20 @@ class SparkEngine:
                 columns,
                 location_suffix,
             )
+
+    def evolve_layout(self, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot) -> None:
+        """Give an existing table the layout of a snapshot, in place; twice is harmless.
+
+        Args:
+            table: The table.
+            snapshot: Says how it is to be laid out.
+            previous: The snapshot whose layout it has.
+
+        Raises:
+            ExecutionError: Spark refuses the layout.
+        """
+        with _translated(f"changing the layout of {snapshot.name}"):
+            evolve_layout(self.session, self.settings.catalog, table, snapshot, previous)
 
     def fill(self, task: FillTask) -> FillResult:
         """Fill one range of a table in one Iceberg commit, on the task's branch.

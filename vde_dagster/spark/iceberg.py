@@ -57,6 +57,19 @@ class IcebergTable:
         schema = StructType.fromJson(_json(text))
         return {field.name: spark_type(field.dataType) for field in schema.fields}
 
+    def partition_fields(self) -> list[tuple[str, str, str]]:
+        """Return (name, transform, column) of the current partitioning, as Iceberg calls them."""
+        schema = self._handle.schema()
+        return [
+            (
+                str(field.name()),
+                str(field.transform().toString()),
+                str(schema.findColumnName(field.sourceId())),
+            )
+            for field in self._handle.spec().fields()
+            if str(field.transform().toString()) != "void"
+        ]
+
     def property(self, name: str) -> str | None:
         """Return a table property."""
         value: str | None = self._handle.properties().get(name)

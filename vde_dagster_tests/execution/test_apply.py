@@ -282,3 +282,36 @@ def test_a_run_whose_audit_fails_shows_nothing_of_any_model(
     with pytest.raises(AuditFailedError, match="forall"):
         workspace.apply(run)
     assert rows(workspace, "SELECT count(*) FROM marts.daily") == [(1,)]
+
+
+def test_another_layout_is_applied_in_place_by_production_only(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    workspace = open_workspace(shop)
+    plan = apply(workspace)
+    table = next(m.table for m in plan.models if str(m.name) == "marts.customers")
+    assert table is not None
+    shop.edit(
+        "models/marts/customers.sql",
+        "kind FULL,",
+        "kind FULL, partitioned_by (bucket(4, customer)), clustered_by (revenue), "
+        "table_properties ('write.parquet.compression-codec' = 'zstd', 'note' = 'it''s'),",
+    )
+    workspace = open_workspace(shop)
+    assert builds(apply(workspace, "dev")) == set()
+    assert not workspace.lakehouse.load_table(table.ref).spec().fields
+    plan = apply(workspace)
+    assert builds(plan) == set()
+    changed = workspace.lakehouse.load_table(table.ref)
+    assert [str(field.transform) for field in changed.spec().fields] == ["bucket[4]"]
+    assert len(changed.sort_order().fields) == 1
+    assert changed.properties["note"] == "it's"
+    shop.edit("models/marts/customers.sql", "partitioned_by (bucket(4, customer)), ", "")
+    shop.edit("models/marts/customers.sql", ", 'note' = 'it''s'", "")
+    workspace = open_workspace(shop)
+    assert builds(apply(workspace)) == set()
+    changed = workspace.lakehouse.load_table(table.ref)
+    assert not changed.spec().fields
+    assert "note" not in changed.properties
+    assert rows(workspace, "SELECT count(*) FROM marts.customers") == [(3,)]
+    assert workspace.plan("prod").is_empty
