@@ -18,7 +18,6 @@ from vde_dagster.orchestration.markdown import (
     spans,
     units,
 )
-)
 from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY
 from vde_dagster.planning.plan import Change, Plan, PlannedModel
 from vde_dagster.planning.snapshot import Snapshot
