@@ -6,6 +6,8 @@ Each takes the project before and after and returns the models whose tables are 
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,8 +114,8 @@ def sqlmesh(old: Project, new: Project, *, earlier: Sequence[Project] = ()) -> s
         if previous is None:
             rebuilt.add(name)
             continue
-        seeds = (_state_tree(previous), _state_tree(snapshot))
-        seed_changed = isinstance(snapshot.model.kind, Seed) and seeds[0] != seeds[1]
+        is_seed = isinstance(snapshot.model.kind, Seed)
+        seed_changed = is_seed and _state_tree(previous) != _state_tree(snapshot)
         same = _configuration(previous) == _configuration(snapshot) and not seed_changed
         if same and before[name] == after[name]:
             continue
@@ -195,15 +197,19 @@ def _rendered(snapshots: Snapshots) -> dict[ModelName, exp.Expr | None]:
     for name, snapshot in snapshots.items():
         columns = {column.name: column.type or "UNKNOWN" for column in snapshot.columns}
         schema.setdefault(name.namespace, {})[name.name] = columns
-        out[name] = None
-        if snapshot.model.query is not None:
-            tree = parse_one(snapshot.model.query, read="spark")
-            for node in tree.walk():
-                node.comments = None
-            out[name] = qualify(
-                tree, schema=dict(schema), dialect="spark", validate_qualify_columns=False
-            )
+        query = snapshot.model.query
+        known = {n.namespace: schema[n.namespace] for n in snapshot.parents}
+        out[name] = _qualified(query, json.dumps(known)) if query is not None else None
     return out
+
+
+@functools.cache
+def _qualified(query: str, schema: str) -> exp.Expr:
+    tree = parse_one(query, read="spark")
+    for node in tree.walk():
+        node.comments = None
+    known: dict[str, object] = json.loads(schema)
+    return qualify(tree, schema=known, dialect="spark", validate_qualify_columns=False)
 
 
 def _body(text: str) -> str:
@@ -222,9 +228,12 @@ def _state_tree(snapshot: Snapshot) -> str | None:
     kind = snapshot.model.kind
     if isinstance(kind, Seed):
         return repr((kind.rows_hash, kind.column_hashes))
-    if snapshot.model.query is None:
-        return None
-    tree = parse_one(snapshot.model.query, read="spark")
+    return _nameless(snapshot.model.query) if snapshot.model.query is not None else None
+
+
+@functools.cache
+def _nameless(query: str) -> str:
+    tree = parse_one(query, read="spark")
     names: dict[str, str] = {}
     for alias in tree.find_all(exp.TableAlias):
         names[alias.name] = f"t{len(names)}"
