@@ -59,7 +59,11 @@ def test_other_schema_is_refused(filled: StateStore, store: StateStore, tmp_path
         store.import_state(tmp_path / "state.gz")
 
 
-@pytest.mark.parametrize("content", [b"hello", gzip.compress(b"hello\n"), gzip.compress(b"[1]\n")])
+@pytest.mark.parametrize(
+    "content",
+    [b"hello", gzip.compress(b"hello\n"), gzip.compress(b"[1]\n")],
+    ids=["text", "no JSON", "no object"],
+)
 def test_other_files_are_refused(store: StateStore, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(UsageError, match="not an export"):
