@@ -85,9 +85,9 @@ class Workspace:
     @cached_property
     def settings(self) -> Settings:
         """The project's settings."""
-        from vde_dagster.project.settings_source import load_settings
+        from vde_dagster.project.loader import read_settings
 
-        return load_settings(self.root)
+        return read_settings(self.root)
 
     @cached_property
     def project(self) -> Project:
