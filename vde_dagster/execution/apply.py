@@ -27,8 +27,8 @@ from vde_dagster.execution.events import (
 from vde_dagster.execution.fill_table import TABLE_WAIT_SECONDS, TableFiller
 from vde_dagster.execution.lease_names import environment_lease, table_lease
 from vde_dagster.execution.publish import publish_plan
-from vde_dagster.execution.run_graph import POLL_SECONDS, run_graph
-from vde_dagster.execution.shown_tables import shown_tables, waiting_tables
+from vde_dagster.execution.run_graph import run_graph
+from vde_dagster.execution.shown_tables import shown_tables
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.plan import Plan, PlannedModel
@@ -137,7 +137,7 @@ class Applier:
             resolver=self._resolver(plan, written),
             attempt=lease.token,
             held=held_tables,
-            waiting=waiting_tables(plan, shown),
+            shown=shown,
             written=written,
             settings=self.settings,
             store=self.store,
@@ -149,8 +149,8 @@ class Applier:
         )
         self._fill(plan, filler)
         filler.create_empty()
+        filler.evolve_layouts()
         self._drain()
-        quiet = self._wait_for_fillers(plan)
         environment = publish_plan(
             plan,
             filler.resolver,
@@ -160,7 +160,6 @@ class Applier:
             lakehouse=self.lakehouse,
             engine=self.engine,
             leases=(lease, *held_tables.values()),
-            quiet=quiet,
             who=self.who,
         )
         return environment, plan
@@ -217,25 +216,6 @@ class Applier:
             ).lease
             for table_id in writing
         }
-
-    def _wait_for_fillers(self, plan: Plan) -> tuple[str, ...]:
-        """Wait until nobody writes a table on `main` that this publication is the first to show.
-
-        Rows that are written there afterwards would be visible before they are audited. Whoever
-        begins to later finds the table shown and goes to a branch.
-
-        Returns:
-            The leases that nobody may hold when the publication commits.
-        """
-        ids = {entry.table_id for entry in plan.entries.values() if entry.table_id}
-        quiet = tuple(table_lease(table_id) for table_id in sorted(ids - shown_tables(self.store)))
-        deadline = time.monotonic() + TABLE_WAIT_SECONDS
-        while self.store.lease_holders(quiet) and time.monotonic() < deadline:
-            if self.stop.is_set():
-                break
-            self._drain()
-            time.sleep(POLL_SECONDS)
-        return quiet
 
     def _fill(self, plan: Plan, filler: TableFiller) -> None:
         """Fill and audit every model that the plan builds.

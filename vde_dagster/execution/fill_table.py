@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vde_dagster.errors import AuditFailedError, ExecutionError
 from vde_dagster.execution.engine import Engine
@@ -53,7 +53,7 @@ class TableFiller:
         resolver: The environment's target; its branches are `written`.
         attempt: Names the branches of this attempt; see `BranchName`.
         held: Leases that the apply holds until it publishes, by table id.
-        waiting: Tables whose new rows become visible with the publication only.
+        shown: Tables that an environment shows; their rows wait for the publication.
         written: Branch by table id of what waits, which readers of this plan read.
         settings: The project's settings.
         store: The state store.
@@ -68,7 +68,7 @@ class TableFiller:
     resolver: Resolver
     attempt: int
     held: dict[str, Lease]
-    waiting: frozenset[str]
+    shown: frozenset[str]
     written: dict[str, str]
     settings: Settings
     store: StateStore
@@ -77,6 +77,7 @@ class TableFiller:
     owner: str
     emit: Callable[[Event], None]
     stop: threading.Event
+    filled: set[str] = field(default_factory=set)
 
     def fill(self, model: PlannedModel) -> None:
         """Fill and audit one model's missing intervals.
@@ -103,11 +104,24 @@ class TableFiller:
         table = self.store.tables([table.id])[table.id]
         if model.builds:
             table = self.resolver.writable(table)
-            table = self._fill_missing(model, snapshot, self._target(table, lease))
+            table = self._fill_missing(model, snapshot, table, lease)
         if model.audits:
             for interval in table.intervals:
                 self._audit(snapshot, table, interval, None)
         return table
+
+    def evolve_layouts(self) -> None:
+        """Change partitioning, sort order and properties where the plan says so, in place."""
+        for model in self.plan.models:
+            if not model.layout or model.table is None or model.snapshot_id is None:
+                continue
+            had = model.previous_snapshot_id or model.table.snapshot_id
+            known = self.store.snapshots([had, model.table.snapshot_id])
+            previous = known.get(had) or known[model.table.snapshot_id]
+            with self._guard(model.table):
+                self.engine().evolve_layout(
+                    model.table, self.plan.snapshots[model.snapshot_id], previous
+                )
 
     def create_empty(self) -> None:
         """Create the tables that nothing was to be filled in: a view needs one to read."""
@@ -132,16 +146,36 @@ class TableFiller:
         ) as held:
             yield held.lease
 
-    def _target(self, table: PhysicalTable, lease: Lease) -> Target:
-        waits = table.id in self.waiting
+    def _target(self, filler: Snapshot, table: PhysicalTable, lease: Lease) -> Target:
+        """Decide where a table is written.
+
+        What reads rows that wait for the publication waits for it too: when the plan is given
+        up, nothing may stay that was computed from what nobody published.
+        """
+        waits = table.id in self.shown or self._reads(filler, self.written)
         own = BranchName(self.plan.id, self.attempt, shared=not waits)
         return Target(TableBranches(self.lakehouse, table, lease), own, waits)
 
+    def _reads(self, snapshot: Snapshot, table_ids: Container[str]) -> bool:
+        """Say whether a snapshot reads one of the tables, itself or through views."""
+        for parent in snapshot.parents:
+            entry = self.resolver.entries.get(parent)
+            if entry is None:
+                continue
+            if entry.table_id is None:
+                if self._reads(self.resolver.snapshots[entry.snapshot_id], table_ids):
+                    return True
+            elif entry.table_id in table_ids:
+                return True
+        return False
+
     def _fill_missing(
-        self, model: PlannedModel, snapshot: Snapshot, target: Target
+        self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable, lease: Lease
     ) -> PhysicalTable:
-        table = target.table
-        left = target.take_over(self.plan.id, restate=model.restate)
+        filler = self._definition(snapshot, table)
+        target = self._target(filler, table, lease)
+        outdated = target.waits and self._reads(filler, self.filled)
+        left = target.take_over(self.plan.id, restate=model.restate, outdated=outdated)
         if target.waits and left.commits:
             self.written[table.id] = target.branch
         missing = model.intervals - left.recorded
@@ -150,7 +184,6 @@ class TableFiller:
         missing = with_lookback(snapshot, missing, model.intervals)
         if not missing:
             return self.store.tables([table.id])[table.id]
-        filler = self._definition(snapshot, table)
         kind = snapshot.model.kind
         size = getattr(kind, "batch_size", None)
         batches = list(Cadence(snapshot.model.cron).batches(missing, size))
@@ -189,10 +222,13 @@ class TableFiller:
             table = self._create(filler, table, task)
             task = self._task(filler, table, interval, target.branch)
         result = self.engine().fill(task)
+        self.filled.add(table.id)
         if target.waits:
             self.written[table.id] = target.branch
         self._audit(snapshot, table, interval, target.branch)
         target.record(interval, result, last=last)
+        if target.waits:
+            self.written[table.id] = target.branch
         self.emit(IntervalFilled(snapshot, table, interval, result, False))
         return self.store.tables([table.id])[table.id]
 
@@ -278,6 +314,8 @@ class TableFiller:
             taken = taken | IntervalSet((fill.interval,))
             result = FillResult(fill.rows, fill.iceberg_snapshot_id, 0.0)
             target.record(fill.interval, result, last=not missing - taken)
+            if target.waits:
+                self.written[target.table.id] = target.branch
             self.emit(IntervalFilled(snapshot, target.table, fill.interval, result, True))
             good = commit.snapshot_id
         if left.commits and left.commits[-1].snapshot_id != good:

@@ -28,7 +28,6 @@ def publish_plan(
     lakehouse: Lakehouse,
     engine: Callable[[], Engine],
     leases: tuple[Lease, ...],
-    quiet: tuple[str, ...],
     who: str,
 ) -> Environment:
     """Publish a plan whose tables are filled: views, tables' branches and state in one commit.
@@ -42,7 +41,6 @@ def publish_plan(
         lakehouse: The catalog.
         engine: Starts or returns the engine; only for VIEW models that nobody analysed so far.
         leases: Held by this apply; the commit checks that they still are.
-        quiet: Resources that nobody may be working on when it commits.
         who: For the environment's history.
 
     Returns:
@@ -82,7 +80,6 @@ def publish_plan(
             fast_forwards=forwards,
             plan_id=plan.id,
             leases=leases,
-            quiet=quiet,
         )
     )
 

@@ -41,6 +41,10 @@ ATTEMPTS = 10
 Change = Callable[[dict[str, Any], str, int], dict[str, Any] | None]
 
 
+class TableShownError(ConflictError):
+    """A table that nobody could read has been published while it was filled."""
+
+
 @dataclass(frozen=True, slots=True)
 class BranchCommit:
     """A commit on a branch beyond `main`.
@@ -143,7 +147,7 @@ class TableBranches:
 
         Raises:
             LeaseLostError: Somebody else works on the table now.
-            ConflictError: An environment shows the table by now.
+            TableShownError: An environment shows the table by now.
         """
         store, table = self.lakehouse.store, self.table
 
@@ -160,7 +164,7 @@ class TableBranches:
 
         def record(conn: Connection) -> None:
             if store.is_shown(conn, table.id):
-                raise ConflictError(
+                raise TableShownError(
                     f"an environment has begun to show {table.ref} while it was filled",
                     hint="apply again: what is written is taken over",
                 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from vde_dagster.execution.table_branches import BranchCommit, TableBranches
+from vde_dagster.execution.table_branches import BranchCommit, TableBranches, TableShownError
 from vde_dagster.lakehouse.branch_names import BranchName
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.table import PhysicalTable
@@ -29,14 +29,15 @@ class LeftOver:
     commits: tuple[BranchCommit, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Target:
     """Where one attempt writes one table.
 
     Args:
         branches: The table's branches, as the holder of its lease changes them.
         own: The branch of this attempt.
-        waits: Whether the rows become visible with the plan's publication only.
+        waits: Whether the rows become visible with the plan's publication only; so does what is
+            written after somebody else has published the table.
     """
 
     branches: TableBranches
@@ -53,12 +54,13 @@ class Target:
         """The name of the branch of this attempt."""
         return str(self.own)
 
-    def take_over(self, plan_id: str, *, restate: bool) -> LeftOver:
+    def take_over(self, plan_id: str, *, restate: bool, outdated: bool) -> LeftOver:
         """Continue where earlier attempts left off, of what can still be told to be whole.
 
         Args:
             plan_id: The plan.
             restate: Whether ranges are filled again that were filled before the plan.
+            outdated: Whether what the plan has computed was computed from rows that are gone.
         """
         store, table = self.branches.lakehouse.store, self.table
         if not table.created:
@@ -66,9 +68,11 @@ class Target:
         pending = [i for i in store.pending_intervals(plan_id) if i.table_id == table.id]
         commits = self.branches.take_over(self.own, self.waits)
         ids = {item.iceberg_snapshot_id for item in pending} - {None}
-        if pending and not (self.waits and ids <= {c.snapshot_id for c in commits}):
+        whole = self.waits and ids <= {commit.snapshot_id for commit in commits}
+        if outdated or (pending and not whole):
             # What was recorded is not all there: nothing of it can be built upon.
-            self._forget(pending)
+            if pending:
+                self._forget(pending)
             if commits and self.waits:
                 self.reset(None)
                 commits = ()
@@ -95,11 +99,12 @@ class Target:
 
         Raises:
             LeaseLostError: Somebody else works on the table now.
-            ConflictError: An environment has begun to show the table.
         """
         if not self.waits:
-            self.branches.advance(self.own, interval, result, last=last)
-            return
+            try:
+                return self.branches.advance(self.own, interval, result, last=last)
+            except TableShownError:
+                self.waits = True
         store = self.branches.lakehouse.store
 
         def work(conn: Connection) -> None:

@@ -155,7 +155,6 @@ def _commit(
     store, catalog = lakehouse.store, lakehouse.catalog_name
     for lease in publication.leases:
         store.check_lease(conn, lease)
-    store.require_unleased(conn, publication.quiet)
     environment = _write_environment(conn, lakehouse, publication)
     store.commit_publication(conn, environment.publication_id, environment.version)
     _create_namespaces(conn, lakehouse, prepared, environment.name)

@@ -9,7 +9,7 @@ carry their token (`check_lease`), so an owner who stalled past its end can writ
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,7 +20,6 @@ from vde_dagster.errors import ConflictError, LeaseLostError, VdeError
 from vde_dagster.planning.interval import iso
 from vde_dagster.state import schema
 from vde_dagster.state.audits import AuditStore
-from vde_dagster.state.snapshots import chunks
 
 DEFAULT_TTL_SECONDS = 60.0
 
@@ -155,34 +154,6 @@ class LeaseStore(AuditStore):
             raise LeaseLostError(
                 f"the lease on '{lease.resource}' ended at {iso(row.expires_at)}",
                 hint="the process was stalled for too long: apply the plan again",
-            )
-
-    def lease_holders(
-        self, resources: Iterable[str], connection: Connection | None = None
-    ) -> dict[str, str]:
-        """Return who holds which of the resources now."""
-        table = schema.leases.c
-        held: dict[str, str] = {}
-        with self.reading(connection) as conn:
-            for part in chunks(sorted(set(resources))):
-                query = select(table.resource, table.owner).where(
-                    table.resource.in_(part),
-                    table.owner.is_not(None),
-                    table.expires_at > self.clock.now(),
-                )
-                held.update((row.resource, row.owner) for row in conn.execute(query))
-        return held
-
-    def require_unleased(self, connection: Connection, resources: Iterable[str]) -> None:
-        """Make sure, inside a commit's transaction, that nobody works on the resources.
-
-        Raises:
-            ConflictError: Somebody does.
-        """
-        for resource, owner in self.lease_holders(resources, connection).items():
-            raise ConflictError(
-                f"'{resource}' is being worked on by {owner}",
-                hint="apply the plan again: what is done is kept",
             )
 
     @contextmanager

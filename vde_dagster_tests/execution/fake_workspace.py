@@ -41,11 +41,18 @@ class FakeSpark:
     Args:
         failing_audits: Models whose audits find rows.
         seconds: How long a fill takes.
+        marker: A file that is made when a fill has begun, before its commit.
     """
 
-    def __init__(self, failing_audits: Sequence[str] = (), seconds: float = 0.0) -> None:
+    def __init__(
+        self,
+        failing_audits: Sequence[str] = (),
+        seconds: float = 0.0,
+        marker: Path | None = None,
+    ) -> None:
         self.failing_audits = set(failing_audits)
         self.seconds = seconds
+        self.marker = marker
         self.statements = 0
         self._lakehouse: Lakehouse | None = None
 
@@ -101,6 +108,8 @@ class FakeSpark:
     def fill(self, task: FillTask) -> FillResult:
         """Commit a range to `main` or a branch, on top of whatever is there by then."""
         self.statements += 1
+        if self.marker is not None:
+            self.marker.touch()
         if self.seconds:
             time.sleep(self.seconds)
         snapshot_id = random.getrandbits(62)
