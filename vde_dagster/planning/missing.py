@@ -80,11 +80,14 @@ def missing_intervals(
         # The whole table is as old as its latest fill, however long that slot was.
         fresh = filled and filled.ranges[-1].end >= wanted.ranges[-1].end
         return IntervalSet() if fresh else wanted
-    missing = wanted - filled
     cadence = Cadence(snapshot.model.cron)
-    usable = cadence.align_inward(missing & available)
+    # A unit that is filled in part (by hours, before the cron became daily) is filled anew.
+    missing = wanted - cadence.align_inward(filled)
+    reachable = cadence.align_inward(available)
     floor = cadence.unit.floor(starts[snapshot.name])
-    return with_lookback(snapshot, usable, IntervalSet((Interval(floor, FAR),)))
+    return with_lookback(
+        snapshot, missing & reachable, IntervalSet((Interval(floor, FAR),)) & reachable
+    )
 
 
 def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet) -> IntervalSet:

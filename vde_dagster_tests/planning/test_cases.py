@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from vde_dagster.errors import VdeError
+from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.plan import Plan
-from vde_dagster_tests.planning.simulate import Warehouse
+from vde_dagster.project.names import ModelName
+from vde_dagster_tests.planning.simulate import NOW, Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "planning"
@@ -22,6 +27,8 @@ def load_cases() -> list[Any]:
         for case in document["cases"]:
             case["models"] = {**document.get("models", {}), **case.get("models", {})}
             case["external"] = document.get("external", {})
+            if "now" in document:
+                case.setdefault("now", document["now"])
             cases.append(pytest.param(case, id=f"{path.stem}: {case['case']}"))
     return cases
 
@@ -40,30 +47,131 @@ def said(plan: Plan) -> dict[str, str]:
     return out
 
 
+def take(step: dict[str, Any], world: World) -> None:
+    """Edit, plan, compare, apply."""
+    world.edit(step.get("edit") or {})
+    for name, ranges in (step.get("filled") or {}).items():
+        world.set_filled(name, ranges)
+    if "error" in step:
+        with pytest.raises(VdeError, match=step["error"]):
+            world.plan(step)
+        return
+    plan = world.plan(step)
+    if "plan" in step:
+        assert said(plan) == (step["plan"] or {})
+    reasons = {str(model.name): " | ".join(model.reasons) for model in plan.models}
+    for name, words in (step.get("reasons") or {}).items():
+        assert words in reasons[name]
+    if "intervals" in step:
+        filled = {str(m.name): written(m.intervals) for m in plan.models if m.builds}
+        assert filled == (step["intervals"] or {})
+    if "views" in step:
+        views = {what: names for what, names in plan.views.to_json().items() if names}
+        assert views == (step["views"] or {})
+    if "audits" in step:
+        assert [str(model.name) for model in plan.models if model.audits] == step["audits"]
+    for one, other in (step.get("same_table") or {}).items():
+        assert table_of(plan, one) == world.known_tables[other]
+    for model in plan.models:
+        if model.table is not None:
+            world.known_tables[f"{plan.environment} {model.name}"] = model.table.id
+    if step.get("apply", True):
+        world.warehouse.apply(plan)
+
+
+def table_of(plan: Plan, name: str) -> str | None:
+    """The id of the table that serves a model."""
+    (found,) = [model.table for model in plan.models if str(model.name) == name]
+    return found.id if found else None
+
+
+def written(intervals: IntervalSet) -> str:
+    """`2024-01-01 2024-01-05, 2024-01-07 2024-01-08`, with hours where they matter."""
+    return ", ".join(f"{_instant(r.start)} {_instant(r.end)}" for r in intervals)
+
+
+def _instant(instant: datetime) -> str:
+    midnight = (instant.hour, instant.minute) == (0, 0)
+    return f"{instant:%Y-%m-%d}" if midnight else f"{instant:%Y-%m-%dT%H:%M}"
+
+
+class World:
+    """A project's folder and a warehouse.
+
+    Args:
+        case: The case: `models` by file, `external` tables.
+        root: An empty folder.
+    """
+
+    def __init__(self, case: dict[str, Any], root: Path) -> None:
+        files = {_path(name): text for name, text in case["models"].items() if text}
+        self.folder = ProjectFolder(root, files)
+        external = {
+            name: [(column, type_) for column, type_ in columns.items()]
+            for name, columns in case["external"].items()
+        }
+        self.warehouse = Warehouse(external)
+        self.known_tables: dict[str, str] = {}
+
+    def edit(self, edits: dict[str, Any]) -> None:
+        """Apply edits: None removes a file, a text replaces it, a mapping edits within it."""
+        for name, text in edits.items():
+            if text is None:
+                self.folder.remove(_path(name))
+            elif isinstance(text, dict):
+                for old, new in text.items():
+                    self.folder.edit(_path(name), old, new)
+            else:
+                self.folder.write(_path(name), text)
+
+    def set_filled(self, name: str, ranges: str) -> None:
+        """Pretend that production's table of a model holds other ranges than it does."""
+        entry = self.warehouse.environments["prod"].entries[ModelName.parse(name)]
+        assert entry.table_id is not None
+        table = self.warehouse.tables[entry.table_id]
+        filled = IntervalSet.of(
+            Interval(at(part.split()[0]), at(part.split()[1]))
+            for part in ranges.split(",")
+            if part.strip()
+        )
+        self.warehouse.tables[table.id] = replace(table, intervals=filled)
+
+    def plan(self, step: dict[str, Any]) -> Plan:
+        """Make the plan that a step asks for."""
+        environment = step.get("env", "prod")
+        now = at(step["now"]) if "now" in step else NOW
+        if step.get("run"):
+            return self.warehouse.plan_run(environment, now=now)
+        return self.warehouse.plan(
+            self.folder.root,
+            environment,
+            now=now,
+            start=at(step["start"]) if "start" in step else None,
+            end=at(step["end"]) if "end" in step else None,
+            skip_backfill=step.get("skip_backfill", False),
+        )
+
+
+def at(text: object) -> datetime:
+    """Read an instant in UTC; YAML may have read a date already."""
+    return datetime.fromisoformat(str(text)).replace(tzinfo=timezone.utc)
+
+
+def _path(name: str) -> str:
+    return name if "/" in name else f"models/{name}.sql"
+
+
 @pytest.mark.parametrize("case", load_cases())
 def test_plan_says_what_the_case_expects(case: dict[str, Any], tmp_path: Path) -> None:
-    folder = ProjectFolder(
-        tmp_path, {f"models/{name}.sql": text for name, text in case["models"].items() if text}
-    )
-    external = {
-        name: [(column, type_) for column, type_ in columns.items()]
-        for name, columns in case["external"].items()
-    }
-    warehouse = Warehouse(external)
-    warehouse.apply(warehouse.plan(tmp_path))
-    assert warehouse.plan(tmp_path).is_empty
-    for name, text in case.get("edit", {}).items():
-        if text is None:
-            folder.remove(f"models/{name}.sql")
-        elif isinstance(text, dict):
-            for old, new in text.items():
-                folder.edit(f"models/{name}.sql", old, new)
-        else:
-            folder.write(f"models/{name}.sql", text)
-    plan = warehouse.plan(tmp_path)
-    assert said(plan) == (case.get("plan") or {})
-    reasons = {str(model.name): " | ".join(model.reasons) for model in plan.models}
-    for name, words in (case.get("reasons") or {}).items():
-        assert words in reasons[name]
-    warehouse.apply(plan)
-    assert warehouse.plan(tmp_path).is_empty
+    world = World(case, tmp_path)
+    at_first = {"now": case["now"]} if "now" in case else {}
+    if case.get("published", True):
+        take(at_first, world)
+        assert world.plan(at_first).is_empty
+    if "steps" in case:
+        for step in case["steps"]:
+            take({**at_first, **step}, world)
+        return
+    take({"plan": None, **case}, world)
+    if "error" not in case:
+        assert world.plan(case).is_empty
