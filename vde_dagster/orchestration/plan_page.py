@@ -9,6 +9,7 @@ import dagster as dg
 
 from vde_dagster.orchestration.catalog import Catalog
 from vde_dagster.orchestration.markdown import (
+    MAX_INLINE,
     Estimate,
     breaking,
     change_pages,
@@ -45,11 +46,15 @@ def plan_metadata(
     )
     changed = [m for m in plan.models if m.change is not Change.UNCHANGED or m.builds]
     records = [_record(model, plan) for model in changed[:MAX_RECORDS]]
-    edits = list(change_pages(plan, previous).items())[:MAX_EDITS]
+    text = plan_markdown(plan, previous, estimate)
+    shown: dict[str, Any] = {}
+    if len(text) > MAX_INLINE:
+        shown["summary"] = dg.MetadataValue.md(plan_summary(plan, estimate))
+        edits = list(change_pages(plan, previous).items())[:MAX_EDITS]
+        shown.update((f"why {name}", dg.MetadataValue.md(why)) for name, why in edits)
     return {
-        "summary": dg.MetadataValue.md(plan_summary(plan, estimate)),
-        **{f"why {name}": dg.MetadataValue.md(text) for name, text in edits},
-        "plan": dg.MetadataValue.md(plan_markdown(plan, previous, estimate)),
+        **shown,
+        "plan": dg.MetadataValue.md(text),
         "changes": dg.MetadataValue.table(records, _SCHEMA),
         "vde/plan_json": dg.MetadataValue.json(plan.to_json()),
         "vde/environment": plan.environment,

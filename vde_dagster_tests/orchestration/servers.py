@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import dagster as dg
+
 T = TypeVar("T")
 REPOSITORY = Path(__file__).resolve().parents[2]
 SECONDS = 240.0
@@ -145,6 +147,8 @@ def running_dagster(project: Path, home: Path) -> Iterator[Dagster]:
     """
     home.mkdir(parents=True, exist_ok=True)
     (home / "dagster.yaml").write_text((REPOSITORY / "dagster.yaml").read_text())
+    # Two processes that create the same SQLite files at once disturb each other.
+    dg.DagsterInstance.from_config(str(home)).dispose()
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = {

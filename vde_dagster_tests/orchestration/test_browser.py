@@ -91,8 +91,9 @@ def see_missing_intervals(page: Page, dagster: Dagster) -> None:
     expect(page.get_by_text("Missing (5)")).to_be_visible(timeout=SECONDS)
     keep(page, "missing")
     page.goto(f"{dagster.url}/assets/marts/daily")
-    expect(page.get_by_text("Open models/marts/daily.sql in editor")).to_be_visible(timeout=SECONDS)
-    expect(page.get_by_text("revenue").first).to_be_visible(timeout=SECONDS)
+    source = page.get_by_role("link", name="models/marts/daily.sql")
+    expect(source.first).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_text("count(*) AS orders").first).to_be_visible(timeout=SECONDS)
     keep(page, "model")
 
 
