@@ -261,6 +261,11 @@ def _metadata_hash(model: Model) -> str:
     for grain in model.grains:
         parts += ["grain", *grain]
     parts += [str(model.start), str(model.end)]
+    # How the work is cut and where a seed lies make no other data, but runs go by them.
+    if isinstance(model.kind, IncrementalByTimeRange | IncrementalByUniqueKey):
+        parts += ["batches", str(model.kind.batch_size)] if model.kind.batch_size else []
+    elif isinstance(model.kind, Seed):
+        parts += ["seed", model.kind.path, model.kind.delimiter, *model.kind.null_values]
     return digest("metadata", *parts)
 
 
