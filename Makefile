@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/installed
 ENVIRONMENT ?= prod
 
-.PHONY: run ui test test-fast test-slow check format bench lock clean machine
+.PHONY: run ui test test-fast test-proof test-slow check format bench lock clean machine
 
 run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
 	@$(BIN)/python -m vde_dagster.orchestration.main_job --project . --environment $(ENVIRONMENT)
@@ -14,10 +14,13 @@ ui: $(STAMP)  ## Open Dagster's UI on the example: http://127.0.0.1:3000
 	@cp dagster.yaml .dagster_home/dagster.yaml
 	DAGSTER_HOME="$(CURDIR)/.dagster_home" $(BIN)/dagster dev --workspace workspace.yaml
 
-test: test-fast test-slow  ## All tests, the fast ones first
+test: test-fast test-proof test-slow  ## All tests, the fast ones first
 
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -q -n auto -m "not spark and not server"
+	$(BIN)/python -m pytest -q -n auto -m "not spark and not server and not proof"
+
+test-proof: $(STAMP)
+	$(BIN)/python -m pytest -q -n auto -m "proof and not spark and not server"
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -q -m "spark or server"

@@ -23,13 +23,33 @@ SMALL_SPARK = {
 }
 
 
+PROOFS = frozenset(
+    {
+        "test_crash_sweep",
+        "test_eight_processes",
+        "test_concurrency",
+        "test_fencing",
+        "test_oracle",
+        "test_protocol_machine",
+        "test_safeguards",
+        "test_soundness",
+    }
+)
+"""Modules that search many cases; they need nothing but time."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what needs nothing first, then what needs Spark, then what needs servers."""
+    """Run what is fast first, then what searches, then what needs Spark, then servers."""
+    for item in items:
+        if item.path.stem in PROOFS:
+            item.add_marker(pytest.mark.proof)
 
     def cost(item: pytest.Item) -> int:
         if item.get_closest_marker("server"):
+            return 3
+        if item.get_closest_marker("spark"):
             return 2
-        return 1 if item.get_closest_marker("spark") else 0
+        return 1 if item.get_closest_marker("proof") else 0
 
     items.sort(key=cost)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 from vde_dagster_tests.state.conftest import empty_database, empty_postgres, postgres
 
@@ -21,8 +22,11 @@ def shop(tmp_path: Path) -> ProjectFolder:
 
 
 @pytest.fixture
-def open_workspace() -> Iterator[Callable[[ProjectFolder], Workspace]]:
-    """Open a project as a new process would: nothing is remembered but what is on disk."""
+def open_workspace(spark_engine: SparkEngine) -> Iterator[Callable[[ProjectFolder], Workspace]]:
+    """Open a project as a new process would: nothing is remembered but what is on disk.
+
+    The workspaces' engines share the JVM that `spark_engine` keeps alive.
+    """
     opened: list[Workspace] = []
 
     def open_(folder: ProjectFolder) -> Workspace:
