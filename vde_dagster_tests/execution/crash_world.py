@@ -22,6 +22,7 @@ from vde_dagster_tests.lakehouse.oracle import query
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
+from vde_dagster_tests.state.postgres_server import PostgresServer
 
 NOW = datetime(2024, 1, 4, 12, tzinfo=timezone.utc)
 FILES = {
@@ -76,6 +77,7 @@ class World:
             clock=self.clock,
             effects=effects,
             remembered=self.shared,
+            state_url=self.state_url,
         )
 
     def edit(self, path: str, old: str, new: str) -> None:
@@ -208,34 +210,52 @@ class Stage:
     """Prepares an operation's world once and copies it for every case.
 
     Locations of files are absolute, so every copy takes the original's place.
+
+    Args:
+        operation: The operation.
+        empty_database: An up-to-date SQLite file with nothing in it.
+        server: A PostgreSQL server to use instead, with the name of such a database.
     """
 
-    def __init__(self, operation: Operation, empty_database: Path) -> None:
+    def __init__(
+        self,
+        operation: Operation,
+        empty_database: Path,
+        server: tuple[PostgresServer, str] | None = None,
+    ) -> None:
         self.operation = operation
+        self._server = server[0] if server else None
+        self._database = self._template = server[1] if server else ""
         self._folder = Path(fast_folder())
         self._kept = self._folder.with_name(self._folder.name + "-kept")
-        world = World(self._folder)
         ProjectFolder(self._folder / "project", FILES)
+        world = World(self._folder, state_url=self._copied_database({}))
         (self._folder / "project" / ".vde").mkdir()
         shutil.copy(empty_database, self._folder / "project" / ".vde" / "vde.db")
         operation.before(world)
         self._time, self._failing = world.clock.time, world.failing
         self._shared = world.shared
+        self._template = self._database
+        self._release()
         shutil.copytree(self._folder, self._kept)
         self.old = look(world.url).visible()
-        self.points = self._list_points()
+        world = self.world()
+        injector = FaultInjector(clock=world.clock, in_process=True)
+        run(operation, world.process(injector))
+        self.points = injector.passed
         self.new = look(world.url).visible()
 
     def world(self) -> World:
         """A fresh copy, in which nothing has happened yet."""
-        if "engine" in self._shared:
-            self._shared["engine"].dispose()  # its connections are to files that go now
+        self._release()
         shutil.rmtree(self._folder)
         shutil.copytree(self._kept, self._folder)
-        return World(self._folder, FakeClock(self._time), self._failing, shared=self._shared)
+        url = self._copied_database(self._shared)
+        return World(self._folder, FakeClock(self._time), self._failing, url, self._shared)
 
     def close(self) -> None:
         """Remove everything."""
+        self._release()
         shutil.rmtree(self._folder)
         shutil.rmtree(self._kept)
 
@@ -248,11 +268,20 @@ class Stage:
             found.append((point, counts[point]))
         return found
 
-    def _list_points(self) -> list[str]:
-        world = self.world()
-        injector = FaultInjector(clock=world.clock, in_process=True)
-        run(self.operation, world.process(injector))
-        return injector.passed
+    def _release(self) -> None:
+        """Close all connections: the database that they are to goes now, or is copied."""
+        if "engine" in self._shared:
+            self._shared["engine"].dispose()
+
+    def _copied_database(self, shared: dict[str, Any]) -> str | None:
+        """Copy the prepared database of a server, and return the copy's URL."""
+        if self._server is None:
+            return None
+        if self._database != self._template:
+            self._server.drop_database(self._database)
+        self._database = self._server.create_database(self._template)
+        shared.pop("engine", None)
+        return self._server.url(self._database)
 
 
 def run(operation: Operation, workspace: Workspace) -> bool:

@@ -13,6 +13,7 @@ import re
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,7 @@ def open_fake(
     clock: Clock | None = None,
     effects: Effects | None = None,
     remembered: dict[str, Any] | None = None,
+    state_url: str | None = None,
 ) -> Workspace:
     """Open a project as a new process would, on an engine without Spark.
 
@@ -239,13 +241,20 @@ def open_fake(
         clock: The time.
         effects: The port for side effects.
         remembered: Keeps for the next process what only saves time.
+        state_url: The database, in place of the one that the project's settings name.
     """
     engine = engine or FakeSpark()
     workspace = Workspace.open(root, engine=engine, clock=clock, effects=effects)
     if remembered is not None:
         workspace.__dict__.update(remembered.get("parsed", {}))
         remembered["parsed"] = {"project": workspace.project, "settings": workspace.settings}
+    if state_url is not None:
+        workspace.__dict__["settings"] = replace(workspace.settings, state_url=state_url)
+    if remembered is not None:
         # It keeps compiled statements, which take longer to make than to run.
-        workspace.store.engine = remembered.setdefault("engine", workspace.store.engine)
+        own = workspace.store.engine
+        workspace.store.engine = remembered.setdefault("engine", own)
+        if workspace.store.engine is not own:
+            own.dispose()
     engine.attach(workspace.lakehouse)
     return workspace

@@ -20,6 +20,7 @@ from vde_dagster_tests.execution.crash_world import (
     Stage,
     check_case,
 )
+from vde_dagster_tests.state.postgres_server import PostgresServer
 
 GOLDEN = Path(__file__).parent / "golden" / "side_effects.txt"
 STALL_SECONDS = 600
@@ -75,6 +76,21 @@ def test_a_crash_during_recovery(operation: Operation, stage_of: StageOf) -> Non
         for point, occurrence in chance.choices(stage.occurrences(), k=2)
     ]
     check_case(stage, pair)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_old_or_new_on_postgresql(
+    operation: Operation, empty_database: Path, postgres: PostgresServer, empty_postgres: str
+) -> None:
+    print(f"VDE_SWEEP_SEED={SEED}")
+    chance = random.Random(f"{SEED} PostgreSQL {operation.name}")
+    stage = Stage(operation, empty_database, (postgres, empty_postgres))
+    try:
+        for point, mode, occurrence in sample(stage, chance):
+            check_case(stage, [Fault(point, mode, occurrence, STALL_SECONDS)])
+    finally:
+        stage.close()
 
 
 def sample(stage: Stage, chance: random.Random) -> list[tuple[str, Mode, int]]:

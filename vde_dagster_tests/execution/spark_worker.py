@@ -1,0 +1,43 @@
+"""A process that plans and applies on real Spark: `python -m … ROOT [kill_jvm]`.
+
+`VDE_TEST_EFFECTS` says where it is killed. With `kill_jvm` it kills Spark's JVM instead when the
+second model begins, and ends with 3 when the apply failed as it should.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from vde_dagster.errors import VdeError
+from vde_dagster.execution.events import Event, ModelStarted
+from vde_dagster.execution.workspace import Workspace
+
+
+def main(root: str, mode: str = "") -> int:
+    """Plan and apply to production; return the process's exit code."""
+    workspace = Workspace.open(Path(root))
+    started: list[Event] = []
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, ModelStarted):
+            started.append(event)
+        if mode == "kill_jvm" and len(started) == 2:
+            session = workspace.engine().session  # type: ignore[attr-defined]
+            os.kill(session.sparkContext._gateway.proc.pid, signal.SIGKILL)
+            started.append(event)
+
+    try:
+        workspace.apply(workspace.plan("prod"), on_event=on_event, concurrency=1)
+    except VdeError as error:
+        print(error, file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(*sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(code)  # what is left of a session whose JVM is gone waits for it
