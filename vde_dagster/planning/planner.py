@@ -21,7 +21,7 @@ from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.serve import choose_filler, choose_table, new_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.planning.views import view_signature
+from vde_dagster.planning.views import has_view, view_signature
 from vde_dagster.project.kinds import External
 from vde_dagster.project.names import ModelName
 
@@ -303,27 +303,30 @@ def _views(
     for name in entries:
         if name in same:
             continue
-        new = view_signature(name, after, request.catalog)
-        old = (
-            view_signature(name, before, request.catalog)
-            if before and name in before.entries
-            else None
-        )
-        if new is not None and old is None:
+        new, old = _shows(after, name), before is not None and _shows(before, name)
+        if new and not old:
             created.append(view_ref(name, request.environment))
-        elif new is not None and new != old:
-            replaced.append(view_ref(name, request.environment))
-        elif new is None and old is not None:
+        elif old and not new:
             dropped.append(view_ref(name, request.environment))
+        elif new and before is not None:
+            catalog = request.catalog
+            # Rendering costs milliseconds a view; a new environment needs none of it.
+            if view_signature(name, after, catalog) != view_signature(name, before, catalog):
+                replaced.append(view_ref(name, request.environment))
     if before:
         for name in before.entries:
-            if name not in entries and view_signature(name, before, request.catalog) is not None:
+            if name not in entries and _shows(before, name):
                 dropped.append(view_ref(name, request.environment))
     return PlannedViews(
         tuple(sorted(created, key=str)),
         tuple(sorted(replaced, key=str)),
         tuple(sorted(dropped, key=str)),
     )
+
+
+def _shows(resolver: Resolver, name: ModelName) -> bool:
+    """Say whether an environment has a view of a model."""
+    return name in resolver.entries and has_view(resolver.resolve(name))
 
 
 def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]:

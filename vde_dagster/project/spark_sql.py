@@ -27,7 +27,7 @@ def spark_sql(tree: exp.Expr, *, comments: bool = True, pretty: bool = False) ->
     """
     tree = rewrite_qualify(tree)
     name_ctes_apart(tree)
-    return tree.sql(dialect="spark", comments=comments, pretty=pretty)
+    return tree.sql(dialect="spark", comments=comments, pretty=pretty, copy=False)
 
 
 def rewrite_qualify(tree: exp.Expr) -> exp.Expr:
