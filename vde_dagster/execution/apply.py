@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from sqlalchemy import Connection
+
 from vde_dagster.errors import (
     AuditFailedError,
     ConflictError,
@@ -182,11 +184,15 @@ class Applier:
     def _real_tables(self) -> Plan:
         """Register the plan's snapshots and tables; a table that exists by now is taken over."""
         self.store.save_snapshots(self.plan.snapshots.values())
-        mapping: dict[str, PhysicalTable] = {}
-        for model in self.plan.models:
-            table = model.table
-            if table is not None and not table.created and table.id not in mapping:
-                mapping[table.id] = self.store.ensure_table(table)
+        tables = {m.table.id: m.table for m in self.plan.models if m.table}
+        new = [table for table in tables.values() if not table.created]
+        if not new:
+            return self.plan
+
+        def register(conn: Connection) -> dict[str, PhysicalTable]:
+            return {table.id: self.store.ensure_table(table, conn) for table in new}
+
+        mapping = self.store.run_transaction(register, name="state.ensure_tables")
         return with_tables(self.plan, mapping)
 
     def _resolver(self, plan: Plan, branches: dict[str, str]) -> Resolver:

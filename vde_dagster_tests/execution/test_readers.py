@@ -138,6 +138,15 @@ def test_a_reader_never_misses_anything_nor_sees_half_a_publication(
         assert views == published[publication]
 
 
+def plain_session(session: Any) -> Any:
+    """Another session on the same JVM, which knows the catalog and nothing else of this package."""
+    plain = session.newSession()
+    for key, value in session.conf.getAll.items():
+        if key.startswith("spark.sql.catalog."):
+            plain.conf.set(key, value)
+    return plain
+
+
 @pytest.mark.spark
 def test_a_spark_session_that_saw_a_new_view_sees_no_old_one_after_it(
     shop: ProjectFolder, open_workspace: Callable[[ProjectFolder], Any], spark_engine: object
@@ -145,15 +154,19 @@ def test_a_spark_session_that_saw_a_new_view_sees_no_old_one_after_it(
     workspace = open_workspace(shop)
     workspace.apply(workspace.plan("prod"))
     catalog = workspace.settings.catalog
-    session = workspace.engine().session.newSession()
+    session = plain_session(workspace.engine().session)
     read: list[tuple[str, int]] = []
+    failed: list[BaseException] = []
     stopped = threading.Event()
 
     def loop() -> None:
-        while not stopped.is_set():
-            for view in ("marts.customers", "marts.top"):
-                frame = session.sql(f"SELECT CAST(max(revenue) AS INT) FROM {catalog}.{view}")
-                read.append((view, frame.collect()[0][0]))
+        try:
+            while not stopped.is_set():
+                for view in ("marts.customers", "marts.top"):
+                    frame = session.sql(f"SELECT CAST(max(revenue) AS INT) FROM {catalog}.{view}")
+                    read.append((view, frame.collect()[0][0]))
+        except BaseException as error:
+            failed.append(error)
 
     reader = threading.Thread(target=loop, daemon=True)
     reader.start()
@@ -167,6 +180,7 @@ def test_a_spark_session_that_saw_a_new_view_sees_no_old_one_after_it(
             time.sleep(EVERY_SECONDS)
     stopped.set()
     reader.join(60)
+    assert failed == []
     values = [value for _, value in read]
     assert set(values) == {20, 40, 60}
     assert sorted(values) == values
