@@ -113,7 +113,7 @@ def test_an_unknown_and_a_stale_plan_fail_without_a_retry(
         said = failure.step_failure_data.user_failure_data
         assert said is not None
         assert text in (said.description or "")
-        assert said.allow_retries is False
+        assert not [e for e in result.all_events if e.is_step_up_for_retry]
 
 
 def test_approving_is_materialising_the_same_partition_of_apply(
