@@ -25,8 +25,8 @@ from vde_dagster_tests.planning.edit_classes_rules import (
     sqlmesh,
 )
 from vde_dagster_tests.planning.oracle_lake import ExternalTable, Lake
-from vde_dagster_tests.planning.oracle_world import MemoryMemo, could_serve
-from vde_dagster_tests.planning.simulate import NOW, Warehouse
+from vde_dagster_tests.planning.oracle_world import could_serve
+from vde_dagster_tests.planning.simulate import NOW, MemoryMemo, Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 
 DATA = Path(__file__).with_name("edit_classes.yaml")

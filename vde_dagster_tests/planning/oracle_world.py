@@ -12,7 +12,7 @@ import duckdb
 from sqlglot.errors import SqlglotError
 
 from vde_dagster.errors import VdeError
-from vde_dagster.planning.build_snapshots import Memo, build_snapshots
+from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.planning.plan import Change, Plan
 from vde_dagster.planning.snapshot import Snapshot
@@ -24,7 +24,7 @@ from vde_dagster_tests.planning.oracle_lake import (
     Lake,
     RepeatedNameError,
 )
-from vde_dagster_tests.planning.simulate import Warehouse
+from vde_dagster_tests.planning.simulate import MemoryMemo, Warehouse
 
 MOST_ROWS = 600
 Rebuilt = dict[ModelName, Contents]
@@ -62,19 +62,6 @@ class Tally:
     recognised: Counter[str] = field(default_factory=Counter)
     needless_by_edit: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
-
-
-class MemoryMemo(Memo):
-    """Remembers snapshots within a process."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, Snapshot] = {}
-
-    def get(self, key: str) -> Snapshot | None:
-        return self.known.get(key)
-
-    def put(self, key: str, snapshot: Snapshot) -> None:
-        self.known[key] = snapshot
 
 
 class World:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from vde_dagster.planning.build_snapshots import build_snapshots
+from vde_dagster.planning.build_snapshots import Memo, build_snapshots
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.missing import Window
 from vde_dagster.planning.plan import Plan, PlanKind
@@ -18,6 +18,22 @@ from vde_dagster.project.loader import load_project
 from vde_dagster.project.names import ModelName
 
 NOW = datetime(2024, 1, 10, 12, tzinfo=timezone.utc)
+
+
+class MemoryMemo(Memo):
+    """Remembers snapshots within a process."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Snapshot] = {}
+
+    def get(self, key: str) -> Snapshot | None:
+        return self.known.get(key)
+
+    def put(self, key: str, snapshot: Snapshot) -> None:
+        self.known[key] = snapshot
+
+
+_MEMO = MemoryMemo()
 
 
 class Warehouse:
@@ -54,9 +70,9 @@ class Warehouse:
         skip_backfill: bool = False,
     ) -> Plan:
         """Plan the project in a folder."""
-        project = load_project(root, use_cache=False)
+        project = load_project(root)
         snapshots = build_snapshots(
-            project.models, lambda name: self.external.get(str(name)) or None
+            project.models, lambda name: self.external.get(str(name)) or None, memo=_MEMO
         )
         return self._make(environment, snapshots, PlanKind.PLAN, now, start, end, skip_backfill)
 

@@ -30,7 +30,7 @@ from vde_dagster_tests.planning.oracle_data import (
 from vde_dagster_tests.planning.oracle_world import Step, Tally, World, WrongSkipError
 
 FIRST = int(os.environ.get("VDE_ORACLE_SEED", "0"))
-PROJECTS = int(os.environ.get("VDE_ORACLE_PROJECTS", "16"))
+PROJECTS = int(os.environ.get("VDE_ORACLE_PROJECTS", "12"))
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + PROJECTS))
