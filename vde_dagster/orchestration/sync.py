@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from vde_dagster.orchestration.catalog import Catalog, build_catalog
-from vde_dagster.orchestration.live import LiveVersion
+from vde_dagster.orchestration.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.load_live import load_live
 from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENTS, PLANS
 from vde_dagster.orchestration.projection import (
@@ -69,24 +69,37 @@ def sync(
     now = datetime.now(timezone.utc)
     looks = translator or VdeTranslator(workspace.root, workspace.settings.catalog)
     catalog = build_catalog(load_live(workspace, now), looks, now)
-    count = 0
-    for event in _missing(workspace, instance, catalog):
-        instance.report_runless_asset_event(event)
-        count += 1
-    written = _environments(workspace, instance, catalog)
-    _plans(workspace, instance)
-    return SyncReport(count, written)
-
-
-def _missing(
-    workspace: Workspace, instance: dg.DagsterInstance, catalog: Catalog
-) -> Iterator[dg.AssetMaterialization]:
-    """Yield the events of partitions that hold other data than Dagster says, parents first."""
+    count = wiped = 0
     for name, model in catalog.live.models.items():
         known = _known(instance, catalog.key(name))
+        gone = _gone(workspace, catalog, model, set(known))
+        if gone:
+            # Dagster's own storages can forget an asset, not one of its partitions.
+            instance.wipe_assets([catalog.key(name)])
+            known = {}
+            wiped += len(gone)
         for version in model.versions:
             if version.environments:
-                yield from _of_version(workspace, instance, catalog, name, version, known)
+                for event in _of_version(workspace, instance, catalog, name, version, known):
+                    instance.report_runless_asset_event(event)
+                    count += 1
+    written = _environments(workspace, instance, catalog)
+    _plans(workspace, instance)
+    return SyncReport(count, written, wiped)
+
+
+def _gone(workspace: Workspace, catalog: Catalog, model: LiveModel, known: set[str]) -> set[str]:
+    """Return the partitions of published versions that Dagster shows and no table holds."""
+    gone: set[str] = set()
+    partitions = catalog.partitions[model.name]
+    for version in model.versions:
+        if version.table is None or not version.environments:
+            continue
+        shown = {key for key in known if key.partition("|")[0] == version.key}
+        if shown:
+            filled = filled_partitions(workspace.store, version.table, version.key, partitions)
+            gone |= shown - {item.partition for item in filled}
+    return gone
 
 
 def _of_version(

@@ -8,6 +8,7 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import ENVIRONMENT_KEY
 from vde_dagster.orchestration.sync import sync
+from vde_dagster.planning.interval import Interval, parse_iso
 from vde_dagster_tests.orchestration.conftest import apply_all, partitions_of
 from vde_dagster_tests.orchestration.graphql import open_location
 from vde_dagster_tests.orchestration.test_staleness import DAYS, versions_of
@@ -51,3 +52,15 @@ def test_what_the_command_line_did_is_added(
     with Workspace.open(built.root) as workspace:
         assert not sync(workspace, instance).is_empty
         assert len(partitions_of(instance, "marts/daily")) == 5
+
+        # What the state no longer holds is shown as missing again.
+        environment = workspace.store.environment("prod")
+        assert environment is not None
+        entry = next(e for e in environment.entries.values() if str(e.name) == "marts.daily")
+        day = Interval(parse_iso("2024-01-03"), parse_iso("2024-01-04"))
+        workspace.store.remove_intervals(entry.table_id or "", day)
+        report = sync(workspace, instance)
+        assert (report.wiped, report.materializations) == (1, 4)
+        left = {key.split("|")[1] for key in partitions_of(instance, "marts/daily")}
+        assert left == {"2024-01-01", "2024-01-02", "2024-01-04", "2024-01-05"}
+        assert sync(workspace, instance).is_empty
