@@ -60,6 +60,8 @@ def query_sql(tree: exp.Expr, *, copy: bool = True) -> str:
     """
     from sqlglot import exp
 
+    from vde_dagster.project.spark_sql import spark_sql
+
     if copy:
         tree = tree.copy()
     for parameter in list(tree.find_all(exp.Parameter)):
@@ -68,7 +70,7 @@ def query_sql(tree: exp.Expr, *, copy: bool = True) -> str:
             tree = text
         else:
             parameter.replace(text)
-    return tree.sql(dialect="spark", comments=False)
+    return spark_sql(tree, comments=False)
 
 
 def tables_read(tree: exp.Expr) -> Iterator[exp.Table]:
