@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark]
 
 SLOW = """
     MODEL (name marts.slow, kind FULL);
-    SELECT count(*) AS n FROM range(0, 4000000000L, 1, 4) AS r
+    SELECT count(*) AS n FROM range(0, 600000000L, 1, 4) AS r
     WHERE hash(sha2(CAST(r.id AS STRING), 512)) = 7
 """
 
@@ -48,17 +48,18 @@ def test_an_interrupt_stops_the_spark_jobs_of_the_plan(
             while not running_jobs(spark_engine) and time.monotonic() < deadline:
                 time.sleep(0.1)
             time.sleep(1.0)
+            interrupted.append(time.monotonic())
             os.kill(os.getpid(), signal.SIGINT)
 
         def watch(event: Event) -> None:
             if isinstance(event, ModelStarted) and event.snapshot.name.name == "slow":
                 threading.Thread(target=interrupt, daemon=True).start()
 
-        began = time.monotonic()
+        interrupted: list[float] = []
         with lend(workspace), watching(watch), pytest.raises(BaseException) as raised:
             job.execute_in_process(instance=instance, partition_key=plan.id, run_config=QUIET)
         assert isinstance(raised.value, KeyboardInterrupt | dg.DagsterExecutionInterruptedError)
-        assert time.monotonic() - began < 120
+        assert time.monotonic() - interrupted[0] < 60
         time.sleep(2.0)
         assert running_jobs(spark_engine) == []
         assert workspace.store.environment("prod") is None
