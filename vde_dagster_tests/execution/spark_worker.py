@@ -1,7 +1,9 @@
 """A process that plans and applies on real Spark: `python -m … ROOT [kill_jvm]`.
 
 `VDE_TEST_EFFECTS` says where it is killed. With `kill_jvm` it kills Spark's JVM instead when the
-second model begins, and ends with 3 when the apply failed as it should.
+second model begins, and ends with 3 when the apply failed as it should. Its clock is five minutes
+slow, so that its leases have ended for whoever comes next with the right time; Iceberg refuses
+metadata from the future, so the successor's clock must not be the fast one.
 """
 
 from __future__ import annotations
@@ -9,16 +11,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.events import Event, ModelStarted
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster_tests.execution.workers import ShiftedClock
 
 
 def main(root: str, mode: str = "") -> int:
     """Plan and apply to production; return the process's exit code."""
-    workspace = Workspace.open(Path(root))
+    workspace = Workspace.open(Path(root), clock=ShiftedClock(timedelta(minutes=-5)))
     started: list[Event] = []
 
     def on_event(event: Event) -> None:

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
 from vde_dagster.state.effects import TEST_VARIABLE
 from vde_dagster_tests.conftest import SMALL_SPARK
-from vde_dagster_tests.execution.workers import ShiftedClock
 from vde_dagster_tests.lakehouse.oracle import load, query
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
@@ -73,8 +71,7 @@ def views(folder: ProjectFolder) -> list[str]:
 
 def finish(folder: ProjectFolder) -> None:
     """Let another process apply, to which the dead owner's leases have ended, and check."""
-    later = ShiftedClock(timedelta(minutes=5))
-    workspace = Workspace.open(folder.root, clock=later)
+    workspace = Workspace.open(folder.root)
     workspace.apply(workspace.plan("prod"))
     assert views(folder) == ["customers", "orders"]
     assert workspace.query("prod", "SELECT count(*), sum(revenue) FROM marts.customers").rows == (
