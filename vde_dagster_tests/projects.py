@@ -17,7 +17,7 @@ SHOP = {
         SELECT id, customer, amount, day FROM raw.orders WHERE status <> 'cancelled'
     """,
     "models/marts/daily.sql": """
-        MODEL (name marts.daily, start '2024-01-01', end '2024-01-06', cron '@daily',
+        MODEL (name marts.daily, start '2024-01-01', end '2024-01-05', cron '@daily',
           kind INCREMENTAL_BY_TIME_RANGE (time_column day),
           audits (not_null(columns := (day, revenue))));
         SELECT day, count(*) AS orders, sum(amount) AS revenue

@@ -6,7 +6,7 @@ MODEL (
   description 'Aircraft seen in New York with where they were seen last; a new day updates their rows',
   owner flights,
   start '2013-01-01',
-  end '2014-01-01',
+  end '2013-12-31',
   cron '@daily',
   grain tailnum,
   column_descriptions (

@@ -6,7 +6,7 @@ MODEL (
   description 'How punctual each airline was on each day, per airport of departure',
   owner flights,
   start '2013-01-01',
-  end '2014-01-01',
+  end '2013-12-31',
   cron '@daily',
   grain (flight_date, carrier, origin),
   partitioned_by months(flight_date),

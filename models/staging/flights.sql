@@ -6,7 +6,7 @@ MODEL (
   description 'Flights that were to leave New York: typed, named, and with one status each',
   owner flights,
   start '2013-01-01',
-  end '2014-01-01',
+  end '2013-12-31',
   cron '@daily',
   grain (scheduled_departure, carrier, flight_number, origin),
   partitioned_by months(flight_date),

@@ -9,9 +9,11 @@ import typer
 
 from vde_dagster.cli.commands import (
     applying,
+    checking,
     cleaning,
     environments,
     inspecting,
+    moving_state,
     planning,
     starting,
     syncing,
@@ -44,6 +46,8 @@ app.command("render")(inspecting.render)
 app.command("query")(inspecting.query)
 app.command("test")(testing.run_tests)
 app.command("sync")(syncing.sync)
+app.command("fsck")(checking.fsck)
+app.add_typer(moving_state.state, name="state", no_args_is_help=True)
 
 # Typer exports only this class of what its parser raises; its base is that of all of them.
 _CALL_ERROR: type[Exception] = typer.BadParameter.__mro__[1]

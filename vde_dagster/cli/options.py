@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -30,7 +31,8 @@ Start = Annotated[
 End = Annotated[
     str | None,
     typer.Option(
-        metavar="TIME", help="Only intervals before here: a date or ISO 8601 instant (UTC)."
+        metavar="TIME",
+        help="Only intervals up to this date, the day included, or before this instant (UTC).",
     ),
 ]
 Select = Annotated[
@@ -46,22 +48,26 @@ SkipBackfill = Annotated[
 Concurrency = Annotated[int | None, typer.Option(min=1, help="Models worked on at once.")]
 
 
-def instant(text: str | None, option: str) -> datetime | None:
-    """Read a time that the user gave.
+def time_range(start: str | None, end: str | None) -> tuple[datetime | None, datetime | None]:
+    """Read the range of `--start` and `--end`, half-open in UTC.
 
     Args:
-        text: A date or an instant in ISO 8601; without a zone it is UTC.
-        option: The option's name, for the message.
+        start: A date or an instant in ISO 8601; without a zone it is UTC.
+        end: The same; a date includes that day.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: One of them is neither.
     """
+    from vde_dagster.project.instants import parse_end, parse_instant
+
+    return _read(start, "--start", parse_instant), _read(end, "--end", parse_end)
+
+
+def _read(text: str | None, option: str, parse: Callable[[str], datetime]) -> datetime | None:
     if text is None:
         return None
-    from vde_dagster.planning.interval import parse_iso
-
     try:
-        return parse_iso(text)
+        return parse(text)
     except ValueError:
         raise UsageError(
             f"{option} '{text}' is not a time",

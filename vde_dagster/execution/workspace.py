@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.query import QueryResult
     from vde_dagster.execution.rollback import RollbackResult
     from vde_dagster.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.fsck import Finding
     from vde_dagster.lakehouse.janitor import JanitorReport
     from vde_dagster.planning.planner import WarehouseState
     from vde_dagster.planning.snapshot import Snapshot
@@ -357,6 +358,43 @@ class Workspace:
         from vde_dagster.lakehouse.janitor import run_janitor
 
         return run_janitor(self.store, self.lakehouse, self.settings, dry_run=dry_run)
+
+    def fsck(self) -> tuple[Finding, ...]:
+        """Check that every pointer leads to its files, and that what is shown is there."""
+        from vde_dagster.lakehouse.fsck import fsck
+
+        return fsck(self.lakehouse)
+
+    def export_state(self, path: Path, *, replace: bool = False) -> dict[str, int]:
+        """Write state and catalog to a file.
+
+        Args:
+            path: The file.
+            replace: Whether it may exist.
+
+        Returns:
+            Rows by table.
+
+        Raises:
+            UsageError: The file exists, or its folder does not.
+        """
+        if path.exists() and not replace:
+            raise UsageError(f"{path} exists", hint="give another file, or --force to replace it")
+        if not path.absolute().parent.is_dir():
+            raise UsageError(f"there is no folder {path.parent}", hint="make it first")
+        return self.store.export_state(path)
+
+    def import_state(self, path: Path) -> dict[str, int]:
+        """Read a file of `export_state` into a state database that is empty.
+
+        Returns:
+            Rows by table.
+
+        Raises:
+            UsageError: There is no such file, it is no export, or the state is not empty.
+            StoreError: The file was written with another schema.
+        """
+        return self.store.import_state(path)
 
     def query(self, environment: str, sql: str, limit: int | None = None) -> QueryResult:
         """Run a query in which model names mean the environment's views.

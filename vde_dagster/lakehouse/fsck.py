@@ -49,6 +49,11 @@ class Finding:
     detail: str
     advice: str
 
+    @property
+    def is_damage(self) -> bool:
+        """Whether somebody cannot read what was published; strangers harm nobody."""
+        return self.problem != "stranger"
+
     def to_json(self) -> dict[str, str]:
         """Return plain JSON data."""
         return {

@@ -7,7 +7,7 @@ from datetime import datetime
 import dagster as dg
 from pydantic import Field
 
-from vde_dagster.planning.interval import parse_iso
+from vde_dagster.project.instants import parse_end, parse_instant
 
 
 class PlanConfig(dg.Config):
@@ -23,7 +23,8 @@ class PlanConfig(dg.Config):
     )
     end: str | None = Field(
         default=None,
-        description="Fill only before this date or instant (ISO 8601, UTC, exclusive).",
+        description="Fill only up to this date, the day included, or before this instant "
+        "(ISO 8601, UTC).",
     )
     select: list[str] = Field(
         default_factory=list,
@@ -37,11 +38,11 @@ class PlanConfig(dg.Config):
 
     def start_time(self) -> datetime | None:
         """The start as an instant (UTC)."""
-        return parse_iso(self.start) if self.start else None
+        return parse_instant(self.start) if self.start else None
 
     def end_time(self) -> datetime | None:
         """The exclusive end as an instant (UTC)."""
-        return parse_iso(self.end) if self.end else None
+        return parse_end(self.end) if self.end else None
 
 
 class ApplyConfig(dg.Config):

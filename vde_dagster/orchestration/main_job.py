@@ -42,7 +42,8 @@ def run_main_job(project_root: Path, environment: str, console: Console) -> int:
 
     from vde_dagster.execution.workspace import Workspace
 
-    out = Out(highlight=False)
+    # A pipe has no width; a CI log is read like a wide terminal.
+    out = Out(highlight=False, width=None if sys.stdout.isatty() else 120)
     try:
         with Workspace.open(project_root) as workspace:
             began = time.monotonic()
@@ -140,14 +141,23 @@ def _show_rows(workspace: Workspace, environment: Environment, plan: Plan, out: 
     )
     if not leaves:
         return
-    sql = f"SELECT * FROM {leaves[0]} LIMIT 5"
+    grains = plan.snapshots[environment.entries[leaves[0]].snapshot_id].model.grains
+    plain = bool(grains) and all(column.isidentifier() for column in grains[0])
+    order = f" ORDER BY {', '.join(grains[0])}" if plain else ""
+    sql = f"SELECT * FROM {leaves[0]}{order} LIMIT 5"
     result = workspace.query(environment.name, sql)
     table = Table(title=sql, title_justify="left")
     for column in result.columns:
         table.add_column(column[0])
     for row in result.rows:
-        table.add_row(*("" if value is None else str(value) for value in row))
+        table.add_row(*map(_cell, row))
     out.print(table)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _say_ui(out: Any, root: Path) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from vde_dagster.errors import UsageError
+from vde_dagster.project.instants import parse_instant
 
 
 def utc(value: datetime) -> datetime:
@@ -47,7 +48,7 @@ class Interval:
     def parse(cls, text: str) -> Interval:
         """Read the form that `str` writes, `start/end` in ISO 8601."""
         start, _, end = text.partition("/")
-        return cls(parse_iso(start), parse_iso(end))
+        return cls(parse_instant(start), parse_instant(end))
 
     def to_json(self) -> dict[str, str]:
         """Return `{"start": …, "end": …}` in ISO 8601 UTC."""
@@ -57,11 +58,6 @@ class Interval:
 def iso(value: datetime) -> str:
     """Write an instant as ISO 8601 in UTC with a `Z`."""
     return utc(value).isoformat().replace("+00:00", "Z")
-
-
-def parse_iso(text: str) -> datetime:
-    """Read an ISO 8601 date or instant; one without a zone is UTC."""
-    return utc(datetime.fromisoformat(text.strip().replace("Z", "+00:00")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.cron import normalise_cron
 from vde_dagster.project.header import Header, Value
+from vde_dagster.project.instants import parse_end, parse_instant
 from vde_dagster.project.kind_properties import read_kind
 from vde_dagster.project.kinds import Kind, View
 from vde_dagster.project.model import Column
@@ -118,7 +119,7 @@ def read_model_properties(header: Header, settings: Settings) -> ModelProperties
         "column_descriptions": _descriptions(given.get("column_descriptions")),
         "cron": _cron(given.get("cron"), settings),
         "start": _instant(given["start"]) if "start" in given else settings.start_time,
-        "end": _instant(given["end"]) if "end" in given else None,
+        "end": _instant(given["end"], parse_end) if "end" in given else None,
         "owner": _text(given.get("owner")) or settings.owner,
         "description": _text(given.get("description")),
         "stamp": _text(given.get("stamp")),
@@ -129,7 +130,7 @@ def read_model_properties(header: Header, settings: Settings) -> ModelProperties
         "grains": _grains(given),
     }
     if fields["start"] and fields["end"] and fields["end"] <= fields["start"]:
-        raise given["end"].error("'end' is not after 'start'", "'end' is exclusive")
+        raise given["end"].error("'end' is not after 'start'", "a date as 'end' includes that day")
     return ModelProperties(
         name=given["name"].identifier(),
         kind=kind,
@@ -184,27 +185,17 @@ def _cron(value: Value | None, settings: Settings) -> str:
         raise value.error(f"{error}", "write '@daily' or five fields such as '0 5 * * *'") from None
 
 
-def _instant(value: Value) -> datetime:
+def _instant(value: Value, parse: Callable[[str], datetime] = parse_instant) -> datetime:
     text = value.raw.strip("'\"")
-    return read_instant(text, lambda message, hint: value.error(message, hint))
-
-
-def read_instant(text: str, error: Callable[[str, str], ProjectError]) -> datetime:
-    """Read an ISO date or instant; one without a zone is UTC.
-
-    Args:
-        text: The text, `2013-01-01` or `2013-01-01 12:00:00`.
-        error: Makes the error to raise from a message and a hint.
-    """
     try:
-        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return parse(text)
     except ValueError:
-        raise error(
-            f"'{text}' is not a date", "write it as '2013-01-31' (relative dates: not supported)"
-        ) from None
-    if isinstance(found, date) and found.tzinfo is None:
-        return found.replace(tzinfo=timezone.utc)
-    return found.astimezone(timezone.utc)
+        raise value.error(*not_a_date(text)) from None
+
+
+def not_a_date(text: str) -> tuple[str, str]:
+    """Return the message and the hint about a text that is no date."""
+    return f"'{text}' is not a date", "write it as '2013-01-31' (relative dates: not supported)"
 
 
 def _columns(value: Value | None, descriptions: Value | None, dialect: str) -> tuple[Column, ...]:

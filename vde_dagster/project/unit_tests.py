@@ -8,8 +8,9 @@ from datetime import date, datetime, time, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.errors import ProjectError, UsageError
-from vde_dagster.project.model_properties import read_instant
+from vde_dagster.errors import UsageError
+from vde_dagster.project.instants import is_date, parse_instant
+from vde_dagster.project.model_properties import not_a_date
 from vde_dagster.project.names import ModelName
 from vde_dagster.project.rendering import NamingRules
 from vde_dagster.project.sql_models import model_name
@@ -174,11 +175,10 @@ class _Reader:
             return aware.astimezone(timezone.utc)
         if isinstance(value, date):
             return datetime.combine(value, time(), tzinfo=timezone.utc)
-
-        def error(message: str, hint: str) -> ProjectError:
-            return self.document.error(keys, message, hint)
-
-        return read_instant(str(value), error)
+        try:
+            return parse_instant(str(value))
+        except ValueError:
+            raise self.document.error(keys, *not_a_date(str(value))) from None
 
 
 def _exclusive(body: Mapping[str, Any], end: datetime | None) -> datetime | None:
@@ -187,6 +187,6 @@ def _exclusive(body: Mapping[str, Any], end: datetime | None) -> datetime | None
         return None
     given = (body.get("vars") or {}).get("end")
     is_day = isinstance(given, date) and not isinstance(given, datetime)
-    if is_day or (isinstance(given, str) and len(given.strip()) <= 10):
+    if is_day or (isinstance(given, str) and is_date(given)):
         return end + timedelta(days=1)
     return end + timedelta(microseconds=1)

@@ -73,7 +73,7 @@ def import_state(database: Database, path: Path) -> dict[str, int]:
             if conn.execute(select(table).limit(1)).first() is not None:
                 raise UsageError(
                     "the state store that you import into is not empty",
-                    hint="import into a new database: set VDE_STATE_URL",
+                    hint="import into a new database: set state_url",
                 )
         counts: dict[str, int] = {}
         for table, rows in _batches(path):

@@ -12,6 +12,8 @@ import pytest
 
 from vde_dagster.cli.app import call
 from vde_dagster.cli.new_project import new_project
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.projects import ProjectFolder
 
 
@@ -59,3 +61,21 @@ def template(tmp_path: Path) -> ProjectFolder:
     root = tmp_path / "shop"
     new_project(root)
     return ProjectFolder(root)
+
+
+@pytest.fixture(scope="session")
+def unchanged(tmp_path_factory: pytest.TempPathFactory, spark_engine: SparkEngine) -> ProjectFolder:
+    """The template's project, published to production; for tests that change nothing."""
+    root = tmp_path_factory.mktemp("unchanged") / "shop"
+    new_project(root)
+    with Workspace.open(root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    return ProjectFolder(root)
+
+
+@pytest.fixture
+def published(template: ProjectFolder, vde: Vde, spark_engine: SparkEngine) -> ProjectFolder:
+    """The template's project, published to production."""
+    done = vde("apply", "prod", "--project", template.root, "--json")
+    assert done.code == 0, done.err
+    return template

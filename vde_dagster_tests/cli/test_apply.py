@@ -6,8 +6,6 @@ import signal
 
 import pytest
 
-from vde_dagster.cli.new_project import new_project
-from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder
@@ -15,24 +13,6 @@ from vde_dagster_tests.projects import ProjectFolder
 pytestmark = pytest.mark.spark
 
 REVENUE = "SELECT order_date, orders, revenue FROM marts.daily_revenue ORDER BY order_date"
-
-
-@pytest.fixture(scope="module")
-def unchanged(tmp_path_factory: pytest.TempPathFactory, spark_engine: SparkEngine) -> ProjectFolder:
-    """The template's project, published to production; for tests that change nothing."""
-    root = tmp_path_factory.mktemp("unchanged") / "shop"
-    new_project(root)
-    with Workspace.open(root) as workspace:
-        workspace.apply(workspace.plan("prod"))
-    return ProjectFolder(root)
-
-
-@pytest.fixture
-def published(template: ProjectFolder, vde: Vde, spark_engine: SparkEngine) -> ProjectFolder:
-    """The template's project, published to production."""
-    done = vde("apply", "prod", "--project", template.root, "--json")
-    assert done.code == 0, done.err
-    return template
 
 
 def test_apply_computes_publishes_and_says_so(

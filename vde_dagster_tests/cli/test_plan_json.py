@@ -45,7 +45,7 @@ def test_a_plan_is_one_object_with_the_documented_names(template: ProjectFolder,
 
 def test_a_range_limits_the_intervals(template: ProjectFolder, vde: Vde) -> None:
     plan = vde(
-        "plan", "prod", "--start", "2024-01-02", "--end", "2024-01-04",
+        "plan", "prod", "--start", "2024-01-02", "--end", "2024-01-03",
         "--project", template.root, "--json",
     ).json  # fmt: skip
     daily = next(model for model in plan["models"] if model["name"] == "marts.daily_revenue")

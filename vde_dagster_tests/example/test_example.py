@@ -9,11 +9,12 @@ import pytest
 
 from vde_dagster.cli.unit_testing.run import check_test
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.planning.interval import Interval, IntervalSet, parse_iso
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.project.instants import parse_instant
 from vde_dagster.project.kinds import has_table
 from vde_dagster.project.names import ModelName
 
-YEAR = IntervalSet((Interval(parse_iso("2013-01-01"), parse_iso("2014-01-01")),))
+YEAR = IntervalSet((Interval(parse_instant("2013-01-01"), parse_instant("2014-01-01")),))
 
 
 @pytest.fixture(scope="module")

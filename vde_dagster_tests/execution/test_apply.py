@@ -240,7 +240,7 @@ def test_rollback_publishes_the_earlier_version_without_an_engine(
 def test_a_run_fills_what_is_due_on_branches_and_publishes_it_together(
     shop: ProjectFolder, open_workspace: Open
 ) -> None:
-    shop.edit("models/marts/daily.sql", "end '2024-01-06', ", "")
+    shop.edit("models/marts/daily.sql", "end '2024-01-05', ", "")
     from datetime import datetime, timezone
 
     workspace = open_workspace(shop)
@@ -270,7 +270,7 @@ def test_a_run_whose_audit_fails_shows_nothing_of_any_model(
 ) -> None:
     from datetime import datetime, timezone
 
-    shop.edit("models/marts/daily.sql", "end '2024-01-06', ", "")
+    shop.edit("models/marts/daily.sql", "end '2024-01-05', ", "")
     shop.edit(
         "models/marts/daily.sql",
         "not_null(columns := (day, revenue))",

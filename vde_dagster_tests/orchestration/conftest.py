@@ -22,7 +22,7 @@ NOW = datetime(2024, 2, 1, tzinfo=timezone.utc)
 DAYS = {
     **SHOP,
     "models/marts/running.sql": """
-        MODEL (name marts.running, start '2024-01-01', end '2024-01-06', cron '@daily',
+        MODEL (name marts.running, start '2024-01-01', end '2024-01-05', cron '@daily',
           owner 'analysts', tags (money), kind INCREMENTAL_BY_TIME_RANGE (time_column day));
         SELECT day, revenue / orders AS basket
         FROM marts.daily WHERE day BETWEEN @start_date AND @end_date

@@ -97,7 +97,7 @@ def test_a_daily_model_over_a_view_reads_the_views_version(days: ProjectFolder) 
 def test_fine_cadences_over_years_are_shown_by_coarser_units(days: ProjectFolder) -> None:
     days.edit(
         "models/marts/daily.sql",
-        "end '2024-01-06', cron '@daily'",
+        "end '2024-01-05', cron '@daily'",
         "cron '*/5 * * * *'",
     )
     snapshot = load_catalog(days).live.models[DAILY].snapshot

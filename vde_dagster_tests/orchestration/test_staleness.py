@@ -8,7 +8,8 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.projection import Filled, filled_event
 from vde_dagster.orchestration.publication import combination_of
-from vde_dagster.planning.interval import Interval, parse_iso
+from vde_dagster.planning.interval import Interval
+from vde_dagster.project.instants import parse_instant
 from vde_dagster.project.names import ModelName
 from vde_dagster_tests.orchestration.conftest import apply_all, load_catalog, version_of
 from vde_dagster_tests.orchestration.graphql import open_location
@@ -115,7 +116,7 @@ def restate_alone(
     """Record that one day of a model was written again, and nothing that was made of it."""
     catalog = load_catalog(folder)
     name = ModelName.parse(model)
-    start = parse_iso(day)
+    start = parse_instant(day)
     interval = Interval(start, start.replace(day=start.day + 1))
     partition = dg.MultiPartitionKey({"snapshot": version, "time": day})
     with Workspace.open(folder.root) as workspace:

@@ -8,7 +8,8 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import ENVIRONMENT_KEY
 from vde_dagster.orchestration.sync import sync
-from vde_dagster.planning.interval import Interval, parse_iso
+from vde_dagster.planning.interval import Interval
+from vde_dagster.project.instants import parse_instant
 from vde_dagster_tests.orchestration.conftest import apply_all, partitions_of
 from vde_dagster_tests.orchestration.graphql import open_location
 from vde_dagster_tests.orchestration.test_staleness import DAYS, versions_of
@@ -57,7 +58,7 @@ def test_what_the_command_line_did_is_added(
         environment = workspace.store.environment("prod")
         assert environment is not None
         entry = next(e for e in environment.entries.values() if str(e.name) == "marts.daily")
-        day = Interval(parse_iso("2024-01-03"), parse_iso("2024-01-04"))
+        day = Interval(parse_instant("2024-01-03"), parse_instant("2024-01-04"))
         workspace.store.remove_intervals(entry.table_id or "", day)
         report = sync(workspace, instance)
         assert (report.wiped, report.materializations) == (1, 4)

@@ -33,7 +33,7 @@ MODEL (
   ),
   cron '@hourly',
   start '2013-01-01',
-  end '2014-01-01',
+  end '2013-12-31',
   owner me,
   description 'It''s ours',
   tags [x, "y"],

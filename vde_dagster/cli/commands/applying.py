@@ -19,7 +19,7 @@ from vde_dagster.cli.options import (
     SkipBackfill,
     Start,
     Yes,
-    instant,
+    time_range,
 )
 from vde_dagster.cli.output import Output
 from vde_dagster.errors import UsageError
@@ -51,6 +51,7 @@ def apply(
             "--plan takes no other choices: they are part of the stored plan",
             hint="plan again with these options, or leave them out",
         )
+    since, until = time_range(start, end)
     with opened(project) as workspace:
         from vde_dagster.cli.applying import apply_and_report, confirm, previous_snapshots
 
@@ -64,8 +65,8 @@ def apply(
         else:
             plan = workspace.plan(
                 environment,
-                start=instant(start, "--start"),
-                end=instant(end, "--end"),
+                start=since,
+                end=until,
                 select=select or (),
                 skip_backfill=skip_backfill,
             )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from vde_dagster.cli.opening import opened
-from vde_dagster.cli.options import Debug, End, EnvironmentName, Json, ProjectDir, Start, instant
+from vde_dagster.cli.options import Debug, End, EnvironmentName, Json, ProjectDir, Start, time_range
 from vde_dagster.cli.output import Output, simple_table
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
@@ -42,12 +42,13 @@ def render(
 ) -> None:
     """Print the SQL that Spark runs for a model."""
     output = Output(as_json)
+    since, until = time_range(start, end)
     with opened(project) as workspace:
         sql = workspace.render(
             model,
             environment=environment,
-            start=instant(start, "--start"),
-            end=instant(end, "--end"),
+            start=since,
+            end=until,
         )
         import sqlglot
 

@@ -14,7 +14,7 @@ from vde_dagster.cli.options import (
     Select,
     SkipBackfill,
     Start,
-    instant,
+    time_range,
 )
 from vde_dagster.cli.output import Output
 
@@ -34,11 +34,12 @@ def plan(
     The plan is stored, and can be applied by its id.
     """
     output = Output(as_json)
+    since, until = time_range(start, end)
     with opened(project) as workspace:
         made = workspace.plan(
             environment,
-            start=instant(start, "--start"),
-            end=instant(end, "--end"),
+            start=since,
+            end=until,
             select=select or (),
             skip_backfill=skip_backfill,
         )

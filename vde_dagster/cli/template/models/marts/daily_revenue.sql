@@ -5,7 +5,7 @@ MODEL (
   ),
   description 'Orders and revenue by day; each day is computed once',
   start '2024-01-01',
-  end '2024-01-08',
+  end '2024-01-07',
   cron '@daily',
   audits (
     not_null(columns := (order_date)),
