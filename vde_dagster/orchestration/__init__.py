@@ -8,13 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vde_dagster.orchestration.component import VdeProjectComponent
     from vde_dagster.orchestration.definitions import vde_definitions
     from vde_dagster.orchestration.resource import WorkspaceResource
     from vde_dagster.orchestration.translator import VdeTranslator
 
-__all__ = ["VdeTranslator", "WorkspaceResource", "vde_definitions"]
+__all__ = ["VdeProjectComponent", "VdeTranslator", "WorkspaceResource", "vde_definitions"]
 
 _HOMES = {
+    "VdeProjectComponent": "vde_dagster.orchestration.component",
     "VdeTranslator": "vde_dagster.orchestration.translator",
     "WorkspaceResource": "vde_dagster.orchestration.resource",
     "vde_definitions": "vde_dagster.orchestration.definitions",
@@ -28,3 +30,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, for Dagster's search for components."""
+    return __all__

@@ -1,0 +1,86 @@
+"""The code location as a Dagster component: a `defs.yaml` instead of a `definitions.py`.
+
+Dagster reads the fields' annotations as objects, so they are not postponed here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import dagster as dg
+from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
+
+from vde_dagster.errors import UsageError
+from vde_dagster.orchestration.definitions import vde_definitions
+from vde_dagster.orchestration.jobs import EXECUTOR
+from vde_dagster.orchestration.live import LiveModel
+from vde_dagster.orchestration.translator import VdeTranslator
+from vde_dagster.project.loader import read_settings
+
+
+def _scope(model: LiveModel) -> Mapping[str, Any]:
+    return {"model": model.snapshot.model, "kind": model.snapshot.model.kind.name}
+
+
+@dataclass
+class VdeProjectComponent(dg.Component, dg.Resolvable):
+    """Models, plans, environments, jobs, the sensor and the schedules of one project.
+
+    ```yaml
+    type: vde_dagster.orchestration.VdeProjectComponent
+    attributes:
+      project: ../../warehouse
+      translation:
+        group_name: "{{ model.name.namespace }}_models"
+        tags: {team: analytics}
+    ```
+    """
+
+    project: Annotated[
+        str,
+        dg.Resolver.default(
+            description="The project's folder, relative to this file's.",
+            examples=["../../warehouse"],
+        ),
+    ] = "."
+    translation: (
+        Annotated[TranslationFn[LiveModel], TranslationFnResolver[LiveModel](_scope)] | None
+    ) = None
+    in_process: Annotated[
+        bool,
+        dg.Resolver.default(
+            description="Run every job in one process, so that one Spark session serves it; "
+            "off when other definitions choose the executor.",
+        ),
+    ] = True
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Build everything from the project's files and its state.
+
+        Raises:
+            UsageError: There is no such folder.
+            ProjectError: The project's settings are wrong.
+        """
+        root = (Path(context.path) / self.project).resolve()
+        if not root.is_dir():
+            raise UsageError(
+                f"there is no folder {root}",
+                hint="set `project` in defs.yaml, relative to its own folder",
+            )
+        translator = None
+        if self.translation is not None:
+            translator = _Translated(root, read_settings(root).catalog, self.translation)
+        return vde_definitions(root, translator, executor=EXECUTOR if self.in_process else None)
+
+
+class _Translated(VdeTranslator):
+    """Applies the attributes of a `defs.yaml` on top of the usual looks."""
+
+    def __init__(self, root: Path, catalog: str, translation: TranslationFn[LiveModel]) -> None:
+        super().__init__(root, catalog)
+        self._translation = translation
+
+    def get_asset_spec(self, model: LiveModel) -> dg.AssetSpec:
+        """Return what the file says, on top of the usual."""
+        return self._translation(super().get_asset_spec(model), model)
