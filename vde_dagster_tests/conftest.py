@@ -63,6 +63,7 @@ def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngi
     """
     root = tmp_path_factory.mktemp("spark")
     engine = SparkEngine(small_spark(root))
+    assert engine.session is not None, "starts it, with every package that a test needs"
     yield engine
     engine.close()
 

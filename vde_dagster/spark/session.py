@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.errors import StoreError
 from vde_dagster.project.names import quote
@@ -20,6 +20,7 @@ from vde_dagster.spark.settings import (
     SparkSettings,
     command_line_config,
     context_config,
+    jdbc_driver,
     jdbc_options,
     packages,
     session_config,
@@ -158,7 +159,9 @@ def _off_main_thread(function: Callable[[], T]) -> T:
 
 
 def _check_packages(root: SparkSession, settings: SparkSettings) -> None:
-    """Refuse a foreign JVM that lacks Iceberg, where every statement would fail obscurely."""
+    """Refuse a JVM that lacks Iceberg or the driver, where every statement would fail obscurely."""
+    from py4j.protocol import Py4JJavaError
+
     if "iceberg" not in (root.conf.get("spark.sql.extensions", "") or "").lower():
         raise StoreError(
             "this process has a Spark session without Iceberg",
@@ -166,6 +169,16 @@ def _check_packages(root: SparkSession, settings: SparkSettings) -> None:
             + ",".join(packages(settings))
             + " and Iceberg's session extensions",
         )
+    jvm: Any = root._jvm
+    driver = jdbc_driver(settings)
+    try:
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(driver)
+    except Py4JJavaError:
+        raise StoreError(
+            f"Spark was started in this process without the database driver {driver}",
+            hint="start it first for the project that needs it, or name both drivers in "
+            "spark.packages",
+        ) from None
 
 
 def _temporary_log() -> Path:

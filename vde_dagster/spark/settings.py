@@ -17,6 +17,8 @@ ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 SQLITE_PACKAGE = "org.xerial:sqlite-jdbc:3.49.1.0"
 POSTGRES_PACKAGE = "org.postgresql:postgresql:42.7.7"
 
+_DRIVERS = {"sqlite": "org.sqlite.JDBC", "postgresql": "org.postgresql.Driver"}
+
 JAR_CACHE_VARIABLE = "VDE_JAR_CACHE"
 """Environment variable with the directory that downloaded jars are kept in."""
 
@@ -142,6 +144,11 @@ def packages(settings: SparkSettings) -> tuple[str, ...]:
     chosen = {_artifact(package): package for package in (ICEBERG_PACKAGE, driver)}
     chosen.update({_artifact(package): package for package in settings.packages})
     return tuple(chosen.values())
+
+
+def jdbc_driver(settings: SparkSettings) -> str:
+    """Return the class of the state database's JDBC driver."""
+    return _DRIVERS[_backend(settings.state_url)]
 
 
 def jdbc_options(settings: SparkSettings) -> dict[str, str]:

@@ -75,10 +75,10 @@ def import_state(database: Database, path: Path) -> dict[str, int]:
                     "the state store that you import into is not empty",
                     hint="import into a new database: set state_url",
                 )
-        counts: dict[str, int] = {}
+        counts = {table.name: 0 for table in transferred_tables()}
         for table, rows in _batches(path):
             conn.execute(insert(table), rows)
-            counts[table.name] = counts.get(table.name, 0) + len(rows)
+            counts[table.name] += len(rows)
         _continue_sequences(conn)
         return counts
 
