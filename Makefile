@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/installed
 ENVIRONMENT ?= prod
 
-.PHONY: run ui test test-fast test-proof test-slow check format bench lock clean machine
+.PHONY: run ui test test-fast test-proof test-slow check format bench pictures lock clean machine
 
 run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
 	@$(BIN)/python -m vde_dagster.orchestration.main_job --project . --environment $(ENVIRONMENT)
@@ -37,6 +37,9 @@ format: $(STAMP)
 
 bench: $(STAMP)  ## Every benchmark, as one table
 	@$(BIN)/python -m benchmarks
+
+pictures: $(STAMP)  ## Take the docs' pictures of the example anew, with Debian's chromium
+	$(BIN)/python -m vde_dagster_tests.orchestration.take_pictures
 
 lock: $(STAMP)  ## Resolve the dependencies anew
 	$(BIN)/uv pip compile --universal --python-version 3.10 --all-extras pyproject.toml \

@@ -31,6 +31,7 @@ PROOFS = frozenset(
         "test_fencing",
         "test_oracle",
         "test_protocol_machine",
+        "test_recheck",
         "test_safeguards",
         "test_soundness",
     }

@@ -6,48 +6,27 @@ Screenshots are kept in the folder named by `VDE_TEST_SCREENSHOTS`, if it is set
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
+from vde_dagster_tests.orchestration.browser import SECONDS, open_page
 from vde_dagster_tests.orchestration.servers import Dagster, running_dagster, wait_for
 from vde_dagster_tests.orchestration.test_server import SETTINGS
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = [pytest.mark.server]
 
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-SECONDS = 60_000
-
 
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Page]:
-    """A page of a fresh browser; Debian's package `chromium` provides it."""
-    chromium = shutil.which("chromium")
-    assert chromium, "install the browser: apt-get install chromium"
+    """A page of a fresh browser."""
     with sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            tmp_path / "profile",
-            executable_path=chromium,
-            args=FLAGS,
-            viewport={"width": 1500, "height": 950},
-        )
-        found = context.new_page()
-        found.set_default_timeout(SECONDS)
+        found = open_page(playwright, tmp_path / "profile")
         yield found
-        context.close()
+        found.context.close()
 
 
 def keep(page: Page, name: str) -> None:

@@ -1,0 +1,97 @@
+"""The docs' pictures, taken of the example project: `make pictures`.
+
+It builds a copy of the example, opens Dagster on it, edits a model, and waits for the plan.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Page, expect, sync_playwright
+
+from vde_dagster_tests.orchestration.browser import SECONDS, open_page
+from vde_dagster_tests.orchestration.servers import (
+    REPOSITORY,
+    Dagster,
+    running_dagster,
+    wait_for,
+)
+
+PICTURES = REPOSITORY / "docs" / "pictures"
+
+
+def main() -> None:
+    """Build, look, edit, look again."""
+    with tempfile.TemporaryDirectory(prefix="vde-pictures-") as folder:
+        project = Path(folder) / "flights"
+        project.mkdir()
+        shutil.copytree(REPOSITORY / "models", project / "models")
+        shutil.copy(REPOSITORY / "pyproject.toml", project)
+        build = [sys.executable, "-m", "vde_dagster.orchestration.main_job"]
+        subprocess.run(
+            build, cwd=project, check=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        )
+        with (
+            running_dagster(project, project / ".dagster_home") as dagster,
+            sync_playwright() as playwright,
+        ):
+            page = open_page(playwright, Path(folder) / "profile")
+            take_lineage(page, dagster)
+            take_environment(page, dagster)
+            model = project / "models" / "marts" / "airline_days.sql"
+            model.write_text(edited(model.read_text()))
+            known = set(dagster.plans())
+            plan = wait_for(lambda: set(dagster.plans()) - known, "the sensor's plan").pop()
+            wait_for(lambda: plan in dagster.filled("vde/plan"), "the plan's page")
+            take_missing(page, dagster)
+            take_plan(page, dagster, plan)
+
+
+def edited(text: str) -> str:
+    """Call a flight delayed from half an hour on, as some airports do."""
+    changed = text.replace("f.arrival_delay >= 15", "f.arrival_delay >= 30")
+    assert changed != text
+    return changed
+
+
+def take_lineage(page: Page, dagster: Dagster) -> None:
+    """The neighbours of the model that everything reads."""
+    page.goto(
+        f"{dagster.url}/assets/staging/flights?view=lineage&lineageScope=neighbors&lineageDepth=2"
+    )
+    expect(page.get_by_text("365 partitions").first).to_be_visible(timeout=SECONDS)
+    page.wait_for_timeout(5_000)
+    page.screenshot(path=PICTURES / "lineage.png")
+
+
+def take_environment(page: Page, dagster: Dagster) -> None:
+    """What production serves."""
+    page.goto(f"{dagster.url}/assets/vde/environment?view=partitions&partition=prod")
+    expect(page.get_by_text("vde/views").first).to_be_visible(timeout=SECONDS)
+    page.wait_for_timeout(2_000)
+    page.screenshot(path=PICTURES / "environment.png")
+
+
+def take_missing(page: Page, dagster: Dagster) -> None:
+    """A new version of a model, nothing of it filled, beside the version that is published."""
+    page.goto(f"{dagster.url}/assets/marts/airline_days?view=partitions")
+    expect(page.get_by_text("Missing (365)")).to_be_visible(timeout=SECONDS)
+    page.wait_for_timeout(2_000)
+    page.screenshot(path=PICTURES / "missing-intervals.png")
+
+
+def take_plan(page: Page, dagster: Dagster, plan: str) -> None:
+    """The plan as a pull request."""
+    page.goto(f"{dagster.url}/assets/vde/plan?view=partitions&partition={plan}")
+    expect(page.get_by_text("Plan for prod").first).to_be_visible(timeout=SECONDS)
+    page.wait_for_timeout(2_000)
+    page.screenshot(path=PICTURES / "plan.png")
+
+
+if __name__ == "__main__":
+    main()
