@@ -34,6 +34,7 @@ Action = Literal[
     "delete_files",
     "drop_namespace",
     "expire_snapshots",
+    "forget_records",
 ]
 Outcome = Literal["planned", "done", "kept", "failed"]
 
@@ -159,6 +160,7 @@ def clean(
     sweep.expire_snapshots(run)
     sweep.delete_left_over_files(run)
     sweep.drop_namespaces(run)
+    _forget_records(run)
     return JanitorReport(dry_run, tuple(run.decisions))
 
 
@@ -257,6 +259,22 @@ def _drop_environment(run: Cleaning, environment: Environment) -> bool:
         return True
     finally:
         store.release_lease(held)
+
+
+def _forget_records(run: Cleaning) -> None:
+    counts = run.store.old_records(run.retention).counts()
+    if not counts:
+        return
+    subject = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    reason = (
+        f"they ended more than {run.retention.history.days} days ago, and nothing that is kept "
+        "refers to them"
+    )
+
+    def forget() -> bool:
+        return bool(run.store.forget_records(run.retention).counts())
+
+    run.act(Decision("forget_records", subject, reason, "planned"), forget)
 
 
 def _tell_mark(run: Cleaning, marked: Mark) -> None:

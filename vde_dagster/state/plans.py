@@ -98,7 +98,6 @@ class PlanStore(EnvironmentStore):
 
     def save_plan(self, plan: Plan) -> None:
         """Store a plan and its snapshots; a plan is never changed once stored."""
-        self.save_snapshots(plan.snapshots.values())
         row = {
             "plan_id": plan.id,
             "environment": plan.environment,
@@ -108,9 +107,13 @@ class PlanStore(EnvironmentStore):
             "created_at": plan.created_at,
             "payload": dump_plan(plan),
         }
-        self.run_transaction(
-            lambda conn: insert_if_absent(conn, schema.plans, [row]), name="state.save_plan"
-        )
+
+        def work(conn: Connection) -> None:
+            # With the plan, so that the janitor never finds one that no plan refers to yet.
+            self.save_snapshots(plan.snapshots.values(), conn)
+            insert_if_absent(conn, schema.plans, [row])
+
+        self.run_transaction(work, name="state.save_plan")
 
     def load_plan(self, plan_id: str) -> Plan:
         """Read a plan.

@@ -8,14 +8,15 @@ from vde_dagster.state.clock import Clock
 from vde_dagster.state.database import make_engine
 from vde_dagster.state.effects import Effects
 from vde_dagster.state.migrate import ensure_schema
-from vde_dagster.state.retention import RetentionStore
+from vde_dagster.state.records import RecordStore
 
 
-class StateStore(RetentionStore):
+class StateStore(RecordStore):
     """Everything that is known beyond the project's files.
 
     Each part lives in a module of its own (snapshots, tables, environments, plans, audits,
-    leases, publications, retention) as a class that extends the one before; this one opens all.
+    leases, publications, retention, records) as a class that extends the one before; this one
+    opens all.
     """
 
     @classmethod

@@ -14,7 +14,7 @@ from vde_dagster.lakehouse.fsck import fsck
 from vde_dagster.lakehouse.janitor import JanitorReport, clean
 from vde_dagster_tests.lakehouse.oracle import look, query
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, World, fast_folder
-from vde_dagster_tests.state.builders import FakeClock, days, table
+from vde_dagster_tests.state.builders import FakeClock, days, plan, snapshot, table
 
 
 @pytest.fixture
@@ -203,3 +203,56 @@ def test_fsck_names_what_is_damaged(world: World) -> None:
         conn.exec_driver_sql("UPDATE vde_tables SET status = 'tombstoned'")
     assert "shown_table_not_live" in {f.problem for f in fsck(process.lakehouse)}
     assert all(f.advice for f in found)
+
+
+def test_records_that_nobody_needs_any_more_are_forgotten_with_their_history(
+    world: World, clock: FakeClock
+) -> None:
+    publish(world, "1", "2")
+    before = rows_of(world)
+    assert (before["plans"], before["publications"]) == (2, 2)
+    clock.advance(days=2)
+    assert told(janitor(world), "forget_records") == []
+    assert rows_of(world) == before
+    for _ in range(3):
+        clock.advance(days=40)
+        janitor(world)
+    left = rows_of(world)
+    assert left["plans"] == 1, "the plan of the version that is shown"
+    assert left["publications"] == 0
+    assert told(janitor(world), "forget_records") == []
+    assert world.process().rollback("prod", 2).version == 2
+    assert not fsck(world.process().lakehouse)
+
+
+def test_a_dry_run_forgets_no_records(world: World, clock: FakeClock) -> None:
+    publish(world, "1", "2")
+    clock.advance(days=2)
+    janitor(world)
+    clock.advance(days=60)
+    before = rows_of(world)
+    assert told(janitor(world, dry_run=True), "forget_records") == ["2 publications"]
+    assert rows_of(world) == before
+
+
+def test_a_snapshot_of_a_stored_plan_is_kept(world: World, clock: FakeClock) -> None:
+    process = world.process()
+    made = snapshot("db.orders", "1")
+    process.store.save_snapshots([made])
+    clock.advance(days=60)
+    process.store.save_plan(
+        replace(plan("p1", "prod", 0, at=clock.now()), snapshots={made.id: made})
+    )
+    janitor(world)
+    assert rows_of(world)["snapshots"] == 1
+    clock.advance(days=2)
+    janitor(world)  # closes the plan
+    clock.advance(days=60)
+    janitor(world)
+    assert rows_of(world) == {"plans": 0, "publications": 0, "snapshots": 0}
+
+
+def rows_of(world: World) -> dict[str, int]:
+    """Count the rows that may be forgotten."""
+    kinds = ("plans", "publications", "snapshots")
+    return {k: next(iter(query(world.url, f"SELECT count(*) FROM vde_{k}")))[0] for k in kinds}

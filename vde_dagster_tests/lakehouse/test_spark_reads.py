@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import threading
 import time
 import uuid
@@ -11,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
@@ -187,3 +189,21 @@ def test_files_of_forgotten_snapshots_are_deleted_and_the_rest_is_read(scene: Sc
     assert scene.rows(f"SELECT a FROM lakehouse.{made.ref}") == [(3,)]
     scene.session.sql(f"INSERT INTO lakehouse.{made.ref} VALUES (9)")
     assert scene.rows(f"SELECT count(*) FROM lakehouse.{made.ref}") == [(2,)]
+
+
+def test_duckdb_reads_a_table_that_was_fast_forwarded(scene: Scene) -> None:
+    made = scene.table("t")
+    scene.session.sql(f"INSERT INTO lakehouse.{made.ref} VALUES (1)")
+    scene.session.sql(f"ALTER TABLE lakehouse.{made.ref} CREATE BRANCH vde_p1")
+    scene.session.sql(f"INSERT INTO lakehouse.{made.ref}.branch_vde_p1 VALUES (2)")
+    scene.publish(fast_forwards=(FastForward(made.ref, made.id, "vde_p1"),))
+    location = scene.lakehouse.metadata_location(made.ref)
+    assert location is not None
+    packages = importlib.metadata.distribution("duckdb-ext-iceberg").locate_file("")
+    with duckdb.connect() as conn:
+        conn.execute("SET extension_directory = ?", [f"{packages}/duckdb_ext/extensions"])
+        conn.execute("SET autoinstall_known_extensions = false")
+        conn.execute("LOAD avro")
+        conn.execute("LOAD iceberg")
+        rows = conn.execute(f"SELECT a FROM iceberg_scan('{location}') ORDER BY a").fetchall()
+    assert rows == [(1,), (2,)]

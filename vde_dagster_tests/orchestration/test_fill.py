@@ -53,7 +53,7 @@ def plan_two_days(folder: ProjectFolder, instance: dg.DagsterInstance) -> str:
         folder,
         instance,
         "vde_plan_and_apply",
-        {"environment": "prod", "start": "2024-01-01", "end": "2024-01-03"},
+        {"environment": "prod", "start": "2024-01-01", "end": "2024-01-02"},
         op="plan_and_apply",
     )
     return version_of(folder, "marts.daily")

@@ -273,7 +273,8 @@ def test_cancelling_before_spark_started_starts_nothing(tmp_path: Path) -> None:
 
 def test_the_callers_interrupt_handler_stays(spark_engine: SparkEngine) -> None:
     assert spark_engine.session is not None
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    # PySpark would put a function of its own there; a background job starts with SIG_IGN.
+    assert signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_IGN)
 
 
 def test_projects_share_the_jvm_but_nothing_else(spark_engine: SparkEngine, tmp_path: Path) -> None:
