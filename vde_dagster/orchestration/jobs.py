@@ -17,6 +17,7 @@ from vde_dagster.orchestration.config import (
     RunConfig,
 )
 from vde_dagster.orchestration.failures import as_failure
+from vde_dagster.orchestration.janitor_page import report_metadata
 from vde_dagster.orchestration.names import (
     APPLY_KEY,
     ENVIRONMENT_TAG,
@@ -237,8 +238,19 @@ def _janitor(hooks: Hooks) -> dg.JobDefinition:
         workspace = vde.get()
         with as_failure():
             report = workspace.janitor(dry_run=config.dry_run)
-        yield dg.Output(None, metadata=report_metadata(report))
         _forget_dropped(context.instance, workspace)
+        metadata = report_metadata(report)
+        context.log.info(
+            f"{metadata['vde/steps']} steps, {report.bytes:,} bytes, {metadata['vde/kept']} kept"
+        )
+        if report.failures:
+            subjects = ", ".join(decision.subject for decision in report.failures)
+            raise dg.Failure(
+                f"{len(report.failures)} steps failed, the next run tries again: {subjects}",
+                metadata=metadata,
+                allow_retries=False,
+            )
+        yield dg.Output(None, metadata=metadata)
 
     @dg.job(
         name="vde_janitor",
@@ -250,20 +262,6 @@ def _janitor(hooks: Hooks) -> dg.JobDefinition:
         janitor()
 
     return vde_janitor
-
-
-def report_metadata(report: Any) -> dict[str, Any]:
-    """Return the janitor's report as metadata: counts, and lists as JSON."""
-    import dataclasses
-
-    facts: dict[str, Any] = {}
-    for field in dataclasses.fields(report):
-        value = getattr(report, field.name)
-        if isinstance(value, bool | int | float | str):
-            facts[f"vde/{field.name}"] = value
-        elif isinstance(value, list | tuple | set | frozenset):
-            facts[f"vde/{field.name}"] = dg.MetadataValue.json([str(item) for item in value])
-    return facts
 
 
 def _drop_environment(hooks: Hooks) -> dg.JobDefinition:
@@ -291,8 +289,11 @@ def _drop_environment(hooks: Hooks) -> dg.JobDefinition:
 
 
 def _forget_dropped(instance: dg.DagsterInstance, workspace: Any) -> None:
-    """Take partitions of environments away that exist no more."""
+    """Take partitions of environments and plans away that exist no more."""
     alive = {environment.name for environment in workspace.store.environments()}
     for name in instance.get_dynamic_partitions(str(ENVIRONMENTS.name)):
         if name not in alive:
             instance.delete_dynamic_partition(str(ENVIRONMENTS.name), name)
+    for plan_id in instance.get_dynamic_partitions(str(PLANS.name)):
+        if workspace.store.plan_record(plan_id) is None:
+            instance.delete_dynamic_partition(str(PLANS.name), plan_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import dagster as dg
 
 from vde_dagster.orchestration.catalog import Catalog, check_names
 from vde_dagster.orchestration.live import version_key
+from vde_dagster.orchestration.markdown_table import markdown_table
 from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENT_TAG, PLAN_TAG
 from vde_dagster.orchestration.partitions import partition_keys
 from vde_dagster.orchestration.provenance import (
@@ -264,7 +265,7 @@ def check_event(
         "vde/seconds": result.seconds,
     }
     if result.sample:
-        metadata["vde/failing_rows"] = dg.MetadataValue.md("\n".join(_rows(result.sample)))
+        metadata["vde/failing_rows"] = dg.MetadataValue.md(markdown_table(result.sample))
     return dg.AssetCheckEvaluation(
         asset_key=catalog.key(snapshot.name),
         check_name=check_names(snapshot.model.audits)[audit.label],
@@ -272,12 +273,3 @@ def check_event(
         metadata=metadata,
         severity=dg.AssetCheckSeverity.ERROR if audit.blocking else dg.AssetCheckSeverity.WARN,
     )
-
-
-def _rows(sample: Sequence[Mapping[str, str | None]]) -> Iterator[str]:
-    columns = list(sample[0])
-    yield "| " + " | ".join(columns) + " |"
-    yield "|" + "---|" * len(columns)
-    for row in sample:
-        cells = ("NULL" if row[c] is None else str(row[c]).replace("|", "\\|") for c in columns)
-        yield "| " + " | ".join(cells) + " |"

@@ -6,7 +6,13 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.names import APPLY_KEY, ENVIRONMENT_KEY, PLAN_KEY, PLANS
+from vde_dagster.orchestration.names import (
+    APPLY_KEY,
+    ENVIRONMENT_KEY,
+    ENVIRONMENTS,
+    PLAN_KEY,
+    PLANS,
+)
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.orchestration.conftest import (
     apply_all,
@@ -154,6 +160,20 @@ def test_an_environment_can_be_dropped_and_cleaned_up(
     run_job(built, instance, "vde_janitor", {"dry_run": False}, op="janitor")
     with Workspace.open(built.root) as workspace:
         assert workspace.store.environment("dev") is None
-    from vde_dagster.orchestration.names import ENVIRONMENTS
-
     assert instance.get_dynamic_partitions(str(ENVIRONMENTS.name)) == []
+
+
+def test_the_janitors_run_shows_what_it_did_and_why(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    apply_all(built, instance, "dev")
+    run_job(built, instance, "vde_drop_environment", {"environment": "dev"}, op="drop_environment")
+    instance.add_dynamic_partitions(str(PLANS.name), ["forgotten"])
+    result = run_job(built, instance, "vde_janitor", {"dry_run": False}, op="janitor")
+    (output,) = [e.step_output_data for e in result.all_events if e.is_successful_output]
+    metadata = output.metadata
+    assert metadata["vde/steps"].value >= 1
+    assert metadata["vde/failures"].value == 0
+    assert "| drop environment | dev | it expired at " in metadata["vde/report"].value
+    assert {d["action"] for d in metadata["vde/decisions"].value} >= {"drop_environment"}
+    assert "forgotten" not in instance.get_dynamic_partitions(str(PLANS.name))
