@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/installed
 ENVIRONMENT ?= prod
 
-.PHONY: run ui test test-fast test-proof test-slow check format bench pictures lock clean machine
+.PHONY: run ui test test-fast test-proof test-sqlglot test-slow check format bench pictures lock clean machine
 
 run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
 	@$(BIN)/python -m vde_dagster.orchestration.main_job --project . --environment $(ENVIRONMENT)
@@ -14,13 +14,29 @@ ui: $(STAMP)  ## Open Dagster's UI on the example: http://127.0.0.1:3000
 	@cp dagster.yaml .dagster_home/dagster.yaml
 	DAGSTER_HOME="$(CURDIR)/.dagster_home" $(BIN)/dagster dev --workspace workspace.yaml
 
-test: test-fast test-proof test-slow  ## All tests, the fast ones first
+test: test-fast test-proof test-sqlglot test-slow  ## All tests, the fast ones first
 
 test-fast: $(STAMP)
 	$(BIN)/python -m pytest -q -n auto -m "not spark and not server and not proof"
 
 test-proof: $(STAMP)
 	$(BIN)/python -m pytest -q -n auto -m "proof and not spark and not server"
+
+# The lock has the newest SQLGlot with its compiled build; these are the lowest one that is allowed,
+# and the newest in pure Python.
+test-sqlglot: $(STAMP)
+	@set -e; \
+	lowest=$$(sed -n 's/.*"sqlglot>=\([0-9.]*\),.*/\1/p' pyproject.toml).0; \
+	newest=$$(sed -n 's/^sqlglot==\([0-9.]*\) .*/\1/p' requirements.lock); \
+	for version in $$lowest $$newest; do \
+		folder=.venv/sqlglot-$$version; \
+		$(BIN)/uv pip install --quiet --no-deps --target $$folder sqlglot==$$version; \
+		PYTHONPATH=$$folder $(BIN)/python -c "import sqlglot, sqlglot.parser as p; \
+			assert (sqlglot.__version__, p.__file__[-3:]) == ('$$version', '.py')"; \
+		echo "SQLGlot $$version in pure Python"; \
+		PYTHONPATH=$$folder $(BIN)/python -m pytest -q -n auto -m "not proof and not spark and not server" \
+			vde_dagster_tests/semantics vde_dagster_tests/planning vde_dagster_tests/project; \
+	done
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -q -m "spark or server"
