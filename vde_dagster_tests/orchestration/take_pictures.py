@@ -64,7 +64,14 @@ def take_lineage(page: Page, dagster: Dagster) -> None:
     page.goto(
         f"{dagster.url}/assets/staging/flights?view=lineage&lineageScope=neighbors&lineageDepth=2"
     )
-    expect(page.get_by_text("365 partitions").first).to_be_visible(timeout=SECONDS)
+    page.wait_for_timeout(5_000)
+    details = page.get_by_text("365 partitions").first
+    for _ in range(8):  # from far away a model shows no more than its name
+        if details.is_visible():
+            break
+        page.get_by_role("button", name="zoom_in").click()
+        page.wait_for_timeout(1_000)
+    expect(details).to_be_visible(timeout=SECONDS)
     page.wait_for_timeout(5_000)
     page.screenshot(path=PICTURES / "lineage.png")
 
