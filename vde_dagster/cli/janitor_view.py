@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def show_janitor(console: Console, report: JanitorReport) -> None:
     """Print what is done with its reason, and what that frees; the JSON form says what is kept."""
-    acted = [decision for decision in report.decisions if decision.outcome != "kept"]
+    acted = report.acted
     rows = [
         (
             decision.action.replace("_", " "),

@@ -84,6 +84,11 @@ class JanitorReport:
     decisions: tuple[Decision, ...]
 
     @property
+    def acted(self) -> tuple[Decision, ...]:
+        """The decisions that are more than leaving something as it is."""
+        return tuple(decision for decision in self.decisions if decision.outcome != "kept")
+
+    @property
     def failures(self) -> tuple[Decision, ...]:
         """The decisions that could not be carried out."""
         return tuple(decision for decision in self.decisions if decision.outcome == "failed")

@@ -14,7 +14,7 @@ _MOST = 200
 
 def report_metadata(report: JanitorReport) -> dict[str, Any]:
     """Return counts, bytes, and a table of what was done with its reasons; the JSON holds all."""
-    acted = [decision for decision in report.decisions if decision.outcome != "kept"]
+    acted = report.acted
     facts: dict[str, Any] = {
         "vde/dry_run": report.dry_run,
         "vde/steps": len(acted),

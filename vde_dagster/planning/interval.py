@@ -7,17 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 
 from vde_dagster.errors import UsageError
 from vde_dagster.project.instants import parse_instant
-
-
-def utc(value: datetime) -> datetime:
-    """Return the same instant in UTC; a value without a zone is read as UTC."""
-    if value.tzinfo is None:
-        return value.replace(tzinfo=timezone.utc)
-    return value.astimezone(timezone.utc)
+from vde_dagster.project.instants import utc as utc
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -9,16 +9,20 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta, timezone
 
 
+def utc(value: datetime) -> datetime:
+    """Return the same instant in UTC; a value without a zone is read as UTC."""
+    if value.tzinfo is None:
+        return value.replace(tzinfo=timezone.utc)
+    return value.astimezone(timezone.utc)
+
+
 def parse_instant(text: str) -> datetime:
     """Read an ISO 8601 date or instant; one without a zone is UTC.
 
     Raises:
         ValueError: It is neither.
     """
-    found = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
-    if found.tzinfo is None:
-        return found.replace(tzinfo=timezone.utc)
-    return found.astimezone(timezone.utc)
+    return utc(datetime.fromisoformat(text.strip().replace("Z", "+00:00")))
 
 
 def parse_end(text: str) -> datetime:

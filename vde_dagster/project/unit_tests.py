@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.errors import UsageError
-from vde_dagster.project.instants import is_date, parse_instant
+from vde_dagster.project.instants import is_date, parse_instant, utc
 from vde_dagster.project.model_properties import not_a_date
 from vde_dagster.project.names import ModelName
 from vde_dagster.project.rendering import NamingRules
@@ -171,8 +171,7 @@ class _Reader:
         if value is None:
             return None
         if isinstance(value, datetime):
-            aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
-            return aware.astimezone(timezone.utc)
+            return utc(value)
         if isinstance(value, date):
             return datetime.combine(value, time(), tzinfo=timezone.utc)
         try:
