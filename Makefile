@@ -76,6 +76,6 @@ $(STAMP): requirements.lock pyproject.toml | machine
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
 	@grep -A 99 '^uv==' requirements.lock | sed -n '1p;2,$${/^[a-z]/q;p;}' > .venv/uv.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .venv/uv.lock
-	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --require-hashes -r requirements.lock
+	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --require-hashes --compile-bytecode -r requirements.lock
 	@VIRTUAL_ENV="$(CURDIR)/.venv" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $(STAMP)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -265,7 +265,7 @@ class EnvironmentStore(TableStore):
         return Environment(
             name=name,
             version=version,
-            entries=self._entries(conn, (entry.c.environment == name) & valid),
+            entries=self._entries(conn, (entry.c.environment == name) & valid)[0],
             publication_id=row.publication_id,
             plan_id=row.plan_id,
             published_at=row.published_at,
@@ -274,18 +274,24 @@ class EnvironmentStore(TableStore):
             note=row.note,
         )
 
-    def _entries(self, conn: Connection, where: ColumnElement[bool]) -> dict[ModelName, Entry]:
+    def _entries(
+        self, conn: Connection, where: ColumnElement[bool]
+    ) -> tuple[dict[ModelName, Entry], dict[ModelName, int]]:
+        """Read entries by model, and since which version they are valid."""
         entry = schema.entries.c
+        columns = (entry.model_namespace, entry.model_name, entry.snapshot_id, entry.table_id)
         query = (
-            select(entry.model_namespace, entry.model_name, entry.snapshot_id, entry.table_id)
+            select(*columns, entry.valid_from)
             .where(where)
             .order_by(entry.model_namespace, entry.model_name)
         )
-        found = {}
+        found: dict[ModelName, Entry] = {}
+        since: dict[ModelName, int] = {}
         for row in conn.execute(query):
             name = ModelName(row.model_namespace, row.model_name)
             found[name] = Entry(name, row.snapshot_id, row.table_id)
-        return found
+            since[name] = row.valid_from
+        return found, since
 
     def _write_entries(
         self, conn: Connection, environment: Environment, version: int
@@ -293,12 +299,12 @@ class EnvironmentStore(TableStore):
         """Close the entries that changed, open the new ones; return added, changed, removed."""
         table = schema.entries
         open_entries = (table.c.environment == environment.name) & table.c.valid_to.is_(None)
-        before = self._entries(conn, open_entries)
+        before, since = self._entries(conn, open_entries)
         after = environment.entries
         removed = before.keys() - after.keys()
         added = after.keys() - before.keys()
         changed = {name for name in after.keys() & before.keys() if after[name] != before[name]}
-        self._close(conn, environment.name, removed | changed, version)
+        self._close(conn, environment.name, removed | changed, since, version)
         opened = [after[name] for name in sorted(added | changed, key=_parts)]
         if opened:
             conn.execute(
@@ -319,9 +325,18 @@ class EnvironmentStore(TableStore):
         return len(added), len(changed), len(removed)
 
     def _close(
-        self, conn: Connection, environment: str, names: Iterable[ModelName], version: int
+        self,
+        conn: Connection,
+        environment: str,
+        names: Set[ModelName],
+        since: Mapping[ModelName, int],
+        version: int,
     ) -> None:
-        rows = [{"ns": name.namespace, "model": name.name} for name in sorted(names, key=_parts)]
+        # By the whole primary key: SQLite would search one by one among all that are open.
+        rows = [
+            {"ns": name.namespace, "model": name.name, "since": since[name]}
+            for name in sorted(names, key=_parts)
+        ]
         if rows:
             table = schema.entries
             conn.execute(
@@ -330,7 +345,7 @@ class EnvironmentStore(TableStore):
                     table.c.environment == environment,
                     table.c.model_namespace == bindparam("ns"),
                     table.c.model_name == bindparam("model"),
-                    table.c.valid_to.is_(None),
+                    table.c.valid_from == bindparam("since"),
                 )
                 .values(valid_to=version),
                 rows,
