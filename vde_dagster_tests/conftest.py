@@ -29,6 +29,7 @@ PROOFS = frozenset(
         "test_eight_processes",
         "test_concurrency",
         "test_fencing",
+        "test_interrupted_migration",
         "test_oracle",
         "test_protocol_machine",
         "test_recheck",

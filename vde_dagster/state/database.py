@@ -22,6 +22,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from vde_dagster.errors import StoreError, UnknownOutcomeError, UsageError
 from vde_dagster.state.clock import Clock, SystemClock
 from vde_dagster.state.effects import Effects, effects_from_environment
+from vde_dagster.state.statements import announce_statements, passing
 
 T = TypeVar("T")
 
@@ -46,18 +47,25 @@ def make_engine(url: str) -> Engine:
             hint="write sqlite:///path/to/file.db or postgresql://user@host/database",
         ) from error
     if parsed.get_backend_name() == "sqlite" and parsed.database:
-        return _sqlite_engine(parsed)
-    if parsed.get_backend_name() in ("postgresql", "postgres"):
-        return create_engine(
-            parsed.set(drivername="postgresql+psycopg"),
-            isolation_level="SERIALIZABLE",
-            pool_pre_ping=True,
-            # Server-side prepared statements do not survive a pooler such as PgBouncer.
-            connect_args={"prepare_threshold": None, "connect_timeout": 10},
+        engine = _sqlite_engine(parsed)
+    elif parsed.get_backend_name() in ("postgresql", "postgres"):
+        engine = _postgres_engine(parsed)
+    else:
+        raise UsageError(
+            f"the state store cannot be a {parsed.get_backend_name()} database",
+            hint="use a SQLite file (sqlite:///path/to/file.db) or PostgreSQL (postgresql://…)",
         )
-    raise UsageError(
-        f"the state store cannot be a {parsed.get_backend_name()} database",
-        hint="use a SQLite file (sqlite:///path/to/file.db) or PostgreSQL (postgresql://…)",
+    announce_statements(engine)
+    return engine
+
+
+def _postgres_engine(url: URL) -> Engine:
+    return create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        isolation_level="SERIALIZABLE",
+        pool_pre_ping=True,
+        # Server-side prepared statements do not survive a pooler such as PgBouncer.
+        connect_args={"prepare_threshold": None, "connect_timeout": 10},
     )
 
 
@@ -133,13 +141,15 @@ class Database:
         """Run one writing transaction, once.
 
         Args:
-            name: What it is for; its commit is the side effect `<name>.commit`.
+            name: What it is for; its commit is the side effect `<name>.commit`, and a statement
+                of it `<name>.<verb> <table>`.
 
         Raises:
             UnknownOutcomeError: The commit was sent and its answer was lost.
         """
         with self.engine.connect() as connection:
             connection = connection.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+            connection = passing(connection, self.effects, name)
             transaction = connection.begin()
             try:
                 yield connection

@@ -123,7 +123,10 @@ class FaultInjector:
 
 def _failure(point: str, lost: bool = False) -> Exception:
     """Return what a real failure of this kind of effect would raise."""
-    if point.endswith(".commit"):
+    if " " in point and lost:  # a statement's: the connection is gone, and its transaction too
+        broken = ConnectionResetError(f"the answer of {point} was lost (injected)")
+        return OperationalError(point, None, broken, connection_invalidated=True)
+    if " " in point or point.endswith(".commit"):
         if lost:
             cause: Exception = ConnectionResetError(f"the answer of {point} was lost (injected)")
         else:
