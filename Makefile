@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/installed
 ENVIRONMENT ?= prod
 
-.PHONY: run ui test test-fast test-proof test-sqlglot test-slow check format bench pictures lock clean machine
+.PHONY: run ui test test-fast test-proof test-sqlglot test-slow trino check format bench pictures lock clean machine
 
 run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
 	@$(BIN)/python -m vde_dagster.orchestration.main_job --project . --environment $(ENVIRONMENT)
@@ -40,6 +40,9 @@ test-sqlglot: $(STAMP)
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -q -m "spark or server"
+
+trino: $(STAMP)  ## Compare what a real Trino reads with Spark; needs Java 24 for Trino, fetches 0.5 GB once
+	$(BIN)/python -m vde_dagster_tests.lakehouse.trino_reads $(OPTIONS)
 
 check: $(STAMP)  ## Linters, formatting, types, and that the layers import only downwards
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ from vde_dagster.planning.environment import view_ref
 from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.resolver import Binding, Resolver, select_physical
 from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.trino import trino_query, trino_select
 from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.project.kinds import Embedded, External
 from vde_dagster.project.names import ModelName, quote
@@ -76,12 +77,12 @@ def define_view(
         types = {column.name: column.type or "STRING" for column in binding.table.columns}
         columns = tuple((out, types[phys], descriptions[out]) for out, phys in binding.columns)
         query_columns = tuple(out for out, _ in binding.columns)
-        trino = _trino_select(binding, trino_catalog or catalog)
+        trino = trino_select(binding.table.ref, binding.columns, trino_catalog or catalog)
     else:
         analysed = view_types[snapshot.id]
         columns = tuple((out, type_, descriptions.get(out)) for out, type_ in analysed)
         query_columns = tuple(out for out, _ in analysed)
-        trino = _transpile(sql, catalog, trino_catalog)
+        trino = trino_query(sql, analysed, catalog, trino_catalog or catalog)
     properties = (
         ("vde.environment", resolver.environment),
         ("vde.model", str(name)),
@@ -114,31 +115,3 @@ def environment_view_name(name: ModelName, environment: str, catalog: str) -> st
     """Quote the full name of a model's view for Spark SQL."""
     ref = view_ref(name, environment)
     return ".".join(quote(part) for part in (catalog, ref.namespace, ref.name))
-
-
-def _trino_select(binding: Binding, catalog: str) -> str:
-    assert binding.table is not None
-    columns = ", ".join(f"{_trino(phys)} AS {_trino(out)}" for out, phys in binding.columns)
-    ref = binding.table.ref
-    return f"SELECT {columns} FROM {_trino(catalog)}.{_trino(ref.namespace)}.{_trino(ref.name)}"
-
-
-def _trino(identifier: str) -> str:
-    return '"' + identifier.replace('"', '""') + '"'
-
-
-def _transpile(sql: str, catalog: str, trino_catalog: str | None) -> str | None:
-    """Write a view's query for Trino, or None where SQLGlot knows no equivalent."""
-    import sqlglot
-    from sqlglot import exp
-    from sqlglot.errors import SqlglotError, UnsupportedError
-
-    tree = sqlglot.parse_one(sql, read="spark")
-    if trino_catalog:
-        for table in tree.find_all(exp.Table):
-            if table.catalog == catalog:
-                table.set("catalog", exp.to_identifier(trino_catalog, quoted=True))
-    try:
-        return tree.sql(dialect="trino", unsupported_level=sqlglot.ErrorLevel.RAISE)
-    except (UnsupportedError, SqlglotError):
-        return None

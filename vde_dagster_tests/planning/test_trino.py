@@ -1,0 +1,64 @@
+"""Views' SQL for Trino; `python -m vde_dagster_tests.lakehouse.trino_reads` runs such SQL there."""
+
+from __future__ import annotations
+
+import pytest
+
+from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.trino import trino_query, trino_select
+
+
+def body(sql: str) -> str | None:
+    """The translation of a query with one column, without what surrounds every query."""
+    query = trino_query(sql, [("a", "INT")], "lakehouse", "lakehouse")
+    if query is None:
+        return None
+    return query.partition("FROM (")[2].removesuffix(') AS "_rows"("a")')
+
+
+def test_a_table_is_read_under_the_name_that_its_catalog_has_in_trino() -> None:
+    ref = TableRef("vde__marts", "marts.a__1")
+    assert trino_select(ref, [("two words", "a"), ('quo"te', "b")], "iceberg") == (
+        'SELECT "a" AS "two words", "b" AS "quo""te" FROM "iceberg"."vde__marts"."marts.a__1"'
+    )
+
+
+def test_every_column_of_a_query_has_the_type_that_the_view_declares() -> None:
+    columns = [("Two words", "DECIMAL(20,2)"), ("at", "timestamp"), ("no", "void")]
+    sql = "SELECT sum(x), max(y), NULL FROM `lakehouse`.`n`.`t`"
+    assert trino_query(sql, columns, "lakehouse", "iceberg") == (
+        'SELECT CAST("Two words" AS DECIMAL(20, 2)) AS "Two words", '
+        'CAST("at" AS TIMESTAMP(6) WITH TIME ZONE) AS "at", CAST("no" AS VARCHAR) AS "no" '
+        'FROM (SELECT SUM(x), MAX(y), NULL FROM "iceberg"."n"."t") '
+        'AS "_rows"("Two words", "at", "no")'
+    )
+
+
+@pytest.mark.parametrize(
+    ("sql", "translated"),
+    [
+        ("TIMESTAMP_NTZ '2024-01-01 00:00:00.000001'", "TIMESTAMP(6))"),
+        ("CAST(x AS INT)", "AS DOUBLE)) AS INTEGER)"),
+        ("CAST(2.7 AS INT)", "TRUNCATE("),
+        ("CAST(x AS BIGINT)", "AS DECIMAL(38, 18))) AS BIGINT)"),
+        ("avg(x)", "AVG(CAST(x AS DOUBLE))"),
+        ("avg(DISTINCT x)", "AVG(DISTINCT CAST(x AS DOUBLE))"),
+    ],
+)
+def test_what_trino_would_compute_otherwise_is_spelled_out(sql: str, translated: str) -> None:
+    assert translated in (body(f"SELECT {sql}") or "")
+
+
+def test_text_is_cast_to_an_integer_without_a_detour() -> None:
+    assert "TRUNCATE" not in (body("SELECT CAST('5' AS INT)") or "")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM (SELECT k, v FROM t) PIVOT (max(v) FOR k IN (1 AS one))",
+        "SELECT from_utc_timestamp(at, 'Europe/Berlin') FROM t",
+    ],
+)
+def test_what_sqlglot_cannot_translate_has_no_query(sql: str) -> None:
+    assert body(sql) is None
