@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from vde_dagster.planning.build_snapshots import Memo
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
+from vde_dagster.project.model import Model
+from vde_dagster.project.names import ModelName
+from vde_dagster.semantics import SemanticVersion
 
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-_FORMAT = b"vde-memo-1\n"
+_FORMAT = b"vde-memo-2\n"
 
 
 class FileMemo(Memo):
@@ -32,16 +33,14 @@ class FileMemo(Memo):
         self._used: dict[str, bytes] = {}
         self._changed = False
 
-    def get(self, key: str) -> Snapshot | None:
-        """Return the remembered snapshot, or None."""
+    def get(self, key: str, model: Model) -> Snapshot | None:
+        """Return the remembered snapshot of a model, or None."""
         line = self._load().get(key)
         if line is None:
             return None
-        from pydantic import ValidationError
-
         try:
-            snapshot = _adapter().validate_json(line)
-        except ValidationError:
+            snapshot = _from_json(model, json.loads(line))
+        except (ValueError, TypeError):
             self._changed = True
             return None
         self._used[key] = line
@@ -49,7 +48,7 @@ class FileMemo(Memo):
 
     def put(self, key: str, snapshot: Snapshot) -> None:
         """Remember a snapshot; `save` writes it."""
-        self._used[key] = _adapter().dump_json(snapshot)
+        self._used[key] = json.dumps(_to_json(snapshot), separators=(",", ":")).encode()
         self._changed = True
 
     def save(self) -> None:
@@ -77,13 +76,42 @@ class FileMemo(Memo):
         return self._lines
 
 
-_ADAPTER: TypeAdapter[Snapshot] | None = None
+def _to_json(snapshot: Snapshot) -> list[Any]:
+    """Write everything but the model, which whoever reads it has; as lists, which parse fast."""
+    version = snapshot.version
+    return [
+        snapshot.id,
+        [version.rows, version.columns, version.opaque, [sorted(k) for k in version.unique_keys]],
+        snapshot.fill_version,
+        snapshot.metadata_hash,
+        snapshot.layout_hash,
+        [[c.name, c.type, c.version, c.description] for c in snapshot.columns],
+        [[parent.namespace, parent.name] for parent in snapshot.parents],
+        snapshot.canonicaliser,
+        snapshot.definition_hash,
+        [[read.parent, read.column, read.output, read.how] for read in snapshot.reads],
+    ]
 
 
-def _adapter() -> TypeAdapter[Snapshot]:
-    global _ADAPTER
-    if _ADAPTER is None:
-        from pydantic import TypeAdapter
+def _from_json(model: Model, data: list[Any]) -> Snapshot:
+    """Read what `_to_json` wrote.
 
-        _ADAPTER = TypeAdapter(Snapshot)
-    return _ADAPTER
+    Raises:
+        ValueError: It has another form.
+        TypeError: It has another form.
+    """
+    id_, version, fill, metadata, layout, columns, parents, canonicaliser, definition, reads = data
+    rows, versions, opaque, keys = version
+    return Snapshot(
+        id_,
+        model,
+        SemanticVersion(rows, versions, opaque, tuple(frozenset(key) for key in keys)),
+        fill,
+        metadata,
+        layout,
+        tuple(OutputColumn(*column) for column in columns),
+        tuple(ModelName(*parent) for parent in parents),
+        canonicaliser,
+        definition,
+        tuple(Read(*read) for read in reads),
+    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from vde_dagster.errors import ConflictError
+from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.lakehouse.files import read_metadata
 from vde_dagster.lakehouse.pointers import (
     TABLE,
@@ -189,9 +189,11 @@ def _views(
     made = []
     for (definition, pointer), previous in zip(items, before, strict=True):
         ref = ref_of(definition)
-        metadata = new_view_metadata(
-            definition, previous, lakehouse.new_location(ref, uuid.uuid4().hex), now_ms
-        )
+        base = lakehouse.new_location(ref, uuid.uuid4().hex)
+        try:
+            metadata = new_view_metadata(definition, previous, base, now_ms)
+        except ExecutionError as error:
+            raise ExecutionError(f"the view {ref}: {error.message}", hint=error.hint) from error
         old = pointer.location if pointer else None
         location = f"{folder}/{_next_name(old)}"
         view = PublishedView(ref, environment, found.hashes[ref], location)

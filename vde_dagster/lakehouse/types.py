@@ -249,13 +249,19 @@ def schema_of(columns: Iterable[tuple[str, str, str | None]]) -> dict[str, Any]:
 
     Ids count from 0: the columns first, then nested fields, as Iceberg's Java code gives them
     to views.
+
+    Raises:
+        ExecutionError: Iceberg has no such type; the message names the column.
     """
     listed = list(columns)
     next_id = itertools.count(len(listed)).__next__
     fields: list[dict[str, Any]] = []
     for position, (name, type_sql, doc) in enumerate(listed):
         field: dict[str, Any] = {"id": position, "name": name, "required": False}
-        field["type"] = spark_to_iceberg(type_sql, next_id)
+        try:
+            field["type"] = spark_to_iceberg(type_sql, next_id)
+        except ExecutionError as error:
+            raise ExecutionError(f"column '{name}': {error.message}", hint=error.hint) from error
         if doc:
             field["doc"] = doc
         fields.append(field)

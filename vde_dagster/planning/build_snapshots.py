@@ -36,8 +36,8 @@ class Memo:
     The default remembers nothing; the execution layer keeps one on disk.
     """
 
-    def get(self, key: str) -> Snapshot | None:
-        """Return the snapshot stored under a key, if any."""
+    def get(self, key: str, model: Model) -> Snapshot | None:
+        """Return the snapshot of a model that is stored under a key, if any."""
         return None
 
     def put(self, key: str, snapshot: Snapshot) -> None:
@@ -78,7 +78,7 @@ def build_snapshots(
                 model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
         parents = {parent: out[parent] for parent in sorted(graph[name])}
         key = _memo_key(model, parents, scalar_functions, canonicaliser)
-        snapshot = memo.get(key)
+        snapshot = memo.get(key, model)
         if snapshot is None:
             snapshot = build_snapshot(model, parents, scalar_functions, canonicaliser)
             memo.put(key, snapshot)

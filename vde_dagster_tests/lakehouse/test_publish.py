@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.errors import ConflictError, LeaseLostError
+from vde_dagster.errors import ConflictError, ExecutionError, LeaseLostError
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.work import ViewDefinition
@@ -94,6 +94,12 @@ def test_lost_race_changes_nothing_and_leaves_no_file(
         publish(lakehouse, [view("a", "SELECT 9 AS a"), view("z")], 0)
     assert pointers(store) == before
     assert metadata_files(tmp_path) == files
+
+
+def test_type_that_no_view_can_have_names_view_and_column(lakehouse: Lakehouse) -> None:
+    columns = (("a", "INT", None), ("took", "INTERVAL DAY TO SECOND", None))
+    with pytest.raises(ExecutionError, match=r"the view db\.b: column 'took': .*cannot be kept"):
+        publish(lakehouse, [view("a"), view("b", columns=columns)])
 
 
 @pytest.mark.parametrize("kind", ["TABLE", "VIEW"])

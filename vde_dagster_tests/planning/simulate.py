@@ -15,6 +15,7 @@ from vde_dagster.planning.planner import PlanRequest, WarehouseState, make_plan
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.project.loader import load_project
+from vde_dagster.project.model import Model
 from vde_dagster.project.names import ModelName
 
 NOW = datetime(2024, 1, 10, 12, tzinfo=timezone.utc)
@@ -26,7 +27,7 @@ class MemoryMemo(Memo):
     def __init__(self) -> None:
         self.known: dict[str, Snapshot] = {}
 
-    def get(self, key: str) -> Snapshot | None:
+    def get(self, key: str, model: Model) -> Snapshot | None:
         return self.known.get(key)
 
     def put(self, key: str, snapshot: Snapshot) -> None:
