@@ -11,6 +11,7 @@ from vde_dagster import semantics
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
+from vde_dagster.project.garbage import rare_collections
 from vde_dagster.project.kinds import (
     Embedded,
     External,
@@ -44,6 +45,7 @@ class Memo:
         """Store a snapshot."""
 
 
+@rare_collections()
 def build_snapshots(
     models: Mapping[ModelName, Model],
     catalog_columns: CatalogColumns,

@@ -10,6 +10,7 @@ from pathlib import Path
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.assembly import assemble
 from vde_dagster.project.codec import error_from_json, error_to_json
+from vde_dagster.project.garbage import rare_collections
 from vde_dagster.project.load import ProjectLoad
 from vde_dagster.project.model import Model
 from vde_dagster.project.names import ModelName
@@ -38,6 +39,7 @@ class Project:
     files_hash: str
 
 
+@rare_collections()
 def load_project(root: Path, *, strict: bool = True, use_cache: bool = True) -> Project:
     """Load the project in a folder.
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from vde_dagster.errors import ProjectError, SourceLocation
 
@@ -27,15 +28,15 @@ def _pattern(backslash: bool) -> re.Pattern[str]:
     dbody = r'[^"\\]' if backslash else r'[^"]'
     return re.compile(
         rf"""
-        (?P<space>\s+)
-      | (?P<comment>--[^\n]*)
+        \s*(?:
+        (?P<comment>--[^\n]*)
       | (?P<block>/\*)
       | (?P<string>[rR]'[^']*'|'(?:{body}{escape}|'')*'|"(?:{dbody}{escape}|"")*")
       | (?P<quoted>`(?:[^`]|``)*`)
       | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\w*)
       | (?P<word>[^\W\d]\w*)
-      | (?P<punct>:=|->|=>|::|.)
-        """,
+      | (?P<punct>:=|->|=>|::|\S)
+        )""",
         re.VERBOSE | re.DOTALL,
     )
 
@@ -43,8 +44,7 @@ def _pattern(backslash: bool) -> re.Pattern[str]:
 _PATTERNS = {backslash: _pattern(backslash) for backslash in (False, True)}
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A piece of SQL text.
 
     Args:
@@ -109,23 +109,18 @@ def scan(
     stop = len(text) if end is None else end
     match = _PATTERNS[backslash].match
     position = start
-    while position < stop:
-        found = match(text, position, stop)
-        if found is None:  # pragma: no cover - the last alternative takes any character
-            raise source.error("this text cannot be read", position)
+    while (found := match(text, position, stop)) is not None:  # None: only blanks are left
         kind = found.lastgroup or "punct"
-        value = found.group()
+        value, at = found.group(kind), found.start(kind)
+        position = found.end()
         if kind == "block":
-            value = text[position : _comment_end(source, position, stop)]
-            yield Token("hint" if value.startswith("/*+") else "comment", value, position)
+            position = _comment_end(source, at, stop)
+            value = text[at:position]
+            kind = "hint" if value.startswith("/*+") else "comment"
         elif kind == "punct" and value in "'\"`":
             what = "identifier" if value == "`" else "string"
-            raise source.error(
-                f"this {what} is not closed", position, f"end it with another {value}"
-            )
-        elif kind != "space":
-            yield Token(kind, value, position)
-        position += len(value)
+            raise source.error(f"this {what} is not closed", at, f"end it with another {value}")
+        yield Token(kind, value, at)
 
 
 def _comment_end(source: SourceText, start: int, stop: int) -> int:
