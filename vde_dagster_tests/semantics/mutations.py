@@ -73,6 +73,8 @@ def wrap_table(tree: exp.Expr, rng: random.Random) -> exp.Expr | None:
 def wrap_query(tree: exp.Expr, rng: random.Random) -> exp.Expr | None:
     text = tree.sql("spark")
     names = [s.alias_or_name for s in tree.selects]
+    if not all(names):
+        return None  # an item in parentheses has no name to be called by
     rng.shuffle(names)
     if rng.random() < 0.4:
         names = names[: rng.randint(1, len(names))]
