@@ -51,7 +51,8 @@ def bind_group_by(
             raise Unsupported("GROUP BY ALL with more")
         return Grouping([[o.node for o in outputs if not has_aggregate(o.node)]])
     scope.clause = "group"
-    elements = [_element(binder, item, outputs, scope) for item in e.expressions]
+    reader = _KeyReader(binder, outputs, scope)
+    elements = [reader.element(item) for item in e.expressions]
     plain = [key for element in elements if len(element) == 1 for key in element[0]]
     for name in ("grouping_sets", "rollup", "cube"):
         for item in e.args.get(name) or []:
@@ -61,34 +62,69 @@ def bind_group_by(
                 parts = [[key] for key in plain]
                 elements = [_rollup(parts) if isinstance(item, exp.Rollup) else _cube(parts)]
             elif isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets)):
-                elements.append(_element(binder, item, outputs, scope))
+                elements.append(reader.element(item))
             else:
                 raise Unsupported(f"{name} of an unknown form")
     sets = [
         list(dict.fromkeys(key for part in choice for key in part)) for choice in product(*elements)
     ]
+    if len(sets) > 1 and reader.has_two_names_of_one_value:
+        # A set without one of the names makes that one NULL and leaves the other.
+        raise Unsupported("grouping sets over two names of one value")
     return Grouping(sets)
 
 
-def _element(
-    binder: Binder, item: exp.Expr, outputs: list[Output], scope: Scope
-) -> list[list[Node]]:
-    """The alternatives that one element of a GROUP BY stands for."""
-    if isinstance(item, exp.Rollup):
-        return _rollup([_keys(binder, x, outputs, scope) for x in item.expressions])
-    if isinstance(item, exp.Cube):
-        return _cube([_keys(binder, x, outputs, scope) for x in item.expressions])
-    if isinstance(item, exp.GroupingSets):
-        sets: list[list[Node]] = []
-        for one in item.expressions:
-            if isinstance(one, (exp.Rollup, exp.Cube, exp.GroupingSets)):
-                sets += _element(binder, one, outputs, scope)
-            else:
-                sets.append(_keys(binder, one, outputs, scope))
-        return sets
-    if isinstance(item, exp.Tuple):
-        return [_keys(binder, item, outputs, scope)]
-    return [[_key(binder, item, outputs, scope)]]
+class _KeyReader:
+    """Reads the elements of one GROUP BY.
+
+    Args:
+        binder: The query's context.
+        outputs: The SELECT list, for ordinals.
+        scope: Where names are looked up.
+    """
+
+    def __init__(self, binder: Binder, outputs: list[Output], scope: Scope) -> None:
+        self._binder = binder
+        self._outputs = outputs
+        self._scope = scope
+        self._spelled: dict[Node, str] = {}
+        self.has_two_names_of_one_value = False
+
+    def element(self, item: exp.Expr) -> list[list[Node]]:
+        """Return the alternatives that one element stands for."""
+        if isinstance(item, exp.Rollup):
+            return _rollup([self._keys(x) for x in item.expressions])
+        if isinstance(item, exp.Cube):
+            return _cube([self._keys(x) for x in item.expressions])
+        if isinstance(item, exp.GroupingSets):
+            sets: list[list[Node]] = []
+            for one in item.expressions:
+                if isinstance(one, (exp.Rollup, exp.Cube, exp.GroupingSets)):
+                    sets += self.element(one)
+                else:
+                    sets.append(self._keys(one))
+            return sets
+        return [self._keys(item)]
+
+    def _keys(self, item: exp.Expr) -> list[Node]:
+        if isinstance(item, exp.Tuple):
+            return [self._key(x) for x in item.expressions]
+        return [self._key(item)]
+
+    def _key(self, item: exp.Expr) -> Node:
+        from vde_dagster.semantics.expressions import bind
+
+        item = item.unnest()
+        if isinstance(item, exp.Literal) and not item.args.get("is_string"):
+            node = ordinal(item, self._outputs).node
+        else:
+            node = bind(self._binder, item, self._scope)
+            if has_aggregate(node):
+                return self._binder.give_up("an aggregate function in GROUP BY", node)
+        spelled = item.sql().lower()
+        if self._spelled.setdefault(node, spelled) != spelled:
+            self.has_two_names_of_one_value = True
+        return node
 
 
 def _rollup(parts: list[list[Node]]) -> list[list[Node]]:
@@ -103,24 +139,6 @@ def _cube(parts: list[list[Node]]) -> list[list[Node]]:
         for size in range(len(parts), -1, -1)
         for chosen in combinations(parts, size)
     ]
-
-
-def _keys(binder: Binder, item: exp.Expr, outputs: list[Output], scope: Scope) -> list[Node]:
-    if isinstance(item, exp.Tuple):
-        return [_key(binder, x, outputs, scope) for x in item.expressions]
-    return [_key(binder, item, outputs, scope)]
-
-
-def _key(binder: Binder, item: exp.Expr, outputs: list[Output], scope: Scope) -> Node:
-    from vde_dagster.semantics.expressions import bind
-
-    item = item.unnest()
-    if isinstance(item, exp.Literal) and not item.args.get("is_string"):
-        return ordinal(item, outputs).node
-    node = bind(binder, item, scope)
-    if has_aggregate(node):
-        return binder.give_up("an aggregate function in GROUP BY", node)
-    return node
 
 
 def ordinal(item: exp.Literal, outputs: list[Output]) -> Output:
