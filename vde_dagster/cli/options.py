@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from vde_dagster.errors import UsageError
 
 ProjectDir = Annotated[Path, typer.Option("--project", help="The project's folder.", metavar="DIR")]
 Json = Annotated[
@@ -58,18 +55,6 @@ def time_range(start: str | None, end: str | None) -> tuple[datetime | None, dat
     Raises:
         UsageError: One of them is neither.
     """
-    from vde_dagster.project.instants import parse_end, parse_instant
+    from vde_dagster.project.instants import parse_range
 
-    return _read(start, "--start", parse_instant), _read(end, "--end", parse_end)
-
-
-def _read(text: str | None, option: str, parse: Callable[[str], datetime]) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        return parse(text)
-    except ValueError:
-        raise UsageError(
-            f"{option} '{text}' is not a time",
-            hint="write a date or an instant (UTC): 2013-02-01, or 2013-02-01T06:00:00Z",
-        ) from None
+    return parse_range(start, end, ("--start", "--end"))

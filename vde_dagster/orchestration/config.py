@@ -7,7 +7,7 @@ from datetime import datetime
 import dagster as dg
 from pydantic import Field
 
-from vde_dagster.project.instants import parse_end, parse_instant
+from vde_dagster.project.instants import parse_range
 
 
 class PlanConfig(dg.Config):
@@ -36,13 +36,15 @@ class PlanConfig(dg.Config):
         description="Publish without computing anything; what is missing stays missing.",
     )
 
-    def start_time(self) -> datetime | None:
-        """The start as an instant (UTC)."""
-        return parse_instant(self.start) if self.start else None
+    def time_range(self) -> tuple[datetime | None, datetime | None]:
+        """The start and the exclusive end as instants (UTC).
 
-    def end_time(self) -> datetime | None:
-        """The exclusive end as an instant (UTC)."""
-        return parse_end(self.end) if self.end else None
+        Raises:
+            UsageError: One of them is no time.
+        """
+        return parse_range(
+            self.start or None, self.end or None, ("the config's start", "the config's end")
+        )
 
 
 class ApplyConfig(dg.Config):

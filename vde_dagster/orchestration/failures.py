@@ -15,7 +15,7 @@ def as_failure() -> Iterator[None]:
     """Turn an error that the user can act on into a failure that says what to do.
 
     A stale or unknown plan, a mistake in a file or bad data fail the same way when tried again,
-    so Dagster does not retry them.
+    so Dagster does not retry them; nor does a traceback help there, the message says it all.
     """
     try:
         yield
@@ -26,4 +26,12 @@ def as_failure() -> Iterator[None]:
             metadata["vde/hint"] = error.hint
         if error.location:
             metadata["vde/location"] = str(error.location)
-        raise dg.Failure(str(error), metadata=metadata, allow_retries=not final) from error
+        cause = None if final else error
+        raise dg.Failure(_text(error), metadata=metadata, allow_retries=not final) from cause
+
+
+def _text(error: VdeError) -> str:
+    """Say what happened, and on a line of its own what to do next, as the command line does."""
+    where = f"{error.location}: " if error.location else ""
+    hint = f"\nhint: {error.hint}" if error.hint else ""
+    return f"{where}{error.message}{hint}"

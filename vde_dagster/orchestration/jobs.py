@@ -68,6 +68,19 @@ def op_jobs(catalog: Catalog, hooks: Hooks) -> list[dg.JobDefinition]:
     ]
 
 
+def plan_as_configured(workspace: Any, config: PlanConfig) -> Plan:
+    """Compare the project with an environment, within what the form says."""
+    start, end = config.time_range()
+    plan: Plan = workspace.plan(
+        config.environment,
+        start=start,
+        end=end,
+        select=config.select,
+        skip_backfill=config.skip_backfill,
+    )
+    return plan
+
+
 def show_plan(
     context: dg.OpExecutionContext, catalog: Catalog, workspace: Any, plan: Plan
 ) -> Iterator[Any]:
@@ -93,13 +106,7 @@ def _new_plan(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
     ) -> Iterator[Any]:
         workspace = vde.get()
         with as_failure():
-            made = workspace.plan(
-                config.environment,
-                start=config.start_time(),
-                end=config.end_time(),
-                select=config.select,
-                skip_backfill=config.skip_backfill,
-            )
+            made = plan_as_configured(workspace, config)
         yield from show_plan(context, catalog, workspace, made)
         yield dg.Output(made.id)
         reload_location(context.log)
@@ -123,13 +130,7 @@ def _plan_and_apply(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
     ) -> Iterator[Any]:
         workspace = vde.get()
         with as_failure():
-            plan = workspace.plan(
-                config.environment,
-                start=config.start_time(),
-                end=config.end_time(),
-                select=config.select,
-                skip_backfill=config.skip_backfill,
-            )
+            plan = plan_as_configured(workspace, config)
         yield from show_plan(context, catalog, workspace, plan)
         yield from apply_here(context, catalog, workspace, plan, config.concurrency)
         yield dg.Output(plan.id)

@@ -6,7 +6,10 @@ exclusive, as every range is inside this package.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
+
+from vde_dagster.errors import UsageError
 
 
 def utc(value: datetime) -> datetime:
@@ -36,6 +39,34 @@ def parse_end(text: str) -> datetime:
     """
     found = parse_instant(text)
     return found + timedelta(days=1) if is_date(text) else found
+
+
+def parse_range(
+    start: str | None, end: str | None, names: tuple[str, str]
+) -> tuple[datetime | None, datetime | None]:
+    """Read a range that somebody asks for, half-open in UTC.
+
+    Args:
+        start: A date or an instant in ISO 8601; without a zone it is UTC.
+        end: The same; a date includes that day.
+        names: What both are called where they were written.
+
+    Raises:
+        UsageError: One of them is neither.
+    """
+    return _read(start, names[0], parse_instant), _read(end, names[1], parse_end)
+
+
+def _read(text: str | None, name: str, parse: Callable[[str], datetime]) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except (ValueError, OverflowError):  # after the last day of 9999 there is none
+        raise UsageError(
+            f"{name} '{text}' is not a time",
+            hint="write a date or an instant (UTC): 2013-02-01, or 2013-02-01T06:00:00Z",
+        ) from None
 
 
 def is_date(text: str) -> bool:

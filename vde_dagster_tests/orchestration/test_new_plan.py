@@ -1,0 +1,60 @@
+"""Planning from the launchpad: what its form takes, and what it answers to a mistake."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.names import PLANS
+from vde_dagster_tests.orchestration.conftest import run_job
+from vde_dagster_tests.projects import ProjectFolder
+
+
+def refusal(result: dg.ExecuteInProcessResult) -> str:
+    """Return what the one failed step says."""
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    said = failure.step_failure_data.user_failure_data
+    assert said is not None, failure.step_failure_data.error
+    return said.description or ""
+
+
+@pytest.mark.parametrize(
+    ("job", "op"), [("vde_new_plan", "plan"), ("vde_plan_and_apply", "plan_and_apply")]
+)
+@pytest.mark.parametrize(
+    ("field", "text"), [("start", "2024-13-01"), ("end", "tomorrow"), ("end", "9999-12-31")]
+)
+def test_a_wrong_date_is_refused_with_what_to_write_and_changes_nothing(
+    built: ProjectFolder, instance: dg.DagsterInstance, job: str, op: str, field: str, text: str
+) -> None:
+    result = run_job(built, instance, job, {field: text}, op=op, raise_on_error=False)
+    said = refusal(result)
+    assert said.startswith(f"the config's {field} '{text}' is not a time")
+    assert "write a date or an instant (UTC): 2013-02-01" in said
+    assert instance.get_dynamic_partitions(str(PLANS.name)) == []
+    with Workspace.open(built.root) as workspace:
+        assert workspace.store.environments() == []
+        assert workspace.store.plans() == []
+
+
+def test_a_range_that_ends_before_it_starts_is_refused(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    config = {"start": "2024-01-05", "end": "2024-01-01"}
+    result = run_job(built, instance, "vde_new_plan", config, op="plan", raise_on_error=False)
+    assert "give a start that lies before the end" in refusal(result)
+
+
+def test_dates_limit_what_is_filled_the_last_day_included(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    config = {"start": "2024-01-02", "end": "2024-01-03"}
+    run_job(built, instance, "vde_new_plan", config, op="plan")
+    (plan_id,) = instance.get_dynamic_partitions(str(PLANS.name))
+    with Workspace.open(built.root) as workspace:
+        plan = workspace.load_plan(plan_id)
+    (daily,) = [model for model in plan.builds if str(model.name) == "marts.daily"]
+    assert [str(interval) for interval in daily.intervals] == [
+        "2024-01-02T00:00:00Z/2024-01-04T00:00:00Z"
+    ]
