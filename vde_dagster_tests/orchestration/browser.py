@@ -1,13 +1,17 @@
-"""A headless browser; Debian's package `chromium` provides it."""
+"""A headless browser; Debian's package `chromium` provides it.
+
+Screenshots are kept in the folder named by `VDE_TEST_SCREENSHOTS`, if it is set.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from playwright.sync_api import Page, Playwright
 
-SECONDS = 60_000
+SECONDS = 120_000
 """How long to wait for what is to appear on a page, in milliseconds."""
 
 _FLAGS = [
@@ -40,3 +44,11 @@ def open_page(playwright: Playwright, profile: Path) -> Page:
     page = context.new_page()
     page.set_default_timeout(SECONDS)
     return page
+
+
+def keep(page: Page, name: str) -> None:
+    """Keep a screenshot as an artefact of the test run."""
+    folder = os.environ.get("VDE_TEST_SCREENSHOTS")
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=Path(folder) / f"{name}.png", animations="disabled")

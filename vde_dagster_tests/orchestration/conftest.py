@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 import pytest
@@ -16,6 +17,9 @@ from vde_dagster.orchestration.load_live import load_live
 from vde_dagster.orchestration.main_job import QUIET
 from vde_dagster.orchestration.translator import VdeTranslator
 from vde_dagster_tests.projects import SHOP, ProjectFolder
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 NOW = datetime(2024, 2, 1, tzinfo=timezone.utc)
 
@@ -70,6 +74,20 @@ def instance() -> Iterator[dg.DagsterInstance]:
     """A Dagster instance that forgets."""
     with dg.DagsterInstance.ephemeral() as found:
         yield found
+
+
+@pytest.fixture
+def page(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
+    """A page of a fresh browser; what it showed last is kept too."""
+    from playwright.sync_api import sync_playwright
+
+    from vde_dagster_tests.orchestration.browser import keep, open_page
+
+    with sync_playwright() as playwright:
+        found = open_page(playwright, tmp_path / "profile")
+        yield found
+        keep(found, f"last-of-{request.node.name[:40]}")
+        found.context.close()
 
 
 def load_catalog(folder: ProjectFolder, translator: VdeTranslator | None = None) -> Catalog:

@@ -20,7 +20,7 @@ import dagster as dg
 
 T = TypeVar("T")
 REPOSITORY = Path(__file__).resolve().parents[2]
-SECONDS = 240.0
+SECONDS = 600.0
 
 PLAN_PARTITIONS = """
 { assetNodeOrError(assetKey: {path: ["vde", "plan"]}) { ... on AssetNode { partitionKeys } } }

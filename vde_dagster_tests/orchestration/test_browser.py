@@ -1,40 +1,18 @@
-"""What a person sees: the pages in a real browser, on a real webserver and daemon.
-
-Screenshots are kept in the folder named by `VDE_TEST_SCREENSHOTS`, if it is set.
-"""
+"""What a person sees: the pages in a real browser, on a real webserver and daemon."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
-from vde_dagster_tests.orchestration.browser import SECONDS, open_page
+from vde_dagster_tests.orchestration.browser import SECONDS, keep
 from vde_dagster_tests.orchestration.servers import Dagster, running_dagster, wait_for
 from vde_dagster_tests.orchestration.test_server import SETTINGS
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = [pytest.mark.server]
-
-
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    """A page of a fresh browser."""
-    with sync_playwright() as playwright:
-        found = open_page(playwright, tmp_path / "profile")
-        yield found
-        found.context.close()
-
-
-def keep(page: Page, name: str) -> None:
-    """Keep a screenshot as an artefact of the test run."""
-    folder = os.environ.get("VDE_TEST_SCREENSHOTS")
-    if folder:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=Path(folder) / f"{name}.png")
 
 
 def test_a_person_finds_the_plan_the_missing_intervals_and_the_forms(
