@@ -150,7 +150,6 @@ class Applier:
             stop=self.stop,
         )
         self._fill(plan, filler)
-        filler.create_empty()
         filler.evolve_layouts()
         self._drain()
         environment = publish_plan(
@@ -224,13 +223,17 @@ class Applier:
         }
 
     def _fill(self, plan: Plan, filler: TableFiller) -> None:
-        """Fill and audit every model that the plan builds.
+        """Fill and audit every model that the plan builds, and create the tables that are missing.
 
         Raises:
             AuditFailedError: The only failures were blocking audits.
             ExecutionError: Something failed.
         """
-        work = {model.name: model for model in plan.models if model.builds or model.audits}
+        work = {
+            model.name: model
+            for model in plan.models
+            if model.builds or model.audits or (model.table and not model.table.created)
+        }
         graph = work_graph(plan, work)
         if not graph:
             return

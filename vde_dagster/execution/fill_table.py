@@ -80,7 +80,7 @@ class TableFiller:
     filled: set[str] = field(default_factory=set)
 
     def fill(self, model: PlannedModel) -> None:
-        """Fill and audit one model's missing intervals.
+        """Fill and audit one model's missing intervals; without any, make sure of its table.
 
         Raises:
             AuditFailedError: A blocking audit found rows.
@@ -96,7 +96,8 @@ class TableFiller:
         else:
             with self._guard(table) as lease:
                 table = self._fill_table(model, snapshot, table, lease)
-        self.emit(ModelFinished(snapshot, table, time.monotonic() - began))
+        if model.builds or model.audits:
+            self.emit(ModelFinished(snapshot, table, time.monotonic() - began))
 
     def _fill_table(
         self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable, lease: Lease
@@ -105,6 +106,11 @@ class TableFiller:
         if model.builds:
             table = self.resolver.writable(table)
             table = self._fill_missing(model, snapshot, table, lease)
+        if not table.created:
+            # Nothing was to be filled, but views and other models have to find it.
+            filler = self._definition(snapshot, table)
+            slot = Cadence(snapshot.model.cron).latest_slot(self.plan.created_at)
+            table = self._create(filler, table, self._task(filler, table, slot, None))
         if model.audits:
             for interval in table.intervals:
                 self._audit(snapshot, table, interval, None)
@@ -122,18 +128,6 @@ class TableFiller:
                 self.engine().evolve_layout(
                     model.table, self.plan.snapshots[model.snapshot_id], previous
                 )
-
-    def create_empty(self) -> None:
-        """Create the tables that nothing was to be filled in: a view needs one to read."""
-        models = {model.table.id: model for model in self.plan.models if model.table}
-        for table in self.store.tables(models).values():
-            if table.created:
-                continue
-            snapshot = self.plan.snapshots[models[table.id].snapshot_id or ""]
-            filler = self._definition(snapshot, table)
-            slot = Cadence(snapshot.model.cron).latest_slot(self.plan.created_at)
-            with self._guard(table):
-                self._create(filler, table, self._task(filler, table, slot, None))
 
     @contextmanager
     def _guard(self, table: PhysicalTable) -> Iterator[Lease]:

@@ -60,6 +60,40 @@ def test_a_second_plan_finds_nothing_and_starts_no_engine(
     assert not again.engine_started
 
 
+def test_skipped_backfill_publishes_empty_tables_that_the_next_run_fills(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    workspace = open_workspace(shop)
+    workspace.apply(workspace.plan("prod", skip_backfill=True))
+    for model in ("raw.orders", "staging.orders", "marts.daily", "marts.customers", "marts.top"):
+        assert rows(workspace, f"SELECT * FROM {model}") == []
+    run = workspace.plan_run("prod")
+    assert builds(run) == {"raw.orders", "marts.daily", "marts.customers", "marts.top"}
+    workspace.apply(run)
+    assert len(rows(workspace, "SELECT * FROM marts.top")) == 3
+
+
+def test_model_of_a_parent_with_nothing_due_yet_is_built_on_its_empty_table(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    shop.write(
+        "models/later.sql",
+        """
+        MODEL (name z.later, kind INCREMENTAL_BY_TIME_RANGE (time_column day), start '2099-01-01');
+        SELECT DATE '2099-01-01' AS day, 1 AS n
+        """,
+    )
+    shop.write(
+        "models/sum_later.sql", "MODEL (name a.sums, kind FULL); SELECT count(n) AS n FROM z.later"
+    )
+    workspace = open_workspace(shop)
+    plan = apply(workspace)
+    assert "a.sums" in builds(plan)
+    assert "z.later" not in builds(plan)
+    assert rows(workspace, "SELECT * FROM z.later") == []
+    assert rows(workspace, "SELECT n FROM a.sums") == [(0,)]
+
+
 def test_formatting_and_comments_change_nothing(shop: ProjectFolder, open_workspace: Open) -> None:
     apply(open_workspace(shop))
     shop.edit(
