@@ -104,7 +104,7 @@ class EventRecorder:
         if any(model.table and model.table.id in shown for model in plan.builds):
             self._held = []
         self.log.info(
-            f"plan {plan.id} for {plan.environment}: {len(plan.builds)} models to compute"
+            f"plan {plan.id} for {plan.environment}, models to compute: {len(plan.builds)}"
         )
 
     def _interval(self, event: IntervalFilled) -> DagsterEvents:
