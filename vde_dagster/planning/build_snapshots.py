@@ -45,7 +45,6 @@ class Memo:
         """Store a snapshot."""
 
 
-@rare_collections()
 def build_snapshots(
     models: Mapping[ModelName, Model],
     catalog_columns: CatalogColumns,
@@ -72,19 +71,20 @@ def build_snapshots(
     memo = memo or Memo()
     graph = {name: [p for p in model.depends_on if p in models] for name, model in models.items()}
     out: dict[ModelName, Snapshot] = {}
-    for name in TopologicalSorter(graph).static_order():
-        model = models[name]
-        if isinstance(model.kind, External) and not model.columns:
-            columns = catalog_columns(name)
-            if columns:
-                model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
-        parents = {parent: out[parent] for parent in sorted(graph[name])}
-        key = _memo_key(model, parents, scalar_functions, canonicaliser)
-        snapshot = memo.get(key, model)
-        if snapshot is None:
-            snapshot = build_snapshot(model, parents, scalar_functions, canonicaliser)
-            memo.put(key, snapshot)
-        out[name] = snapshot
+    with rare_collections():
+        for name in TopologicalSorter(graph).static_order():
+            model = models[name]
+            if isinstance(model.kind, External) and not model.columns:
+                columns = catalog_columns(name)
+                if columns:
+                    model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
+            parents = {parent: out[parent] for parent in sorted(graph[name])}
+            key = _memo_key(model, parents, scalar_functions, canonicaliser)
+            snapshot = memo.get(key, model)
+            if snapshot is None:
+                snapshot = build_snapshot(model, parents, scalar_functions, canonicaliser)
+                memo.put(key, snapshot)
+            out[name] = snapshot
     return out
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -91,70 +91,8 @@ def make_plan(
         The plan, complete in itself.
     """
     window = request.window
-    base = state.base
-    old = {name: state.snapshots[e.snapshot_id] for name, e in base.entries.items()} if base else {}
-    changed = {
-        name: (snapshot, old[name])
-        for name, snapshot in snapshots.items()
-        if name in old and old[name].id != snapshot.id
-    }
     starts = infer_starts(snapshots, window)
     tables = assign_tables(snapshots, state, window, starts, unique_id)
-    complete: dict[ModelName, IntervalSet] = {}
-    planned: list[PlannedModel] = []
-    protected = _protected(request.environment, state)
-    building: set[ModelName] = set()
-    changing: set[ModelName] = set()
-    for name, snapshot in snapshots.items():
-        change, category = classify(snapshot, old.get(name))
-        table = tables.get(name)
-        parents = {parent: snapshots[parent] for parent in snapshot.parents}
-        available = availability(snapshot, parents, complete, starts)
-        intervals = IntervalSet()
-        if table is not None:
-            mine = table.id not in protected
-            if mine and not request.skip_backfill and _fills(request, snapshot, table, base):
-                intervals = missing_intervals(snapshot, table.intervals, window, starts, available)
-            if snapshot.is_incremental:
-                complete[name] = table.intervals | intervals
-        elif any(parent in complete for parent in snapshot.parents):
-            complete[name] = available
-        planned.append(
-            PlannedModel(
-                name=name,
-                change=change,
-                category=category,
-                reasons=reasons(snapshot, old.get(name), changed),
-                snapshot_id=snapshot.id,
-                previous_snapshot_id=old[name].id if name in old else None,
-                table=table,
-                builds=bool(intervals),
-                intervals=intervals,
-                audits=not intervals
-                and _audits_due(snapshot, old.get(name), table, changing | building),
-                layout=table is not None
-                and table.id not in protected
-                and _layout_differs(name, snapshot, table, state),
-            )
-        )
-        if intervals or (table is None and building & set(snapshot.parents)):
-            building.add(name)
-        if change is not Change.UNCHANGED:
-            changing.add(name)
-    for name, snapshot in old.items():
-        if name not in snapshots:
-            planned.append(
-                PlannedModel(
-                    name,
-                    Change.REMOVED,
-                    None,
-                    reasons(None, snapshot, {}),
-                    None,
-                    snapshot.id,
-                    None,
-                    False,
-                )
-            )
     entries = {
         name: Entry(name, snapshot.id, tables[name].id if name in tables else None)
         for name, snapshot in snapshots.items()
@@ -162,13 +100,17 @@ def make_plan(
     expires = None
     if request.time_to_live and request.environment != PRODUCTION:
         expires = window.now + request.time_to_live
+    old = _shown_snapshots(state)
     return Plan(
         id=plan_id,
         environment=request.environment,
         kind=request.kind,
         base_version=state.target.version if state.target else 0,
         created_at=window.now,
-        models=tuple(planned),
+        models=(
+            *_planned(request, snapshots, old, tables, starts, state),
+            *_removed(snapshots, old),
+        ),
         views=_views(request, snapshots, tables, entries, state),
         entries=entries,
         snapshots={snapshot.id: snapshot for snapshot in snapshots.values()},
@@ -176,6 +118,77 @@ def make_plan(
         end=window.end,
         expires_at=expires,
     )
+
+
+def _shown_snapshots(state: WarehouseState) -> dict[ModelName, Snapshot]:
+    """Return what the environment that the plan is compared with shows."""
+    if state.base is None:
+        return {}
+    return {name: state.snapshots[e.snapshot_id] for name, e in state.base.entries.items()}
+
+
+def _planned(
+    request: PlanRequest,
+    snapshots: Mapping[ModelName, Snapshot],
+    old: Mapping[ModelName, Snapshot],
+    tables: Mapping[ModelName, PhysicalTable],
+    starts: Mapping[ModelName, datetime],
+    state: WarehouseState,
+) -> Iterator[PlannedModel]:
+    """Say of each model of the target what changed and what has to be done, parents first."""
+    changed = {
+        name: (snapshot, old[name])
+        for name, snapshot in snapshots.items()
+        if name in old and old[name].id != snapshot.id
+    }
+    protected = _protected(request.environment, state)
+    complete: dict[ModelName, IntervalSet] = {}
+    building: set[ModelName] = set()
+    changing: set[ModelName] = set()
+    for name, snapshot in snapshots.items():
+        change, category = classify(snapshot, old.get(name))
+        table = tables.get(name)
+        parents = {parent: snapshots[parent] for parent in snapshot.parents}
+        available = availability(snapshot, parents, complete, starts)
+        own = table is not None and table.id not in protected
+        intervals = IntervalSet()
+        if table is not None:
+            if own and not request.skip_backfill and _fills(request, snapshot, table, state.base):
+                intervals = missing_intervals(
+                    snapshot, table.intervals, request.window, starts, available
+                )
+            if snapshot.is_incremental:
+                complete[name] = table.intervals | intervals
+        elif any(parent in complete for parent in snapshot.parents):
+            complete[name] = available
+        yield PlannedModel(
+            name=name,
+            change=change,
+            category=category,
+            reasons=reasons(snapshot, old.get(name), changed),
+            snapshot_id=snapshot.id,
+            previous_snapshot_id=old[name].id if name in old else None,
+            table=table,
+            builds=bool(intervals),
+            intervals=intervals,
+            audits=not intervals
+            and _audits_due(snapshot, old.get(name), table, changing | building),
+            layout=table is not None and own and _layout_differs(name, snapshot, table, state),
+        )
+        if intervals or (table is None and building & set(snapshot.parents)):
+            building.add(name)
+        if change is not Change.UNCHANGED:
+            changing.add(name)
+
+
+def _removed(
+    snapshots: Mapping[ModelName, Snapshot], old: Mapping[ModelName, Snapshot]
+) -> Iterator[PlannedModel]:
+    """Name the models that the target no longer has."""
+    for name, snapshot in old.items():
+        if name not in snapshots:
+            why = reasons(None, snapshot, {})
+            yield PlannedModel(name, Change.REMOVED, None, why, None, snapshot.id, None, False)
 
 
 def assign_tables(
