@@ -33,6 +33,7 @@ PROOFS = frozenset(
         "test_oracle",
         "test_protocol_machine",
         "test_recheck",
+        "test_records",
         "test_safeguards",
         "test_soundness",
     }

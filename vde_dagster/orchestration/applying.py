@@ -12,6 +12,7 @@ from vde_dagster.execution.events import ApplyStarted, Event
 from vde_dagster.orchestration.catalog import Catalog
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.recorder import EventRecorder
+from vde_dagster.orchestration.records import passing_events
 from vde_dagster.orchestration.stream import Streamed, stream_events
 from vde_dagster.orchestration.watch import tell
 from vde_dagster.planning.plan import Plan
@@ -95,4 +96,5 @@ class Work:
         with as_failure():
             for event in stream_events(work, cancel, self.result):
                 tell(event)
-                yield from self.recorder.record(event)
+                recorded = self.recorder.record(event)
+                yield from passing_events(self.workspace.store.effects, recorded)

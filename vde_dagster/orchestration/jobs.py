@@ -28,6 +28,7 @@ from vde_dagster.orchestration.names import (
 )
 from vde_dagster.orchestration.plan_page import breaking_check, estimator, plan_metadata
 from vde_dagster.orchestration.publication import published_events
+from vde_dagster.orchestration.records import add_partitions, delete_partition, passing_events
 from vde_dagster.orchestration.reload import reload_location
 from vde_dagster.orchestration.resource import WorkspaceResource
 from vde_dagster.planning.plan import Plan
@@ -88,14 +89,16 @@ def show_plan(
     if plan.is_empty:
         context.log.info(f"nothing to do for {plan.environment}")
         return
-    context.instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
-    yield dg.AssetMaterialization(
+    effects = workspace.store.effects
+    add_partitions(effects, context.instance, PLANS, [plan.id])
+    page = dg.AssetMaterialization(
         asset_key=PLAN_KEY,
         partition=plan.id,
         metadata=plan_metadata(workspace.store, plan, estimator(context.instance, catalog)),
         tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
     )
-    yield dg.AssetCheckEvaluation(**breaking_check(plan))
+    check = dg.AssetCheckEvaluation(**breaking_check(plan))
+    yield from passing_events(effects, (page, check))
     context.log.info(f"plan {plan.id} is in vde/plan; approve it in vde/apply")
 
 
@@ -184,12 +187,13 @@ def apply_here(
         return
     work = Work(context, catalog, workspace)
     yield from work.apply(plan, concurrency=concurrency)
-    yield dg.AssetMaterialization(
+    approved = dg.AssetMaterialization(
         asset_key=APPLY_KEY,
         partition=plan.id,
         metadata=work.metadata(),
         tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
     )
+    yield from passing_events(workspace.store.effects, [approved])
 
 
 def _rollback(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
@@ -208,7 +212,7 @@ def _rollback(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
             ranges = ", ".join(str(interval) for interval in intervals)
             context.log.warning(f"{name} misses {ranges} since then: vde_run fills it")
         tags = {ENVIRONMENT_TAG: done.environment.name}
-        yield from published_events(
+        events = published_events(
             catalog,
             workspace.store,
             context.instance,
@@ -216,6 +220,7 @@ def _rollback(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
             built=frozenset(),
             tags=tags,
         )
+        yield from passing_events(workspace.store.effects, events)
         yield dg.Output(done.environment.version)
         reload_location(context.log)
 
@@ -291,10 +296,11 @@ def _drop_environment(hooks: Hooks) -> dg.JobDefinition:
 
 def _forget_dropped(instance: dg.DagsterInstance, workspace: Any) -> None:
     """Take partitions of environments and plans away that exist no more."""
+    effects = workspace.store.effects
     alive = {environment.name for environment in workspace.store.environments()}
     for name in instance.get_dynamic_partitions(str(ENVIRONMENTS.name)):
         if name not in alive:
-            instance.delete_dynamic_partition(str(ENVIRONMENTS.name), name)
+            delete_partition(effects, instance, ENVIRONMENTS, name)
     for plan_id in instance.get_dynamic_partitions(str(PLANS.name)):
         if workspace.store.plan_record(plan_id) is None:
-            instance.delete_dynamic_partition(str(PLANS.name), plan_id)
+            delete_partition(effects, instance, PLANS, plan_id)

@@ -88,6 +88,7 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     from vde_dagster.orchestration.instance import open_instance
     from vde_dagster.orchestration.names import PLANS
     from vde_dagster.orchestration.progress import MainJobProgress
+    from vde_dagster.orchestration.records import add_partitions
     from vde_dagster.orchestration.resource import lend
     from vde_dagster.orchestration.watch import watching
 
@@ -95,7 +96,7 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     definitions = vde_definitions(workspace.root)
     progress = MainJobProgress(console, plan)
     with open_instance(workspace.root) as instance, lend(workspace):
-        instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+        add_partitions(workspace.store.effects, instance, PLANS, [plan.id])
         with progress, watching(progress.show):
             for name in ("vde_plan_job", "vde_apply_job"):
                 job = definitions.resolve_job_def(name)

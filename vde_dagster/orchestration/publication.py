@@ -18,6 +18,7 @@ from vde_dagster.orchestration.projection import (
     view_event,
 )
 from vde_dagster.orchestration.provenance import newest_record
+from vde_dagster.orchestration.records import add_partitions
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.names import ModelName
@@ -65,8 +66,7 @@ def published_events(
             key = version_key(snapshot, combination.tables[entry.table_id])
             if _moved(catalog, environment, snapshot, key, combination):
                 yield from _again(catalog, store, instance, snapshot, key, combination, tags)
-    if not instance.has_dynamic_partition(str(ENVIRONMENTS.name), environment.name):
-        instance.add_dynamic_partitions(str(ENVIRONMENTS.name), [environment.name])
+    add_partitions(store.effects, instance, ENVIRONMENTS, [environment.name])
     production = environment if environment.name == PRODUCTION else store.environment(PRODUCTION)
     yield environment_event(environment, combination, production)
 

@@ -25,6 +25,7 @@ from vde_dagster.orchestration.projection import (
 )
 from vde_dagster.orchestration.provenance import DATA_VERSION, data_version, newest_record
 from vde_dagster.orchestration.publication import combination_of
+from vde_dagster.orchestration.records import add_partitions, report_event, wipe_asset
 from vde_dagster.orchestration.translator import VdeTranslator
 from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.project.names import ModelName
@@ -69,19 +70,20 @@ def sync(
     now = datetime.now(timezone.utc)
     looks = translator or VdeTranslator(workspace.root, workspace.settings.catalog)
     catalog = build_catalog(load_live(workspace, now), looks, now)
+    effects = workspace.store.effects
     count = wiped = 0
     for name, model in catalog.live.models.items():
         known = _known(instance, catalog.key(name))
         gone = _gone(workspace, catalog, model, set(known))
         if gone:
             # Dagster's own storages can forget an asset, not one of its partitions.
-            instance.wipe_assets([catalog.key(name)])
+            wipe_asset(effects, instance, catalog.key(name))
             known = {}
             wiped += len(gone)
         for version in model.versions:
             if version.environments:
                 for event in _of_version(workspace, instance, catalog, name, version, known):
-                    instance.report_runless_asset_event(event)
+                    report_event(effects, instance, event)
                     count += 1
     written = _environments(workspace, instance, catalog)
     _plans(workspace, instance)
@@ -155,10 +157,7 @@ def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: C
         if not page.has_more:
             break
         cursor = page.cursor
-    names = set(instance.get_dynamic_partitions(str(ENVIRONMENTS.name)))
-    instance.add_dynamic_partitions(
-        str(ENVIRONMENTS.name), [n for n in catalog.live.environments if n not in names]
-    )
+    add_partitions(store.effects, instance, ENVIRONMENTS, list(catalog.live.environments))
     for name in catalog.live.environments:
         for version in reversed(store.history(name)):
             if version.publication_id in known or version.dropped:
@@ -167,7 +166,7 @@ def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: C
             if environment is None:
                 continue
             event = environment_event(environment, combination_of(store, environment), production)
-            instance.report_runless_asset_event(event)
+            report_event(store.effects, instance, event)
             written += 1
     return written
 
@@ -175,7 +174,4 @@ def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: C
 def _plans(workspace: Workspace, instance: dg.DagsterInstance) -> None:
     """Give every plan that still waits for its approval a partition."""
     waiting = [r.id for r in workspace.store.plans(limit=100) if r.status == "planned"]
-    known = set(instance.get_dynamic_partitions(str(PLANS.name)))
-    missing = [plan_id for plan_id in waiting if plan_id not in known]
-    if missing:
-        instance.add_dynamic_partitions(str(PLANS.name), missing)
+    add_partitions(workspace.store.effects, instance, PLANS, waiting)
