@@ -72,6 +72,7 @@ class Applier:
         on_event: Called in the calling thread with everything that happens, in order.
         concurrency: Models worked on at once.
         who: For the environment's history.
+        wait_seconds: How long to wait for an environment that somebody else is changing.
     """
 
     plan: Plan
@@ -83,6 +84,7 @@ class Applier:
     concurrency: int
     who: str
     stop: threading.Event = field(default_factory=threading.Event)
+    wait_seconds: float = 0.0
     owner: str = field(init=False)
     _events: queue.SimpleQueue[Event] = field(default_factory=queue.SimpleQueue)
 
@@ -106,7 +108,11 @@ class Applier:
         self._check_base()
         with ExitStack() as held:
             lease = held.enter_context(
-                self.store.holding_lease(environment_lease(self.plan.environment), self.owner)
+                self.store.holding_lease(
+                    environment_lease(self.plan.environment),
+                    self.owner,
+                    wait_seconds=self.wait_seconds,
+                )
             )
             if self._is_applied():
                 current = self.store.environment(self.plan.environment)

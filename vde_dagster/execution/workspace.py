@@ -59,6 +59,8 @@ class Workspace:
         self._engine = engine
         self._clock = clock
         self._effects = effects
+        self.lease_wait_seconds = 0.0
+        """How long an apply waits for a lease whose owner may have died."""
         self._own_engine = engine is None
         self._lock = threading.Lock()
         self._stops: dict[str, threading.Event] = {}
@@ -323,6 +325,7 @@ class Workspace:
                 concurrency=concurrency or self.settings.concurrency,
                 who=who or current_user(),
                 stop=stop,
+                wait_seconds=self.lease_wait_seconds,
             ).run()
         finally:
             del self._stops[plan.id]

@@ -16,6 +16,7 @@ from vde_dagster.orchestration.records import passing_events
 from vde_dagster.orchestration.stream import Streamed, stream_events
 from vde_dagster.orchestration.watch import tell
 from vde_dagster.planning.plan import Plan
+from vde_dagster.state.leases import DEFAULT_TTL_SECONDS
 
 if TYPE_CHECKING:
     from vde_dagster.execution.apply import ApplyResult
@@ -45,6 +46,9 @@ class Work:
         self.recorder = EventRecorder(
             self.catalog, self.workspace, self.context.instance, self.context.log, self.skip
         )
+        if self.context.run.parent_run_id is not None:
+            # The run before it may have been killed a moment ago; its lease ends by itself.
+            self.workspace.lease_wait_seconds = 1.25 * DEFAULT_TTL_SECONDS
         self.result: Streamed[ApplyResult] = Streamed()
         self._plan_id: str | None = None
 

@@ -53,6 +53,13 @@ mutation Launch($job: String!, $partition: String!) {
   }
 }
 """
+RETRIES = """
+query Retries($run: String!) {
+  runsOrError(filter: {tags: [{key: "dagster/parent_run_id", value: $run}]}) {
+    ... on Runs { results { runId } }
+  }
+}
+"""
 RUN = "query R($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
 LOGS = """
 query L($id: ID!) { logsForRun(runId: $id) { ... on EventConnection { events {
@@ -65,9 +72,15 @@ mutation { reloadRepositoryLocation(repositoryLocationName: "vde") { __typename 
 
 @dataclass
 class Dagster:
-    """A running webserver."""
+    """A running webserver with its daemon.
+
+    Args:
+        url: Where the webserver listens.
+        sessions: The sessions of both; what they start belongs to one of them.
+    """
 
     url: str
+    sessions: frozenset[int] = frozenset()
 
     def ask(self, query: str, **variables: Any) -> Any:
         """Run a GraphQL query."""
@@ -108,6 +121,26 @@ class Dagster:
             events = self.ask(LOGS, id=run)["logsForRun"]["events"]
             raise AssertionError("\n".join(event.get("message", "") for event in events))
 
+    def kill_spark_worker(self) -> None:
+        """Kill the process of the run that uses Spark: the one whose child is a JVM."""
+        workers = {
+            parent
+            for name, parent, session in map(_process, Path("/proc").glob("[0-9]*/stat"))
+            if name == "java" and session in self.sessions
+        }
+        assert len(workers) == 1, workers
+        os.kill(workers.pop(), signal.SIGKILL)
+
+    def retry_of(self, run: str) -> str:
+        """Wait for the run that Dagster starts in place of one, and return it."""
+
+        def look() -> list[str]:
+            found = self.ask(RETRIES, run=run)["runsOrError"]["results"]
+            return [str(one["runId"]) for one in found]
+
+        (retry,) = wait_for(look, f"a retry of {run}")
+        return retry
+
     def _status(self, run: str) -> str:
         return str(self.ask(RUN, id=run)["runOrError"]["status"])
 
@@ -128,6 +161,16 @@ def wait_for(look: Callable[[], T | None], what: str, seconds: float = SECONDS) 
             last = error
         time.sleep(0.5)
     raise AssertionError(f"waited {seconds:.0f} s for {what}: {last}")
+
+
+def _process(stat: Path) -> tuple[str, int, int]:
+    """Return a process' name, parent and session; see proc(5)."""
+    try:
+        name, rest = stat.read_text().split("(", 1)[1].rsplit(")", 1)
+    except OSError:  # it has ended
+        return "", 0, 0
+    _, parent, _, session, *_ = rest.split()
+    return name, int(parent), int(session)
 
 
 def free_port() -> int:
@@ -179,7 +222,7 @@ def running_dagster(project: Path, home: Path) -> Iterator[Dagster]:
                     start_new_session=True,
                 )
             )
-        server = Dagster(url)
+        server = Dagster(url, frozenset(process.pid for process in processes))
         wait_for(lambda: server.ask("{ version }"), "the webserver")
         yield server
     finally:

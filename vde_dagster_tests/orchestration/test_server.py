@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.orchestration.conftest import version_of
 from vde_dagster_tests.orchestration.servers import RELOAD, running_dagster, wait_for
 from vde_dagster_tests.projects import ProjectFolder
@@ -66,3 +68,26 @@ def test_edit_sensor_plan_approve_apply_reload_grid(built: ProjectFolder, tmp_pa
         assert (stats["numMaterialized"], stats["numPartitions"]) == (5, 5)
         keys = dagster.asset("marts/daily")["partitionKeys"]
         assert {key.split("|")[0] for key in keys} == {version_of(built, "marts.daily")}
+
+
+def test_killed_run_is_started_again_and_goes_on(built: ProjectFolder, tmp_path: Path) -> None:
+    built.write("pyproject.toml", SETTINGS)
+    with running_dagster(built.root, tmp_path / "home") as dagster:
+        (plan,) = wait_for(dagster.plans, "the plan")
+        run = dagster.launch("vde_apply_job", plan)
+        wait_for(lambda: dagster.filled("raw/orders"), "the first table")
+        dagster.kill_spark_worker()
+        dagster.succeed(dagster.retry_of(run))
+        assert dagster.filled("vde/apply") == {plan}
+        version = version_of(built, "marts.daily")
+        assert dagster.filled("marts/daily") == {f"{version}|2024-01-0{n}" for n in range(1, 6)}
+    with Workspace.open(built.root) as workspace:
+        environment = workspace.store.environment("prod")
+        assert environment is not None
+        assert (environment.version, environment.plan_id) == (1, plan)
+        for entry in environment.entries.values():
+            fills = workspace.store.fills(entry.table_id) if entry.table_id else []
+            ranges = sorted((fill.start_at, fill.end_at) for fill in fills)
+            for (_, end), (start, _) in pairwise(ranges):
+                assert end <= start, f"{entry.name}: a range was filled twice"
+        assert workspace.plan("prod").is_empty
