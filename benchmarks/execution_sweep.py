@@ -46,8 +46,7 @@ def cases(
         yield "fault", f"{stage.operation.name}: {faults}", partial(check_case, stage, faults)
     for stage in stages:
         if stage.operation in TAKEN_OVER:
-            # The last side effect gives the lease back: whoever comes then takes nothing over.
-            for after in range(1, len(stage.points)):
+            for after in stage.pauses():
                 what = f"{stage.operation.name}: stalled after {after}"
                 yield "stall", what, partial(check_stall, stage, after)
     while True:

@@ -268,6 +268,14 @@ class Stage:
             found.append((point, counts[point]))
         return found
 
+    def pauses(self) -> list[int]:
+        """After how many side effects another process can work: not inside a transaction.
+
+        The last side effect gives the lease back; whoever comes then takes nothing over.
+        """
+        numbered = enumerate(self.points[:-1], 1)
+        return [number for number, point in numbered if " " not in point]
+
     def _release(self) -> None:
         """Close all connections: the database that they are to goes now, or is copied."""
         if "engine" in self._shared:
