@@ -56,6 +56,9 @@ class Interruptions:
     def at(self, point: str, detail: str = "") -> Iterator[None]:
         if self._dead:
             raise ProcessKilled(point)
+        if " " in point:  # a statement of a transaction, which is whole or not at all
+            yield
+            return
         self._count += 1
         number = self._count
         # A pause inside a transaction would only make the others wait for the database.
