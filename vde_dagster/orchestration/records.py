@@ -35,7 +35,8 @@ def add_partitions(
 ) -> None:
     """Add those of the keys that are missing."""
     name = str(definition.name)
-    missing = [key for key in keys if not instance.has_dynamic_partition(name, key)]
+    known = set(instance.get_dynamic_partitions(name))
+    missing = [key for key in keys if key not in known]
     if missing:
         with effects.at("dagster.partitions.add"):
             instance.add_dynamic_partitions(name, missing)

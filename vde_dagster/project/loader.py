@@ -39,7 +39,6 @@ class Project:
     files_hash: str
 
 
-@rare_collections()
 def load_project(root: Path, *, strict: bool = True, use_cache: bool = True) -> Project:
     """Load the project in a folder.
 
@@ -105,6 +104,7 @@ def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
     return ProjectLoad(root, use_cache).settings
 
 
+@rare_collections()
 def _finish(load: ProjectLoad, strict: bool) -> Project:
     files = load.load_files()
     if load.files.sql and not load.records and not load.problems:
