@@ -32,12 +32,14 @@ TICK = """
 import sys, time, warnings
 warnings.simplefilter("ignore")
 from pathlib import Path
+import dagster as dg
 from vde_dagster.orchestration.sensor import evaluate
 from vde_dagster.project.loader import project_hash
 root = Path(sys.argv[1])
 cursor = project_hash(root)
+instance = dg.DagsterInstance.ephemeral()
 began = time.perf_counter()
-evaluate(root, cursor)
+evaluate(root, cursor, instance)
 print(time.perf_counter() - began)
 """
 

@@ -53,8 +53,16 @@ class VdeError(Exception):
         self.location = location
 
     def __str__(self) -> str:
+        return self.text(" Hint: ")
+
+    def text(self, before_hint: str) -> str:
+        r"""Return where, what, and what to do next.
+
+        Args:
+            before_hint: What stands before the hint: `"\nhint: "` gives it a line of its own.
+        """
         where = f"{self.location}: " if self.location else ""
-        hint = f" Hint: {self.hint}" if self.hint else ""
+        hint = f"{before_hint}{self.hint}" if self.hint else ""
         return f"{where}{self.message}{hint}"
 
 

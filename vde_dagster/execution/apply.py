@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
@@ -117,7 +117,7 @@ class Applier:
             if self._is_applied():
                 current = self.store.environment(self.plan.environment)
                 return ApplyResult(self.plan, current, False, 0.0)
-            self._check_base()
+            self.plan = replace(self.plan, base_version=self._check_base())
             self.store.set_plan_status(self.plan.id, "applying")
             try:
                 environment, plan = self._work(held, lease.lease)
@@ -175,16 +175,20 @@ class Applier:
         record = self.store.plan_record(self.plan.id)
         return record is not None and record.status == "applied"
 
-    def _check_base(self) -> None:
-        current = self.store.environment(self.plan.environment)
-        version = current.version if current else 0
-        if version != self.plan.base_version:
+    def _check_base(self) -> int:
+        """Return the version that the plan now starts from: runs since then do not outdate it."""
+        name = self.plan.environment
+        base = self.store.current_base(name, self.plan.base_version)
+        if base is None:
+            current = self.store.environment(name)
+            version = current.version if current else 0
             who = f" by {current.published_by}" if current else ""
             raise ConflictError(
-                f"environment '{self.plan.environment}' has moved from version "
+                f"environment '{name}' has moved from version "
                 f"{self.plan.base_version} to {version}{who} since the plan was made",
-                hint=f"plan again: vde plan {self.plan.environment}",
+                hint=f"plan again: vde plan {name}",
             )
+        return base
 
     def _real_tables(self) -> Plan:
         """Register the plan's snapshots and tables; a table that exists by now is taken over."""

@@ -59,8 +59,6 @@ class Workspace:
         self._engine = engine
         self._clock = clock
         self._effects = effects
-        self.lease_wait_seconds = 0.0
-        """How long an apply waits for a lease whose owner may have died."""
         self._own_engine = engine is None
         self._lock = threading.Lock()
         self._stops: dict[str, threading.Event] = {}
@@ -292,6 +290,7 @@ class Workspace:
         on_event: Callable[[Event], None] | None = None,
         concurrency: int | None = None,
         who: str | None = None,
+        lease_wait_seconds: float = 0.0,
     ) -> ApplyResult:
         """Apply a plan: fill what is missing, audit, publish.
 
@@ -300,6 +299,7 @@ class Workspace:
             on_event: Called in this thread with everything that happens.
             concurrency: Models worked on at once; the project's setting by default.
             who: For the environment's history; the system user by default.
+            lease_wait_seconds: How long to wait for a lease whose owner may have died.
 
         Raises:
             ConflictError: The environment moved, or somebody else is changing it.
@@ -325,7 +325,7 @@ class Workspace:
                 concurrency=concurrency or self.settings.concurrency,
                 who=who or current_user(),
                 stop=stop,
-                wait_seconds=self.lease_wait_seconds,
+                wait_seconds=lease_wait_seconds,
             ).run()
         finally:
             del self._stops[plan.id]
@@ -434,6 +434,7 @@ class Workspace:
         on_event: Callable[[Event], None] | None = None,
         restate: bool = False,
         who: str | None = None,
+        lease_wait_seconds: float = 0.0,
     ) -> ApplyResult:
         """Fill ranges of the table that serves a stored snapshot, and publish where it is shown.
 
@@ -443,6 +444,7 @@ class Workspace:
             on_event: Called in this thread with everything that happens.
             restate: Whether to fill again what is filled already.
             who: For the environment's history.
+            lease_wait_seconds: How long to wait for a lease whose owner may have died.
 
         Raises:
             UsageError: No environment shows the snapshot.
@@ -450,7 +452,7 @@ class Workspace:
         from vde_dagster.execution.backfill import plan_backfill
 
         plan = plan_backfill(self, snapshot_id, intervals, restate=restate)
-        return self.apply(plan, on_event=on_event, who=who)
+        return self.apply(plan, on_event=on_event, who=who, lease_wait_seconds=lease_wait_seconds)
 
     def drop_environment(self, environment: str) -> None:
         """Let an environment expire now; the janitor drops its views and what only it used.

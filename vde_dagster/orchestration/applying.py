@@ -15,6 +15,7 @@ from vde_dagster.orchestration.recorder import EventRecorder
 from vde_dagster.orchestration.records import passing_events
 from vde_dagster.orchestration.stream import Streamed, stream_events
 from vde_dagster.orchestration.watch import tell
+from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Plan
 from vde_dagster.state.leases import DEFAULT_TTL_SECONDS
 
@@ -46,9 +47,9 @@ class Work:
         self.recorder = EventRecorder(
             self.catalog, self.workspace, self.context.instance, self.context.log, self.skip
         )
-        if self.context.run.parent_run_id is not None:
-            # The run before it may have been killed a moment ago; its lease ends by itself.
-            self.workspace.lease_wait_seconds = 1.25 * DEFAULT_TTL_SECONDS
+        # The run before a retry may have been killed a moment ago; its lease ends by itself.
+        is_retry = self.context.run.parent_run_id is not None
+        self._lease_wait_seconds = 1.25 * DEFAULT_TTL_SECONDS if is_retry else 0.0
         self.result: Streamed[ApplyResult] = Streamed()
         self._plan_id: str | None = None
 
@@ -59,22 +60,36 @@ class Work:
         self._plan_id = plan.id
 
         def work(put: Callable[[Event], None]) -> ApplyResult:
-            return self.workspace.apply(plan, on_event=put, concurrency=concurrency, who=who)
+            return self.workspace.apply(
+                plan,
+                on_event=put,
+                concurrency=concurrency,
+                who=who,
+                lease_wait_seconds=self._lease_wait_seconds,
+            )
 
         yield from self._stream(work)
 
-    def run(self, work: Callable[[Callable[[Event], None]], ApplyResult]) -> DagsterEvents:
-        """Do other work that reports the same events."""
+    def fill(
+        self, snapshot_id: str, intervals: IntervalSet, *, restate: bool = False
+    ) -> DagsterEvents:
+        """Fill ranges of a version, yielding the same events."""
 
-        def noting(put: Callable[[Event], None]) -> ApplyResult:
+        def work(put: Callable[[Event], None]) -> ApplyResult:
             def note(event: Event) -> None:
                 if isinstance(event, ApplyStarted):
                     self._plan_id = event.plan.id
                 put(event)
 
-            return work(note)
+            return self.workspace.fill(
+                snapshot_id,
+                intervals,
+                on_event=note,
+                restate=restate,
+                lease_wait_seconds=self._lease_wait_seconds,
+            )
 
-        yield from self._stream(noting)
+        yield from self._stream(work)
 
     def metadata(self) -> dict[str, Any]:
         """Return what is to be said of the finished work."""

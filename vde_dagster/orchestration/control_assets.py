@@ -23,6 +23,7 @@ from vde_dagster.orchestration.names import (
     POOL,
 )
 from vde_dagster.orchestration.plan_page import breaking_check, estimator, plan_metadata
+from vde_dagster.orchestration.plan_partitions import forget_past_plans
 from vde_dagster.orchestration.reload import reload_location
 from vde_dagster.orchestration.resource import WorkspaceResource
 
@@ -33,7 +34,8 @@ environment. Read it here, then approve it by materialising the same partition o
 
 _APPLY_TEXT = """Approved plans: materialise a plan's partition to compute, audit and publish it.
 
-Missing: awaits approval. Failed: materialise it again, it goes on where it stopped."""
+Missing: awaits approval. Failed: materialise it again, it goes on where it stopped. A plan that
+can no longer be approved, because its environment or the files moved on, disappears."""
 
 _ENVIRONMENT_TEXT = """What each environment serves, one partition an environment.
 
@@ -105,6 +107,7 @@ def apply_asset(catalog: Catalog) -> dg.AssetsDefinition:
             metadata=work.metadata(),
             tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
         )
+        forget_past_plans(workspace.store, context.instance)
         reload_location(context.log)
 
     return vde__apply

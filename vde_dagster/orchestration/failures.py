@@ -27,11 +27,6 @@ def as_failure() -> Iterator[None]:
         if error.location:
             metadata["vde/location"] = str(error.location)
         cause = None if final else error
-        raise dg.Failure(_text(error), metadata=metadata, allow_retries=not final) from cause
-
-
-def _text(error: VdeError) -> str:
-    """Say what happened, and on a line of its own what to do next, as the command line does."""
-    where = f"{error.location}: " if error.location else ""
-    hint = f"\nhint: {error.hint}" if error.hint else ""
-    return f"{where}{error.message}{hint}"
+        # As on the command line, what to do next has a line of its own.
+        text = error.text("\nhint: ")
+        raise dg.Failure(text, metadata=metadata, allow_retries=not final) from cause

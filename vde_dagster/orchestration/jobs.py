@@ -27,6 +27,7 @@ from vde_dagster.orchestration.names import (
     PLANS,
 )
 from vde_dagster.orchestration.plan_page import breaking_check, estimator, plan_metadata
+from vde_dagster.orchestration.plan_partitions import forget_past_plans
 from vde_dagster.orchestration.publication import published_events
 from vde_dagster.orchestration.records import add_partitions, delete_partition, passing_events
 from vde_dagster.orchestration.reload import reload_location
@@ -194,6 +195,7 @@ def apply_here(
         tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
     )
     yield from passing_events(workspace.store.effects, [approved])
+    forget_past_plans(workspace.store, context.instance)
 
 
 def _rollback(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
@@ -221,6 +223,7 @@ def _rollback(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
             tags=tags,
         )
         yield from passing_events(workspace.store.effects, events)
+        forget_past_plans(workspace.store, context.instance)
         yield dg.Output(done.environment.version)
         reload_location(context.log)
 
@@ -295,12 +298,10 @@ def _drop_environment(hooks: Hooks) -> dg.JobDefinition:
 
 
 def _forget_dropped(instance: dg.DagsterInstance, workspace: Any) -> None:
-    """Take partitions of environments and plans away that exist no more."""
+    """Take partitions of environments away that exist no more, and of plans made for them."""
     effects = workspace.store.effects
     alive = {environment.name for environment in workspace.store.environments()}
     for name in instance.get_dynamic_partitions(str(ENVIRONMENTS.name)):
         if name not in alive:
             delete_partition(effects, instance, ENVIRONMENTS, name)
-    for plan_id in instance.get_dynamic_partitions(str(PLANS.name)):
-        if workspace.store.plan_record(plan_id) is None:
-            delete_partition(effects, instance, PLANS, plan_id)
+    forget_past_plans(workspace.store, instance)

@@ -1,8 +1,7 @@
 """One asset per model, filled from its page, from a backfill or from the lineage."""
 
 # Dagster reads the annotations of its functions, so they are not postponed here.
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -25,8 +24,6 @@ from vde_dagster.planning.missing import ALWAYS
 from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.apply import ApplyResult
-    from vde_dagster.execution.events import Event
     from vde_dagster.execution.workspace import Workspace
 
 
@@ -156,7 +153,9 @@ def fill_model(
     else:
         _check_parents(catalog, combination, name, intervals)
         work = Work(context, catalog, workspace, skip=catalog.key(name))
-        yield from work.run(_filling(workspace, combination, name, intervals, config))
+        snapshot_id = combination.entries[name].snapshot_id
+        restate = not config.only_missing
+        yield from work.fill(snapshot_id, intervals or ALWAYS, restate=restate)
         commits = [item.iceberg_snapshot_id for item in work.recorder.skipped]
         commit = next((c for c in reversed(commits) if c is not None), None)
         _check_filled(workspace, version, intervals)
@@ -170,27 +169,6 @@ def fill_model(
         },
         tags={**tags, VERSION_TAG: key},
     )
-
-
-def _filling(
-    workspace: "Workspace",
-    combination: Combination,
-    name: ModelName,
-    intervals: IntervalSet,
-    config: FillConfig,
-) -> "Callable[[Callable[[Event], None]], ApplyResult]":
-    snapshot_id = combination.entries[name].snapshot_id
-    return partial(_fill, workspace, snapshot_id, intervals or ALWAYS, not config.only_missing)
-
-
-def _fill(
-    workspace: "Workspace",
-    snapshot_id: str,
-    intervals: IntervalSet,
-    restate: bool,
-    put: "Callable[[Event], None]",
-) -> "ApplyResult":
-    return workspace.fill(snapshot_id, intervals, on_event=put, restate=restate)
 
 
 def _check_parents(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,13 @@ import dagster as dg
 
 from vde_dagster.errors import VdeError
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, PLANS
+from vde_dagster.orchestration.plan_partitions import idle
 from vde_dagster.planning.plan import Category, Change, Plan
 
 if TYPE_CHECKING:
     from vde_dagster.project.settings import AutoApply, Settings
 
+_UNCHANGED = "the project's files are unchanged"
 _HARMLESS = {
     "reuse": (Category.METADATA, Category.REUSE),
     "non_breaking": (Category.METADATA, Category.REUSE, Category.NON_BREAKING),
@@ -38,21 +40,31 @@ def code_sensor(root: Path, settings: Settings, jobs: Sequence[Any]) -> dg.Senso
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def vde_code_changes(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        return evaluate(root, context.cursor)
+        try:
+            instance = context.instance
+        except dg.DagsterInvariantViolationError:  # the context of a test
+            instance = None
+        return evaluate(root, context.cursor, instance)
 
     return vde_code_changes
 
 
-def evaluate(root: Path, cursor: str | None) -> dg.SensorResult | dg.SkipReason:
+def evaluate(
+    root: Path, cursor: str | None, instance: dg.DagsterInstance | None
+) -> dg.SensorResult | dg.SkipReason:
     """Look at the files once.
 
     The cursor is the hash of all files, so a tick on an unchanged project only asks the file
-    system for times and sizes. A mistake in a file fails the tick and leaves the cursor, so the
-    next tick looks again.
+    system for times and sizes; behind it stand the plans that were made of those files and wait
+    for their approval. They are withdrawn when the files change again, and made anew when their
+    environment moves on. A mistake in a file fails the tick and leaves the cursor, so the next
+    tick looks again.
 
     Args:
         root: The project's folder.
-        cursor: The hash that was planned last.
+        cursor: What the last tick returned.
+        instance: The Dagster instance; without one no plan is withdrawn, since nobody can tell
+            whether a run works on it.
 
     Raises:
         Failure: A file is wrong; says where and what to do.
@@ -61,27 +73,48 @@ def evaluate(root: Path, cursor: str | None) -> dg.SensorResult | dg.SkipReason:
 
     try:
         found = project_hash(root)
-        if found == cursor:
-            return dg.SkipReason("the project's files are unchanged")
-        plans = _plans(root)
+        known, *made = (cursor or "").split() or [""]
+        waiting, past = _waiting(root, made) if made else ({}, {})
+        if found == known and not past:
+            unchanged = dg.SkipReason(_UNCHANGED)
+            if len(waiting) == len(made):
+                return unchanged
+            return dg.SensorResult(skip_reason=unchanged, cursor=" ".join([found, *waiting]))
+        replaced, environments = waiting, frozenset[str]()
+        if found == known:
+            # Not the files moved, so nothing is published unasked: it may have been rolled back.
+            replaced, environments = past, frozenset(past.values())
+        plans = _plans(root, environments)
     except VdeError as error:
         raise dg.Failure(str(error)) from error
-    made = [(plan, policy) for plan, policy in plans if not plan.is_empty]
-    if not made:
-        names = ", ".join(plan.environment for plan, _ in plans)
-        return dg.SensorResult(
-            skip_reason=dg.SkipReason(f"the change means nothing for {names}"), cursor=found
-        )
-    ids = [plan.id for plan, _ in made]
+    withdrawn = idle(instance, replaced) if instance else []
+    left = [plan_id for plan_id in waiting if plan_id not in past and plan_id not in withdrawn]
+    return _result(found, plans, left, withdrawn)
+
+
+def _result(
+    found: str,
+    plans: Sequence[tuple[Plan, AutoApply]],
+    left: Sequence[str],
+    withdrawn: Sequence[str],
+) -> dg.SensorResult:
+    """Ask for the pages of new plans, for what is applied unasked, and for partitions."""
+    partitions: list[Any] = [PLANS.build_delete_request(withdrawn)] if withdrawn else []
     requests = []
-    for plan, policy in made:
-        requests.append(_request("vde_plan_job", plan.id, plan))
-        if applies_itself(plan, policy):
-            requests.append(_request("vde_apply_job", f"apply-{plan.id}", plan))
+    made = [plan.id for plan, _ in plans if not plan.is_empty]
+    if made:
+        partitions.append(PLANS.build_add_request(made))
+    for plan, policy in plans:
+        if not plan.is_empty:
+            requests.append(_request("vde_plan_job", plan.id, plan))
+            if applies_itself(plan, policy):
+                requests.append(_request("vde_apply_job", f"apply-{plan.id}", plan))
+    names = ", ".join(plan.environment for plan, _ in plans)
     return dg.SensorResult(
-        run_requests=requests,
-        dynamic_partitions_requests=[PLANS.build_add_request(ids)],
-        cursor=found,
+        run_requests=requests or None,
+        skip_reason=None if made else dg.SkipReason(f"the change means nothing for {names}"),
+        dynamic_partitions_requests=partitions,
+        cursor=" ".join([found, *made, *left]),
     )
 
 
@@ -109,16 +142,40 @@ def applies_itself(plan: Plan, policy: AutoApply) -> bool:
     return True
 
 
-def _plans(root: Path) -> list[tuple[Plan, AutoApply]]:
-    """Plan every environment that the project names, in a process without old modules."""
+def _waiting(root: Path, plan_ids: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the plans that nobody has approved yet, and those of them that nobody can any more.
+
+    Both by id, with their environment.
+    """
+    from vde_dagster.execution.workspace import Workspace
+
+    with Workspace.open(root) as workspace:
+        records = [workspace.store.plan_record(plan_id) for plan_id in plan_ids]
+        waiting = {r.id: r.environment for r in records if r is not None and r.status == "planned"}
+        past = workspace.store.past_plans(waiting)
+    return waiting, {plan_id: name for plan_id, name in waiting.items() if plan_id in past}
+
+
+def _plans(root: Path, again: Set[str]) -> list[tuple[Plan, AutoApply]]:
+    """Plan what the project names, in a process without old modules.
+
+    Args:
+        root: The project's folder.
+        again: Environments to plan alone, where nothing is applied without being asked.
+
+    Returns:
+        Each plan, and what the project wants applied unasked in its environment.
+    """
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.project.loader import load_project_isolated
 
     load_project_isolated(root)
     with Workspace.open(root) as workspace:
         settings = workspace.settings.dagster
-        names = dict.fromkeys([settings.default_environment, *settings.auto_apply])
-        return [(workspace.plan(name), settings.auto_apply.get(name, "never")) for name in names]
+        named = dict.fromkeys([settings.default_environment, *settings.auto_apply])
+        if again:
+            return [(workspace.plan(name), "never") for name in sorted(again)]
+        return [(workspace.plan(name), settings.auto_apply.get(name, "never")) for name in named]
 
 
 def _request(job: str, run_key: str, plan: Plan) -> dg.RunRequest:

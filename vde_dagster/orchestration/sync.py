@@ -17,6 +17,7 @@ from vde_dagster.orchestration.catalog import Catalog, build_catalog
 from vde_dagster.orchestration.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.load_live import load_live
 from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENTS, PLANS
+from vde_dagster.orchestration.plan_partitions import forget_past_plans
 from vde_dagster.orchestration.projection import (
     environment_event,
     filled_event,
@@ -172,6 +173,9 @@ def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: C
 
 
 def _plans(workspace: Workspace, instance: dg.DagsterInstance) -> None:
-    """Give every plan that still waits for its approval a partition."""
-    waiting = [r.id for r in workspace.store.plans(limit=100) if r.status == "planned"]
-    add_partitions(workspace.store.effects, instance, PLANS, waiting)
+    """Give every plan that can still be approved a partition, and take the others' away."""
+    store = workspace.store
+    waiting = [record.id for record in store.plans(limit=100) if record.status == "planned"]
+    past = store.past_plans(waiting)
+    add_partitions(store.effects, instance, PLANS, [key for key in waiting if key not in past])
+    forget_past_plans(store, instance)

@@ -121,7 +121,7 @@ class Plan:
         environment: The environment's name.
         kind: A change of code, or a scheduled run.
         base_version: The environment's version that the plan was made against, 0 for none; the
-            apply refuses when it moved.
+            apply refuses when what it shows has changed since then.
         created_at: When it was made (UTC).
         models: In topological order; removed ones last.
         views: What the publication does to views.

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Row,
     ScalarResult,
     bindparam,
+    exists,
     insert,
     select,
     update,
@@ -92,6 +93,27 @@ class EnvironmentStore(TableStore):
         """Return an environment as one of its publications left it, or None when unknown."""
         with self.reading() as conn:
             return self._version(conn, name, version)
+
+    def current_base(self, name: str, base_version: int) -> int | None:
+        """Return the version to which a plan that was made against a version can be applied.
+
+        It is the current one, as long as every model is served by the table and snapshot that it
+        had then: runs and backfills publish versions that differ in their tables' rows alone.
+
+        Args:
+            name: The environment.
+            base_version: The version that the plan was made against, 0 for none.
+
+        Returns:
+            The current version, or None when the environment has moved on.
+        """
+        with self.reading() as conn:
+            head = self._head(conn, name)
+            current = int(head.version) if head is not None and head.live else 0
+            if current == base_version:
+                return current
+            kept = current and conn.execute(select(kept_since(name, base_version))).scalar()
+        return current if kept else None
 
     def history(self, name: str, limit: int | None = None) -> list[EnvironmentVersion]:
         """Return the versions of an environment, newest first."""
@@ -364,6 +386,21 @@ class EnvironmentStore(TableStore):
             f"{winner.published_by} published{plan} at {iso(winner.published_at)}",
             hint="plan again",
         )
+
+
+def kept_since(
+    environment: str | ColumnElement[str], version: int | ColumnElement[int]
+) -> ColumnElement[bool]:
+    """Return the condition that no entry of an environment was opened or closed since a version.
+
+    Not true of a version that was forgotten: what was closed since then is forgotten, too.
+    """
+    entry, known = schema.entries.c, schema.environment_versions.c
+    moved = exists().where(
+        entry.environment == environment, (entry.valid_from > version) | (entry.valid_to > version)
+    )
+    kept = exists().where(known.environment == environment, known.version == version)
+    return kept & ~moved
 
 
 def _parts(name: ModelName) -> tuple[str, str]:

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, case, func, insert, select, update
 
 from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
 from vde_dagster.state import schema
 from vde_dagster.state.codec import dump_plan, load_stored_plan, to_plan
-from vde_dagster.state.environments import EnvironmentStore
-from vde_dagster.state.snapshots import insert_if_absent
+from vde_dagster.state.environments import EnvironmentStore, kept_since
+from vde_dagster.state.snapshots import chunks, insert_if_absent
 
 PlanStatus = Literal["planned", "applying", "applied", "failed", "superseded"]
 
@@ -156,6 +156,35 @@ class PlanStore(EnvironmentStore):
                 select(schema.plans).where(schema.plans.c.plan_id == plan_id)
             ).one_or_none()
         return _record(row) if row is not None else None
+
+    def past_plans(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
+        """Return those of the plans that were never published and never can be.
+
+        They are unknown here, superseded, or their environment shows something else by now than
+        when they were made; see `current_base`.
+
+        Args:
+            plan_ids: Plans, known or not.
+            connection: A transaction to read in.
+        """
+        past = set(plan_ids)
+        plans, heads = schema.plans, schema.environments
+        current = case((heads.c.live, heads.c.version), else_=0)
+        alive = (plans.c.status != "superseded") & (
+            (plans.c.base_version == func.coalesce(current, 0))
+            | (heads.c.live & kept_since(plans.c.environment, plans.c.base_version))
+        )
+        query = (
+            select(plans.c.plan_id)
+            .outerjoin(heads, plans.c.environment == heads.c.environment)
+            .where((plans.c.status == "applied") | alive)
+        )
+        with self.reading(connection) as conn:
+            for part in chunks(sorted(past)):
+                past.difference_update(
+                    conn.execute(query.where(plans.c.plan_id.in_(part))).scalars()
+                )
+        return past
 
     def set_plan_status(
         self,

@@ -217,28 +217,25 @@ class RetentionStore(PublicationStore):
 
     def _dead_plans(self, conn: Connection, policy: Retention, now: datetime) -> dict[str, str]:
         """Find open plans that nobody can or will apply any more."""
-        versions = {
-            row.environment: row.version if row.live else 0
-            for row in conn.execute(select(schema.environments))
-        }
         leases = self._leases(conn)
         table = schema.plans
         query = select(
             table.c.plan_id,
             table.c.environment,
-            table.c.base_version,
             table.c.created_at,
             table.c.started_at,
             table.c.finished_at,
         ).where(table.c.status.in_(OPEN_PLANS))
+        open_plans = conn.execute(query).all()
+        past = self.past_plans([row.plan_id for row in open_plans], conn)
         dead: dict[str, str] = {}
-        for row in conn.execute(query):
+        for row in open_plans:
             if f"{ENVIRONMENT_LEASE_PREFIX}{row.environment}" in leases:
                 continue
             last = max(at for at in (row.created_at, row.started_at, row.finished_at) if at)
             if last + policy.grace > now:
                 continue
-            if versions.get(row.environment, 0) != row.base_version:
+            if row.plan_id in past:
                 dead[row.plan_id] = "the environment has moved on since the plan was made"
             else:
                 dead[row.plan_id] = "nobody applied it within the grace time"

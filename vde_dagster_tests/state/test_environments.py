@@ -7,7 +7,7 @@ import pytest
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environment import Environment
 from vde_dagster.state import StateStore
-from vde_dagster_tests.state.builders import T0, FakeClock, environment, table
+from vde_dagster_tests.state.builders import T0, FakeClock, environment, plan, table
 
 
 def write(store: StateStore, value: Environment, base: int) -> Environment:
@@ -82,3 +82,45 @@ def test_production_never_expires(store: StateStore) -> None:
         store.invalidate_environment("prod")
     with pytest.raises(UsageError, match="no environment 'qa'"):
         store.invalidate_environment("qa")
+
+
+def test_plans_are_past_once_their_environment_moved_unless_they_were_published(
+    store: StateStore,
+) -> None:
+    for name in ("applied", "failed", "waits", "superseded"):
+        store.save_plan(plan(name))
+    store.save_plan(plan("next", base_version=1))
+    store.save_plan(plan("other", environment_name="dev"))
+    store.set_plan_status("superseded", "superseded")
+    store.set_plan_status("failed", "failed", "Spark was away")
+    known = ["applied", "failed", "waits", "superseded", "next", "other", "forgotten"]
+    assert store.past_plans(known) == {"superseded", "next", "forgotten"}
+    store.set_plan_status("applied", "applied")
+    write(store, environment(plan_id="applied"), 0)
+    assert store.past_plans(known) == {"failed", "waits", "superseded", "forgotten"}
+    store.run_transaction(lambda conn: store.write_environment_drop(conn, environment(), 1))
+    assert store.past_plans(["waits", "next"]) == {"next"}
+    assert store.past_plans([]) == set()
+
+
+def test_a_plan_holds_while_the_environment_keeps_its_entries(store: StateStore) -> None:
+    assert store.current_base("prod", 0) == 0
+    same = [("db.a", "a1", None), ("db.b", "b1", None)]
+    write(store, environment(entries=same), 0)
+    assert store.current_base("prod", 0) is None
+    write(store, environment(entries=same), 1)
+    write(store, environment(entries=same), 2)
+    assert [store.current_base("prod", base) for base in (1, 2, 3, 4)] == [3, 3, 3, None]
+    write(store, environment(entries=same[:1]), 3)
+    assert [store.current_base("prod", base) for base in (1, 3, 4)] == [None, None, 4]
+    write(store, environment(entries=same), 4)
+    assert [store.current_base("prod", base) for base in (1, 3, 4, 5)] == [None, None, None, 5]
+
+
+def test_a_plan_of_a_forgotten_version_no_longer_holds(store: StateStore) -> None:
+    for base in range(2):
+        write(store, environment(entries=[("db.a", "a1", None)]), base)
+    with store.transaction() as conn:
+        conn.exec_driver_sql("DELETE FROM vde_environment_versions WHERE version = 1")
+    assert store.current_base("prod", 1) is None
+    assert store.current_base("prod", 2) == 2

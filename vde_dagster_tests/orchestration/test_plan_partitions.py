@@ -1,0 +1,201 @@
+"""What shows as missing in `vde/apply` can be approved: other plans lose their partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.names import PLANS
+from vde_dagster.orchestration.plan_partitions import forget_past_plans
+from vde_dagster.orchestration.resource import lend
+from vde_dagster.orchestration.sensor import evaluate
+from vde_dagster.orchestration.sync import sync
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.orchestration.conftest import run_job
+from vde_dagster_tests.projects import ProjectFolder
+
+TOP = "models/top.sql"
+FILES = {
+    "models/base.sql": "MODEL (name db.base, kind FULL); SELECT 1 AS n",
+    TOP: "MODEL (name db.top, kind FULL); SELECT max(n) AS n FROM db.base",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder(tmp_path / "project", FILES)
+
+
+@pytest.fixture
+def workspace(folder: ProjectFolder) -> Iterator[Workspace]:
+    with open_fake(folder.root) as opened:
+        yield opened
+
+
+def shown(instance: dg.DagsterInstance) -> set[str]:
+    return set(instance.get_dynamic_partitions(str(PLANS.name)))
+
+
+def tick(
+    root: Path,
+    instance: dg.DagsterInstance,
+    cursor: str | None = None,
+    jobs: Sequence[str] | None = None,
+) -> str:
+    """Let the sensor look, do with partitions what the daemon does, return the new cursor."""
+    result = evaluate(root, cursor, instance)
+    assert isinstance(result, dg.SensorResult), result
+    for request in result.dynamic_partitions_requests or ():
+        if isinstance(request, dg.AddDynamicPartitionsRequest):
+            instance.add_dynamic_partitions(str(PLANS.name), list(request.partition_keys))
+        else:
+            for key in request.partition_keys:
+                instance.delete_dynamic_partition(str(PLANS.name), key)
+    if jobs is not None:
+        assert [request.job_name for request in result.run_requests or ()] == list(jobs)
+    assert result.cursor is not None
+    return result.cursor
+
+
+def start_run(instance: dg.DagsterInstance, plan_id: str) -> None:
+    run = dg.DagsterRun(
+        job_name="vde_apply_job",
+        status=dg.DagsterRunStatus.STARTED,
+        tags={"dagster/partition": plan_id},
+    )
+    instance.add_run(run)
+
+
+def test_an_applied_plan_stays_and_those_it_left_behind_go(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    left = workspace.plan("prod")
+    chosen, other = workspace.plan("prod"), workspace.plan("dev")
+    keys = [left.id, chosen.id, other.id]
+    instance.add_dynamic_partitions(str(PLANS.name), keys)
+    with lend(workspace):
+        run_job(folder, instance, "vde_apply_job", partition=chosen.id)
+    assert shown(instance) == {chosen.id, other.id}
+
+
+def test_a_rollback_leaves_waiting_plans_behind(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    workspace.apply(workspace.plan("prod"))
+    folder.edit(TOP, "max", "min")
+    workspace.reload()
+    workspace.apply(workspace.plan("prod"))
+    folder.edit(TOP, "min", "sum")
+    workspace.reload()
+    waiting = workspace.plan("prod")
+    instance.add_dynamic_partitions(str(PLANS.name), [waiting.id])
+    with lend(workspace):
+        run_job(folder, instance, "vde_rollback", {"environment": "prod"}, op="rollback")
+    assert shown(instance) == set()
+
+
+def test_a_plan_that_a_run_works_on_keeps_its_partition_for_now(
+    workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    first, second = workspace.plan("prod"), workspace.plan("prod")
+    workspace.apply(workspace.plan("prod"))
+    instance.add_dynamic_partitions(str(PLANS.name), [first.id, second.id])
+    start_run(instance, first.id)
+    assert forget_past_plans(workspace.store, instance) == [second.id]
+    assert shown(instance) == {first.id}
+
+
+def test_sync_shows_only_plans_that_can_be_approved(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    workspace.plan("prod")
+    workspace.apply(workspace.plan("prod"))
+    folder.edit(TOP, "max", "min")
+    workspace.reload()
+    waiting = workspace.plan("prod")
+    sync(workspace, instance)
+    assert shown(instance) == {waiting.id}
+    workspace.apply(waiting)
+    sync(workspace, instance)
+    assert shown(instance) == {waiting.id}
+
+
+def test_an_edit_withdraws_the_plan_of_the_edit_before_it(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    workspace.apply(workspace.plan("prod"))
+    folder.edit(TOP, "max", "min")
+    cursor = tick(folder.root, instance)
+    (first,) = shown(instance)
+    folder.edit(TOP, "min", "sum")
+    cursor = tick(folder.root, instance, cursor)
+    (second,) = shown(instance)
+    assert second != first
+    folder.edit(TOP, "sum", "max")
+    assert tick(folder.root, instance, cursor).split()[1:] == []
+    assert shown(instance) == set()
+
+
+@pytest.mark.parametrize("how", ["approved", "running"])
+def test_an_edit_leaves_a_plan_alone_that_somebody_approved(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance, how: str
+) -> None:
+    cursor = tick(folder.root, instance)
+    (first,) = shown(instance)
+    if how == "approved":
+        workspace.apply(workspace.load_plan(first))
+    else:
+        start_run(instance, first)
+    folder.edit(TOP, "max", "min")
+    cursor = tick(folder.root, instance, cursor)
+    assert first in shown(instance)
+    assert len(shown(instance)) == 2
+    assert (first in cursor) == (how == "running")
+
+
+def test_a_plan_made_by_hand_is_never_withdrawn(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    cursor = tick(folder.root, instance)
+    mine = workspace.plan("dev")
+    instance.add_dynamic_partitions(str(PLANS.name), [mine.id])
+    folder.edit(TOP, "max", "min")
+    tick(folder.root, instance, cursor)
+    assert mine.id in shown(instance)
+    assert len(shown(instance)) == 2
+
+
+def test_what_waits_is_planned_anew_when_its_environment_was_rolled_back_but_not_applied(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    folder.write("pyproject.toml", '[tool.vde.dagster]\nauto_apply = { prod = "always" }')
+    workspace.apply(workspace.plan("prod"))
+    folder.edit(TOP, "max", "min")
+    workspace.reload()
+    workspace.apply(workspace.plan("prod"))
+    folder.edit(TOP, "min", "sum")
+    cursor = tick(folder.root, instance, jobs=["vde_plan_job", "vde_apply_job"])
+    (first,) = shown(instance)
+    assert isinstance(evaluate(folder.root, cursor, instance), dg.SkipReason)
+    workspace.rollback("prod")
+    cursor = tick(folder.root, instance, cursor, jobs=["vde_plan_job"])
+    (second,) = shown(instance)
+    assert second != first
+    assert workspace.load_plan(second).base_version == 3
+    assert isinstance(evaluate(folder.root, cursor, instance), dg.SkipReason)
+
+
+def test_a_tick_forgets_plans_that_wait_no_more_and_then_reads_no_state(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    cursor = tick(folder.root, instance)
+    (plan_id,) = shown(instance)
+    workspace.apply(workspace.load_plan(plan_id))
+    cursor = tick(folder.root, instance, cursor, jobs=[])
+    assert len(cursor.split()) == 1
+    assert isinstance(evaluate(folder.root, cursor, instance), dg.SkipReason)
+    assert shown(instance) == {plan_id}
