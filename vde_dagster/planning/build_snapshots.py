@@ -27,6 +27,9 @@ from vde_dagster.project.names import ModelName
 CANONICALISER = semantics.canonicaliser()
 """Version of the code that makes the hashes."""
 
+_STRING = re.compile(r"('(?:[^'\\]|\\.)*')", re.DOTALL)
+"""A string as SQLGlot writes it for Spark."""
+
 CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
 """Looks up (name, Spark SQL type) of an external table; None when the catalog has no such table."""
 
@@ -250,7 +253,7 @@ def _fill_version(model: Model, rows: str) -> str:
 
 
 def _metadata_hash(model: Model) -> str:
-    text = semantics.canonical_text(model.query, model.dialect) if model.query else None
+    text = _without_case(model.query) if model.query else None
     parts: list[str | None] = [text, model.description, model.owner, model.cron, model.kind.name]
     parts += [*model.tags, "|"]
     for audit in model.audits:
@@ -269,6 +272,13 @@ def _metadata_hash(model: Model) -> str:
     elif isinstance(model.kind, Seed):
         parts += ["seed", model.kind.path, model.kind.delimiter, *model.kind.null_values]
     return digest("metadata", *parts)
+
+
+def _without_case(query: str) -> str:
+    """Return a model's stored query, which has no formatting, without the case of its names."""
+    pieces = _STRING.split(query)
+    pieces[::2] = [piece.lower() for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 def _definition_hash(model: Model, metadata: str, layout: str) -> str:

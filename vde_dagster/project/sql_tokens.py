@@ -41,7 +41,30 @@ def _pattern(backslash: bool) -> re.Pattern[str]:
     )
 
 
+def _plain(backslash: bool) -> re.Pattern[str]:
+    """Match a statement up to its semicolon, or up to what only the scanner understands."""
+    escape = r"|\\." if backslash else ""
+    body = r"[^'\\]" if backslash else r"[^']"
+    dbody = r'[^"\\]' if backslash else r'[^"]'
+    return re.compile(
+        rf"""(?:
+        (?![rR]')\w+
+      | [\s().=<>*+%|&!\[\]{{}}:@$\#?^~\\]+
+      | ,(?!\s*(?:,|--|/\*))
+      | -(?!-)
+      | /(?!\*)
+      | --[^\n]*\n(?=\s*[^\s;/-])
+      | [rR]'[^']*'
+      | '(?:{body}{escape}|'')*'
+      | "(?:{dbody}{escape}|"")*"
+      | `(?:[^`]|``)*`
+        )*""",
+        re.VERBOSE | re.DOTALL,
+    )
+
+
 _PATTERNS = {backslash: _pattern(backslash) for backslash in (False, True)}
+_PLAIN = {backslash: _plain(backslash) for backslash in (False, True)}
 
 
 class Token(NamedTuple):
@@ -121,6 +144,23 @@ def scan(
             what = "identifier" if value == "`" else "string"
             raise source.error(f"this {what} is not closed", at, f"end it with another {value}")
         yield Token(kind, value, at)
+
+
+def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int | None:
+    """Find the end of a statement in one go, which is much faster than token by token.
+
+    Args:
+        source: The text.
+        start: Where the statement begins.
+        backslash: As for `scan`.
+
+    Returns:
+        The offset of its semicolon, or of the text's end; None when only `scan` can tell: at
+        comments before the semicolon, commas in a row, and whatever is not closed.
+    """
+    found = _PLAIN[backslash].match(source.text, start)
+    end = found.end() if found else start
+    return end if source.text[end : end + 1] in ("", ";") else None
 
 
 def _comment_end(source: SourceText, start: int, stop: int) -> int:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vde_dagster.project.header import Header, parse_header
-from vde_dagster.project.sql_tokens import BACKSLASH_DIALECTS, SourceText, Token, scan
+from vde_dagster.project.sql_tokens import (
+    BACKSLASH_DIALECTS,
+    SourceText,
+    Token,
+    plain_end,
+    scan,
+)
 
 _UNSUPPORTED = {
     "JINJA_QUERY_BEGIN": "Jinja queries are not supported yet",
@@ -54,7 +60,7 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
     statements: list[Statement] = []
     position = 0
     while True:
-        tokens, position, ended = _next_statement(source, position, dialect)
+        tokens, end, position = _next_statement(source, position, dialect)
         if tokens and _is_header(tokens):
             if header is not None:
                 blocks.append(Block(header, tuple(statements)))
@@ -72,8 +78,8 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
                     first.start,
                     "begin it with MODEL (name schema.model); or AUDIT (name my_audit);",
                 )
-            statements.append(Statement(first.start, tokens[-1].end, first.text.upper()))
-        if ended:
+            statements.append(Statement(first.start, end, first.text.upper()))
+        if position > len(source.text):
             break
     if header is not None:
         blocks.append(Block(header, tuple(statements)))
@@ -96,18 +102,27 @@ def _is_header(tokens: list[Token]) -> bool:
 
 def _next_statement(
     source: SourceText, position: int, dialect: str
-) -> tuple[list[Token], int, bool]:
-    """Return the next statement's tokens, where to go on, and whether the file has ended."""
+) -> tuple[list[Token], int, int]:
+    """Return the next statement's tokens, where it ends, and where to go on, behind its semicolon.
+
+    Of what is no header, only the first token is sure to be there.
+    """
     tokens: list[Token] = []
-    for token in scan(source, position, backslash=dialect in BACKSLASH_DIALECTS):
+    backslash = dialect in BACKSLASH_DIALECTS
+    for token in scan(source, position, backslash=backslash):
         if token.kind == "punct" and token.text == ";":
-            return tokens, token.end, False
+            return tokens, tokens[-1].end if tokens else token.start, token.end
         if token.kind == "comment":
             continue
+        if not tokens and not token.is_word("MODEL", "AUDIT"):
+            end = plain_end(source, token.start, backslash=backslash)
+            if end is not None:
+                length = len(source.text[token.start : end].rstrip())
+                return [token], token.start + length, end + 1
         if token.text == "," and tokens and tokens[-1].text == ",":
             # SQLGlot reads over it, Spark does not.
             raise source.error(
                 "syntax error near ',': two commas follow each other", token.start, "remove one"
             )
         tokens.append(token)
-    return tokens, len(source.text), True
+    return tokens, tokens[-1].end if tokens else position, len(source.text) + 1

@@ -1,0 +1,87 @@
+"""Statements end where the scanner says, also where they are found in one go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.project import statements
+from vde_dagster.project.sql_tokens import SourceText, plain_end
+from vde_dagster.project.statements import Block, split_blocks
+
+PIECES = [
+    *(
+        "SELECT a",
+        " FROM t",
+        "b1",
+        " ",
+        "\n",
+        "\t",
+        ",",
+        ";",
+        "-",
+        "--",
+        "-- it's; so\n",
+        "/",
+        "/*",
+    ),
+    *("/* a; 'b */", "/*+ x */", "'", '"', "`", "''", "'a;b'", "'it''s'", r"'\'; '", r"'\\'", "r'"),
+    *(
+        r"r'\'",
+        "R'a;'",
+        "bar'x'",
+        '"a;"',
+        "`a;b`",
+        "(",
+        ")",
+        "@start_ds",
+        "é",
+        "\\",
+        "1.5e3r",
+        "MODEL",
+    ),
+    *("AUDIT", "::", ":=", "->", "[0]", "{", "}", "?", "#"),
+]
+
+
+def split(text: str, dialect: str) -> list[Block] | str:
+    source = SourceText(Path("models/a.sql"), text)
+    try:
+        return split_blocks(source, dialect)
+    except ProjectError as error:
+        return f"{error.location} {error.message}"
+
+
+@pytest.mark.parametrize("dialect", ["spark", "postgres"])
+def test_statements_end_where_the_scanner_says(dialect: str) -> None:
+    @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+    def check(body: str) -> None:
+        text = f"MODEL (name a.b); {body}"
+        quick = split(text, dialect)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(statements, "plain_end", lambda *args, **options: None)
+            assert quick == split(text, dialect)
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("SELECT 1", True),
+        ("SELECT ';', `;`, \";\" FROM t -- no end\nWHERE a; SELECT 2", True),
+        ("SELECT a,, b", False),
+        ("SELECT a, -- one\n, b", False),
+        ("SELECT 'a", False),
+        ("SELECT 1 -- why\n;", False),
+    ],
+)
+def test_only_what_needs_no_closer_look_is_found_in_one_go(text: str, found: bool) -> None:
+    end = plain_end(SourceText(Path("a.sql"), text), 0)
+    assert (end is not None) == found
+    if found:
+        assert end == (text.index("; SELECT") if "; SELECT" in text else len(text))
