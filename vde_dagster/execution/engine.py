@@ -22,8 +22,13 @@ class Engine(Protocol):
         table: PhysicalTable,
         snapshot: Snapshot,
         columns: tuple[tuple[str, str], ...],
+        *,
+        branch: str | None = None,
     ) -> None:
-        """Create a physical table; do nothing when it exists."""
+        """Create a physical table; do nothing when it exists.
+
+        The branch is written first: an engine may make it with the table.
+        """
         ...
 
     def evolve_layout(self, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot) -> None:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vde_dagster.errors import AuditFailedError, ExecutionError
 from vde_dagster.execution.engine import Engine
@@ -214,7 +214,7 @@ class TableFiller:
         task = self._task(filler, table, interval, target.branch)
         if not table.created:
             table = self._create(filler, table, task)
-            task = self._task(filler, table, interval, target.branch)
+            task = replace(task, table=table)
         result = self.engine().fill(task)
         self.filled.add(table.id)
         if target.waits:
@@ -268,7 +268,7 @@ class TableFiller:
                     hint=f"Spark sees {', '.join(analysed)}",
                 )
             columns.append((physical, type_))
-        self.engine().create_table(table, filler, tuple(columns))
+        self.engine().create_table(table, filler, tuple(columns), branch=task.branch)
         return self.store.mark_created(table.id, columns)
 
     def _recover(

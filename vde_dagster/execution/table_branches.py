@@ -200,8 +200,12 @@ class TableBranches:
         if changed is not None:
             lakehouse.files.write_all([(after, encode_metadata(changed))], f"{name}.file")
 
+        attempts = 0
+
         def work(conn: Connection) -> None:
-            if changed is not None and _is_at(conn, lakehouse.catalog_name, ref, after):
+            nonlocal attempts
+            attempts += 1
+            if attempts > 1 and changed and _is_at(conn, lakehouse.catalog_name, ref, after):
                 return  # committed before; only the answer was lost
             store.check_lease(conn, self.lease)
             if changed is not None:

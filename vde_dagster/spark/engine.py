@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
     from vde_dagster.project.settings import Settings
 
+FILL = "vde.fill"
+"""The property of a commit's summary that no other commit has."""
+
 Columns = tuple[tuple[str, str], ...]
 Rows = tuple[tuple[Any, ...], ...]
 
@@ -83,6 +86,7 @@ class SparkEngine:
         snapshot: Snapshot,
         columns: Columns,
         location_suffix: str = "",
+        branch: str | None = None,
     ) -> None:
         """Create a physical table with the snapshot's layout; do nothing when it exists.
 
@@ -91,6 +95,7 @@ class SparkEngine:
             snapshot: The definition that fills it.
             columns: (physical name, Spark SQL type) in order.
             location_suffix: Added to the location of the table's files.
+            branch: The branch that is written first.
 
         Raises:
             ExecutionError: A column's type cannot be stored, or the layout is refused.
@@ -105,6 +110,7 @@ class SparkEngine:
                 snapshot,
                 columns,
                 location_suffix,
+                branch,
             )
 
     def evolve_layout(self, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot) -> None:
@@ -142,14 +148,15 @@ class SparkEngine:
             self._jobs.running(s.sparkContext, task.plan_id, what),
         ):
             table = load_table(s, self.settings.catalog, task.table.ref)
-            if task.branch is not None and not table.has_branch(task.branch):
+            if task.branch is not None:
                 table.ensure_branch(task.branch)
             write = self._prepare(s, task, table)
             strategy.write(write)
             for statement in model.post_statements:
                 s.sql(self._rendered(statement, task))
             table.refresh()
-            commit = table.find_commit(task.branch, write.summary)
+            # Its number is enough: every property that is compared is a question to the JVM.
+            commit = table.find_commit(task.branch, {FILL: write.summary[FILL]})
         if commit is None:
             raise UnknownOutcomeError(
                 f"{what}: the commit to {task.table.ref} cannot be found",
@@ -289,7 +296,7 @@ class SparkEngine:
                 "vde.table": task.table.id,
                 "vde.interval": str(task.interval),
                 "vde.kind": task.snapshot.model.kind.name,
-                "vde.fill": uuid.uuid4().hex,
+                FILL: uuid.uuid4().hex,
             },
         )
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.table import TableRef
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MAIN = "main"
 CONFLICTS = ("ValidationException", "CommitFailedException")
 _ATTEMPTS = 20
+_CATALOGS: WeakKeyDictionary[SparkSession, dict[str, Any]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class IcebergTable:
     """A table as it was when it was loaded; changes through it are atomic commits of their own."""
 
     def __init__(self, session: SparkSession, handle: Any, ref: TableRef) -> None:
-        self._jvm: Any = session._jvm
+        self._session = session
         self._handle = handle
         self.ref = ref
 
@@ -51,10 +53,8 @@ class IcebergTable:
         """Return the columns' Spark SQL types by name, in order."""
         from pyspark.sql.types import StructType
 
-        text = self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(
-            self._handle.schema()
-        ).json()
-        schema = StructType.fromJson(_json(text))
+        converter = java_class(self._session, "org.apache.iceberg.spark.SparkSchemaUtil")
+        schema = StructType.fromJson(_json(converter.convert(self._handle.schema()).json()))
         return {field.name: spark_type(field.dataType) for field in schema.fields}
 
     def partition_fields(self) -> list[tuple[str, str, str]]:
@@ -87,11 +87,14 @@ class IcebergTable:
     def ensure_branch(self, branch: str) -> None:
         """Create a branch at main's head unless it exists; an empty table gets an empty start."""
 
+        if self.has_branch(branch):
+            return
+
         def create() -> None:
             if not self.has_branch(branch):
                 self._create_branch(branch, self.head(None))
 
-        self._retried(create)
+        self._retried(create, just_loaded=True)
 
     def branch_at(self, name: str, branch: str | None) -> None:
         """Create a branch at the head of another one."""
@@ -163,12 +166,13 @@ class IcebergTable:
             return self._handle.currentSnapshot()
         return self._handle.snapshot(branch)
 
-    def _retried(self, change: Callable[[], None]) -> None:
+    def _retried(self, change: Callable[[], None], *, just_loaded: bool = False) -> None:
         """Run a change of branches again when somebody else committed first."""
         from py4j.protocol import Py4JJavaError
 
         for attempt in range(_ATTEMPTS):
-            self.refresh()
+            if attempt or not just_loaded:
+                self.refresh()
             try:
                 return change()
             except Py4JJavaError as error:
@@ -185,12 +189,8 @@ def load_table(session: SparkSession, catalog: str, ref: TableRef) -> IcebergTab
     """
     from py4j.protocol import Py4JJavaError
 
-    jvm: Any = session._jvm
-    names = session._sc._gateway.new_array(jvm.java.lang.String, 2)
-    names[0], names[1] = ref.namespace, ref.name
-    identifier = jvm.org.apache.iceberg.catalog.TableIdentifier.of(names)
     try:
-        handle = iceberg_catalog(session, catalog).loadTable(identifier)
+        handle = iceberg_catalog(session, catalog).loadTable(_identifier(session, ref))
     except Py4JJavaError as error:
         if has_java_cause(error, "NoSuchTableException"):
             raise ExecutionError(
@@ -201,10 +201,82 @@ def load_table(session: SparkSession, catalog: str, ref: TableRef) -> IcebergTab
     return IcebergTable(session, handle, ref)
 
 
+def create_table_with_branch(
+    session: SparkSession,
+    catalog: str,
+    ref: TableRef,
+    columns: str,
+    location: str,
+    properties: Mapping[str, str],
+    branch: str,
+) -> bool:
+    """Create an unpartitioned table that begins with an empty branch, in one commit.
+
+    Spark's statement and a branch after it are two commits and a load: twice the time.
+
+    Args:
+        session: The session.
+        catalog: The catalog's name.
+        ref: The table.
+        columns: Its columns, as Spark SQL writes them in a `CREATE TABLE`.
+        location: Where its files go; a bare path is on Hadoop's default file system.
+        properties: Iceberg table properties.
+        branch: The branch.
+
+    Returns:
+        False when something has the name already.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    struct = java_class(session, "org.apache.spark.sql.types.StructType").fromDDL(columns)
+    schema = java_class(session, "org.apache.iceberg.spark.SparkSchemaUtil").convert(struct)
+    client = iceberg_catalog(session, catalog)
+    builder = client.buildTable(_identifier(session, ref), schema)
+    builder = builder.withLocation(_qualified(session, location)).withProperties(dict(properties))
+    try:
+        transaction = builder.createTransaction()
+        transaction.manageSnapshots().createBranch(branch).commit()
+        transaction.commitTransaction()
+    except Py4JJavaError as error:
+        if has_java_cause(error, "AlreadyExistsException"):
+            return False
+        raise
+    return True
+
+
+def _qualified(session: SparkSession, location: str) -> str:
+    """Name the file system of a bare path, as Spark does for a table's location."""
+    if "://" in location:
+        return location
+    path = java_class(session, "org.apache.hadoop.fs.Path")(location)
+    jvm_context: Any = session.sparkContext._jsc
+    system = path.getFileSystem(jvm_context.hadoopConfiguration())
+    return str(system.makeQualified(path).toString())
+
+
+def _identifier(session: SparkSession, ref: TableRef) -> Any:
+    gateway: Any = session.sparkContext._gateway
+    names = gateway.new_array(java_class(session, "java.lang.String"), 2)
+    names[0], names[1] = ref.namespace, ref.name
+    return java_class(session, "org.apache.iceberg.catalog.TableIdentifier").of(names)
+
+
 def iceberg_catalog(session: SparkSession, catalog: str) -> Any:
     """Return the Java `Catalog` that a session's Spark catalog wraps."""
-    jvm_session: Any = session._jsparkSession
-    return jvm_session.sessionState().catalogManager().catalog(catalog).icebergCatalog()
+    known = _CATALOGS.setdefault(session, {})
+    if catalog not in known:
+        jvm_session: Any = session._jsparkSession
+        manager = jvm_session.sessionState().catalogManager()
+        known[catalog] = manager.catalog(catalog).icebergCatalog()
+    return known[catalog]
+
+
+def java_class(session: SparkSession, name: str) -> Any:
+    """Return a Java class; by `session._jvm`, every part of its name is a question to the JVM."""
+    from py4j.java_gateway import JavaClass
+
+    gateway: Any = session.sparkContext._gateway
+    return JavaClass(name, gateway._gateway_client)
 
 
 def _json(text: str) -> Any:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.project.names import quote
-from vde_dagster.spark.iceberg import load_table
+from vde_dagster.spark.iceberg import create_table_with_branch, load_table
 from vde_dagster.spark.identifiers import rename_columns, string_literal
 from vde_dagster.spark.strategies import find_strategy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_NO_NAMESPACE = ("SCHEMA_NOT_FOUND", "Namespace does not exist", "NoSuchNamespaceException")
 _DEFAULTS = {
     "format-version": "2",
     # Fills of different intervals commit to one table at once; four retries are too few for that.
@@ -33,6 +35,7 @@ def create_physical_table(
     snapshot: Snapshot,
     columns: tuple[tuple[str, str], ...],
     location_suffix: str = "",
+    branch: str | None = None,
 ) -> None:
     """Create a table with a snapshot's layout; do nothing when it exists already.
 
@@ -44,6 +47,7 @@ def create_physical_table(
         snapshot: The definition that fills it.
         columns: (physical name, Spark SQL type) in order.
         location_suffix: Added to the location.
+        branch: The branch that is written first; made at once where that is cheaper.
 
     Raises:
         ExecutionError: A column has no storable type, or Spark refuses the layout.
@@ -60,19 +64,36 @@ def create_physical_table(
             )
     target = ".".join(quote(part) for part in (catalog, table.ref.namespace, table.ref.name))
     location = f"{warehouse.rstrip('/')}/{table.ref.namespace}/{table.ref.name}-{table.id}"
-    statement = _create_statement(target, location + location_suffix, table, snapshot, columns)
-    try:
-        session.sql(statement)
-    except AnalysisException as error:
-        if "SCHEMA_NOT_FOUND" in str(error) or "Namespace does not exist" in str(error):
-            session.sql(
-                f"CREATE NAMESPACE IF NOT EXISTS {quote(catalog)}.{quote(table.ref.namespace)}"
+    new = _NewTable.of(table, snapshot, columns, location + location_suffix)
+
+    def create() -> bool:
+        if branch is not None and not new.partitions and not snapshot.model.clustered_by:
+            return create_table_with_branch(
+                session,
+                catalog,
+                table.ref,
+                new.columns,
+                new.location,
+                new.all_properties,
+                branch,
             )
-            session.sql(statement)
-        elif "TABLE_OR_VIEW_ALREADY_EXISTS" in str(error):
-            _check_same(session, catalog, table)
-        else:
+        try:
+            session.sql(new.statement(target))
+        except AnalysisException as error:
+            if "TABLE_OR_VIEW_ALREADY_EXISTS" in str(error):
+                return False
             raise
+        return True
+
+    try:
+        created = create()
+    except Exception as error:
+        if not any(text in str(error) for text in _NO_NAMESPACE):
+            raise
+        session.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote(catalog)}.{quote(table.ref.namespace)}")
+        created = create()
+    if not created:
+        _check_same(session, catalog, table)
     if snapshot.model.clustered_by:
         physical = physical_names(table, snapshot)
         order = ", ".join(rename_columns(text, physical) for text in snapshot.model.clustered_by)
@@ -93,41 +114,64 @@ def physical_names(table: PhysicalTable, snapshot: Snapshot) -> dict[str, str]:
     }
 
 
-def _create_statement(
-    target: str,
-    location: str,
-    table: PhysicalTable,
-    snapshot: Snapshot,
-    columns: tuple[tuple[str, str], ...],
-) -> str:
-    model = snapshot.model
-    physical = physical_names(table, snapshot)
-    comments = {
-        physical[column.name.lower()]: column.description
-        for column in snapshot.columns
-        if column.description
-    }
-    types = dict(columns)
-    outputs = {
-        column.name: types[physical[column.name.lower()]]
-        for column in snapshot.columns
-        if physical[column.name.lower()] in types
-    }
-    layout = find_strategy(snapshot).layout(snapshot, outputs)
-    partitioned_by = model.partitioned_by or layout.partitioned_by
-    properties = {**_DEFAULTS, **layout.properties, **dict(model.table_properties)}
-    properties["vde.table"] = table.id
-    definitions = ", ".join(_definition(name, type_, comments) for name, type_ in columns)
-    partitions = ", ".join(rename_columns(text, physical) for text in partitioned_by)
-    pairs = (f"{string_literal(k)} = {string_literal(v)}" for k, v in properties.items())
-    clauses = [
-        f"CREATE TABLE {target} ({definitions}) USING iceberg",
-        f"PARTITIONED BY ({partitions})" if partitions else "",
-        f"LOCATION {string_literal(location)}",
-        f"COMMENT {string_literal(model.description)}" if model.description else "",
-        f"TBLPROPERTIES ({', '.join(pairs)})",
-    ]
-    return "\n".join(clause for clause in clauses if clause)
+@dataclass(frozen=True, slots=True)
+class _NewTable:
+    """How a table is to be made, in Spark's words."""
+
+    columns: str
+    partitions: str
+    location: str
+    comment: str | None
+    properties: dict[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        table: PhysicalTable,
+        snapshot: Snapshot,
+        columns: tuple[tuple[str, str], ...],
+        location: str,
+    ) -> _NewTable:
+        model = snapshot.model
+        physical = physical_names(table, snapshot)
+        comments = {
+            physical[column.name.lower()]: column.description
+            for column in snapshot.columns
+            if column.description
+        }
+        types = dict(columns)
+        outputs = {
+            column.name: types[physical[column.name.lower()]]
+            for column in snapshot.columns
+            if physical[column.name.lower()] in types
+        }
+        layout = find_strategy(snapshot).layout(snapshot, outputs)
+        partitioned_by = model.partitioned_by or layout.partitioned_by
+        properties = {**_DEFAULTS, **layout.properties, **dict(model.table_properties)}
+        return cls(
+            columns=", ".join(_definition(name, type_, comments) for name, type_ in columns),
+            partitions=", ".join(rename_columns(text, physical) for text in partitioned_by),
+            location=location,
+            comment=model.description,
+            properties={**properties, "vde.table": table.id},
+        )
+
+    @property
+    def all_properties(self) -> dict[str, str]:
+        """The properties, with the comment among them as Iceberg keeps it."""
+        return {**self.properties, **({"comment": self.comment} if self.comment else {})}
+
+    def statement(self, target: str) -> str:
+        """Write the table as a statement."""
+        pairs = (f"{string_literal(k)} = {string_literal(v)}" for k, v in self.properties.items())
+        clauses = [
+            f"CREATE TABLE {target} ({self.columns}) USING iceberg",
+            f"PARTITIONED BY ({self.partitions})" if self.partitions else "",
+            f"LOCATION {string_literal(self.location)}",
+            f"COMMENT {string_literal(self.comment)}" if self.comment else "",
+            f"TBLPROPERTIES ({', '.join(pairs)})",
+        ]
+        return "\n".join(clause for clause in clauses if clause)
 
 
 def _definition(name: str, type_: str, comments: Mapping[str, str | None]) -> str:

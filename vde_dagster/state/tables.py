@@ -198,7 +198,7 @@ class TableStore(SnapshotStore):
         """
 
         def work(conn: Connection) -> None:
-            self._one(conn, table_id)
+            self._require_one(conn, table_id)
             fill = schema.fills
             key = (
                 (fill.c.table_id == table_id)
@@ -294,16 +294,16 @@ class TableStore(SnapshotStore):
             )
 
     def _one(self, conn: Connection, table_id: str) -> PhysicalTable:
-        query = select(schema.tables).where(
-            schema.tables.c.table_id == table_id, schema.tables.c.status == LIVE
-        )
-        found = self._read_tables(conn, query)
+        found = self.tables([table_id], conn)
         if not found:
-            raise StoreError(
-                f"the state store has no live table {table_id}",
-                hint="the janitor may have dropped it meanwhile: plan again",
-            )
-        return found[0]
+            raise _not_live(table_id)
+        return found[table_id]
+
+    def _require_one(self, conn: Connection, table_id: str) -> None:
+        table = schema.tables.c
+        query = select(table.table_id).where(table.table_id == table_id, table.status == LIVE)
+        if conn.execute(query).first() is None:
+            raise _not_live(table_id)
 
     def _read_tables(self, conn: Connection, query: Select[Any]) -> list[PhysicalTable]:
         rows = conn.execute(query).all()
@@ -320,6 +320,13 @@ class TableStore(SnapshotStore):
             for row in conn.execute(query.where(table.table_id.in_(part))):
                 found.setdefault(row[0], []).append((row[1], row[2]))
         return found
+
+
+def _not_live(table_id: str) -> StoreError:
+    return StoreError(
+        f"the state store has no live table {table_id}",
+        hint="the janitor may have dropped it meanwhile: plan again",
+    )
 
 
 def _table(row: Row[Any], ranges: list[tuple[datetime, datetime]]) -> PhysicalTable:

@@ -75,7 +75,12 @@ class FakeSpark:
         return tuple((name, "STRING") for name in parse_one(sql, read="spark").named_selects)
 
     def create_table(
-        self, table: PhysicalTable, snapshot: Snapshot, columns: tuple[tuple[str, str], ...]
+        self,
+        table: PhysicalTable,
+        snapshot: Snapshot,
+        columns: tuple[tuple[str, str], ...],
+        *,
+        branch: str | None = None,
     ) -> None:
         """Create an empty table; do nothing when it exists."""
         self.statements += 1
