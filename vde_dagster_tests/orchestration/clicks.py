@@ -107,6 +107,33 @@ def materialize(page: Page) -> Locator:
     return dialog
 
 
+def materialize_in_lineage(page: Page, dagster: Dagster, asset: str) -> Locator:
+    """Choose an asset in its group's lineage, and open the dialog that fills its snapshots."""
+    group, name = asset.split("/")
+    page.goto(f"{dagster.url}/locations/vde/asset-groups/{group}/lineage")
+    page.locator("foreignObject").get_by_text(name, exact=True).first.click()
+    page.get_by_role("button", name="Materialize selected").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="All", exact=True).first.click()
+    return dialog
+
+
+def choose_only_missing(dialog: Locator, told: str) -> None:
+    """Choose all times in a dialog, and of them those that lack data."""
+    dialog.get_by_role("button", name="All", exact=True).last.click()
+    dialog.get_by_text("Backfill only failed and missing").click()
+    expect(dialog.get_by_text(told)).to_be_visible(timeout=SECONDS)
+
+
+def terminate(page: Page, *, name: str) -> None:
+    """End the run whose page is open."""
+    page.get_by_role("button", name="Terminate").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible(timeout=SECONDS)
+    keep(page, f"{name}-dialog")
+    dialog.get_by_role("button", name=re.compile("^Terminate")).click()
+
+
 def launch(page: Page, dialog: Locator, label: str, *, name: str) -> None:
     """Launch what a dialog shows, with a picture of it, and follow the link to it."""
     button = dialog.get_by_role("button", name=label)

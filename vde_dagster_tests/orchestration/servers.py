@@ -76,10 +76,12 @@ class Dagster:
 
     Args:
         url: Where the webserver listens.
+        home: The instance's folder.
         sessions: The sessions of both; what they start belongs to one of them.
     """
 
     url: str
+    home: Path
     sessions: frozenset[int] = frozenset()
 
     def ask(self, query: str, **variables: Any) -> Any:
@@ -112,22 +114,30 @@ class Dagster:
         assert done["__typename"] == "LaunchRunSuccess", done
         return str(done["run"]["runId"])
 
-    def succeed(self, run: str) -> None:
-        """Wait until a run ended well."""
-        status = wait_for(
+    def end(self, run: str) -> str:
+        """Wait until a run has ended, and return how."""
+        return wait_for(
             lambda: self._status(run) if self._status(run) in ENDED else None, f"run {run}"
         )
+
+    def succeed(self, run: str) -> None:
+        """Wait until a run ended well."""
+        status = self.end(run)
         if status != "SUCCESS":
             events = self.ask(LOGS, id=run)["logsForRun"]["events"]
             raise AssertionError("\n".join(event.get("message", "") for event in events))
 
-    def kill_spark_worker(self) -> None:
-        """Kill the process of the run that uses Spark: the one whose child is a JVM."""
-        workers = {
+    def spark_workers(self) -> set[int]:
+        """Return the processes of runs that use Spark: those whose child is a JVM."""
+        return {
             parent
             for name, parent, session in map(_process, Path("/proc").glob("[0-9]*/stat"))
             if name == "java" and session in self.sessions
         }
+
+    def kill_spark_worker(self) -> None:
+        """Kill the process of the one run that uses Spark."""
+        workers = self.spark_workers()
         assert len(workers) == 1, workers
         os.kill(workers.pop(), signal.SIGKILL)
 
@@ -222,7 +232,7 @@ def running_dagster(project: Path, home: Path) -> Iterator[Dagster]:
                     start_new_session=True,
                 )
             )
-        server = Dagster(url, frozenset(process.pid for process in processes))
+        server = Dagster(url, home, frozenset(process.pid for process in processes))
         wait_for(lambda: server.ask("{ version }"), "the webserver")
         yield server
     finally:

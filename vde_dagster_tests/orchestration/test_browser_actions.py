@@ -22,6 +22,7 @@ from vde_dagster_tests.orchestration.browser import SECONDS, keep
 from vde_dagster_tests.orchestration.clicks import (
     add_below,
     choose,
+    choose_only_missing,
     launch,
     launch_run,
     looking_away,
@@ -182,9 +183,7 @@ def backfill_only_what_is_missing(shop: Shop) -> None:
     open_partitions(page, shop.dagster, "marts/running", "Missing (3)")
     choose(page, version)
     dialog = materialize(page)
-    dialog.get_by_role("button", name="All", exact=True).last.click()
-    dialog.get_by_text("Backfill only failed and missing").click()
-    expect(dialog.get_by_text("Only 3 failed and missing")).to_be_visible(timeout=SECONDS)
+    choose_only_missing(dialog, "Only 3 failed and missing")
     launch(page, dialog, "Launch backfill", name="backfill")
     every_day = Counter(DAYS)
     with looking_away(page):
