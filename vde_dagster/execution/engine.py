@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask
+from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask, Prepared
 
 
 class Engine(Protocol):
@@ -15,6 +15,10 @@ class Engine(Protocol):
 
     def analyze(self, sql: str) -> tuple[tuple[str, str], ...]:
         """Return (column, Spark SQL type) of a query, without running it."""
+        ...
+
+    def prepare(self, sql: str) -> Prepared:
+        """Analyse a query, once for its columns and for the fill that follows."""
         ...
 
     def create_table(

@@ -110,7 +110,7 @@ class TableFiller:
             # Nothing was to be filled, but views and other models have to find it.
             filler = self._definition(snapshot, table)
             slot = Cadence(snapshot.model.cron).latest_slot(self.plan.created_at)
-            table = self._create(filler, table, self._task(filler, table, slot, None))
+            table = self._create(filler, table, self._task(filler, table, slot, None)).table
         if model.audits:
             for interval in table.intervals:
                 self._audit(snapshot, table, interval, None)
@@ -213,8 +213,8 @@ class TableFiller:
     ) -> PhysicalTable:
         task = self._task(filler, table, interval, target.branch)
         if not table.created:
-            table = self._create(filler, table, task)
-            task = replace(task, table=table)
+            task = self._create(filler, table, task)
+            table = task.table
         result = self.engine().fill(task)
         self.filled.add(table.id)
         if target.waits:
@@ -252,11 +252,13 @@ class TableFiller:
             execution_time=self.plan.created_at,
         )
 
-    def _create(self, filler: Snapshot, table: PhysicalTable, task: FillTask) -> PhysicalTable:
-        """Create the table with the types that its query really has."""
+    def _create(self, filler: Snapshot, table: PhysicalTable, task: FillTask) -> FillTask:
+        """Create the table with the types that its query really has; return the task for it."""
         declared = {column.name: column.type for column in filler.model.columns}
+        prepared = None
         if task.query is not None:
-            analysed = {name.lower(): type_ for name, type_ in self.engine().analyze(task.query)}
+            prepared = self.engine().prepare(task.query)
+            analysed = {name.lower(): type_ for name, type_ in prepared.columns}
         else:
             analysed = {c.name.lower(): c.type or "STRING" for c in filler.columns}
         columns = []
@@ -269,7 +271,7 @@ class TableFiller:
                 )
             columns.append((physical, type_))
         self.engine().create_table(table, filler, tuple(columns), branch=task.branch)
-        return self.store.mark_created(table.id, columns)
+        return replace(task, table=self.store.mark_created(table.id, columns), prepared=prepared)
 
     def _recover(
         self,

@@ -14,6 +14,7 @@ from vde_dagster.orchestration.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.markdown import spans
 from vde_dagster.orchestration.names import POOL, VERSION_TAG
 from vde_dagster.orchestration.partitions import partition_mapping, requested
+from vde_dagster.orchestration.preview import preview
 from vde_dagster.orchestration.projection import Combination
 from vde_dagster.orchestration.provenance import data_version, newest_record, provenance_tags
 from vde_dagster.orchestration.publication import combination_of
@@ -147,25 +148,29 @@ def fill_model(
     with as_failure():
         combination = combination_of(workspace.store, environment)
     pointer = newest_record(context.instance) if version.table else None
+    snapshot = combination.snapshots[combination.entries[name].snapshot_id]
     commit = None
+    rows: dict[str, Any] = {}
     if version.table is None:
         context.log.info(f"{name} is a view: its parents' rows show at once")
     else:
         _check_parents(catalog, combination, name, intervals)
         work = Work(context, catalog, workspace, skip=catalog.key(name))
-        snapshot_id = combination.entries[name].snapshot_id
         restate = not config.only_missing
-        yield from work.fill(snapshot_id, intervals or ALWAYS, restate=restate)
-        commits = [item.iceberg_snapshot_id for item in work.recorder.skipped]
-        commit = next((c for c in reversed(commits) if c is not None), None)
+        yield from work.fill(snapshot.id, intervals or ALWAYS, restate=restate)
+        newest = next((f for f in reversed(work.recorder.skipped) if f.iceberg_snapshot_id), None)
         _check_filled(workspace, version, intervals)
-    snapshot = combination.snapshots[combination.entries[name].snapshot_id]
+        if newest is not None:
+            commit = newest.iceberg_snapshot_id
+            table = combination.tables[version.table.id]
+            rows = preview(workspace, context.log, snapshot, table, commit, [newest.interval])
     inputs = combination.inputs(context.instance, catalog, snapshot, pointer)
     tags = provenance_tags(key, data_version(key, commit), inputs)
     yield dg.MaterializeResult(
         metadata={
             "vde/version": key,
             **({} if commit is None else {"vde/iceberg_snapshot_id": str(commit)}),
+            **rows,
         },
         tags={**tags, VERSION_TAG: key},
     )

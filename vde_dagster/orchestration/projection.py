@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -193,13 +194,17 @@ def view_event(
 
 
 def environment_event(
-    environment: Environment, combination: Combination, production: Environment | None
+    environment: Environment,
+    combination: Combination,
+    since: Mapping[ModelName, datetime],
+    production: Environment | None,
 ) -> dg.AssetMaterialization:
-    """Return the event of a published environment: which view shows which table.
+    """Return the event of a published environment: which view shows which table, since when.
 
     Args:
         environment: The environment's new version.
         combination: Its snapshots and tables.
+        since: When (UTC) each model's entry was published first, as far as it is known.
         production: Production as it is now, to tell shared tables from own ones.
     """
     shared = {entry.table_id for entry in production.entries.values()} if production else set()
@@ -219,6 +224,7 @@ def environment_event(
                     "version": combination.key(name) or "",
                     "table": str(table.ref) if table else "(a view of its parents)",
                     "whose": whose,
+                    "since": f"{since[name]:%Y-%m-%d %H:%M} UTC" if name in since else "",
                     "snapshot": entry.snapshot_id[:12],
                 }
             )
@@ -250,7 +256,7 @@ def environment_event(
 
 
 _VIEWS = dg.TableSchema(
-    [dg.TableColumn(name) for name in ("view", "version", "table", "whose", "snapshot")]
+    [dg.TableColumn(name) for name in ("view", "version", "table", "whose", "since", "snapshot")]
 )
 
 

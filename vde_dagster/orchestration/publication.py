@@ -68,7 +68,8 @@ def published_events(
                 yield from _again(catalog, store, instance, snapshot, key, combination, tags)
     add_partitions(store.effects, instance, ENVIRONMENTS, [environment.name])
     production = environment if environment.name == PRODUCTION else store.environment(PRODUCTION)
-    yield environment_event(environment, combination, production)
+    since = store.shown_since(environment.name, environment.version)
+    yield environment_event(environment, combination, since, production)
 
 
 def _moved(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -24,6 +25,7 @@ from vde_dagster.orchestration.live import content_key
 from vde_dagster.orchestration.markdown import span, spans
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 from vde_dagster.orchestration.partitions import partition_keys
+from vde_dagster.orchestration.preview import preview
 from vde_dagster.orchestration.projection import (
     Combination,
     Filled,
@@ -32,7 +34,9 @@ from vde_dagster.orchestration.projection import (
 )
 from vde_dagster.orchestration.provenance import newest_record
 from vde_dagster.orchestration.publication import published_events
+from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
@@ -64,6 +68,7 @@ class EventRecorder:
     _combination: Combination | None = None
     _pointers: dict[ModelName, int | None] = field(default_factory=dict)
     _held: list[IntervalFilled] | None = None
+    _ends: dict[ModelName, datetime] = field(default_factory=dict)
     _filled: int = 0
 
     def record(self, event: Event) -> DagsterEvents:
@@ -76,6 +81,8 @@ class EventRecorder:
                 f"of {event.table.ref}"
             )
             self._pointers[event.snapshot.name] = newest_record(self.instance)
+            if event.missing:
+                self._ends[event.snapshot.name] = list(event.missing)[-1].end
         elif isinstance(event, IntervalFilled):
             yield from self._interval(event)
         elif isinstance(event, AuditFinished):
@@ -130,7 +137,8 @@ class EventRecorder:
             pointer = self._pointers.get(event.snapshot.name)
             inputs = self._combination.inputs(self.instance, self.catalog, snapshot, pointer)
             found = list(partition_keys(partitions, key, [event.interval]))
-            for partition, interval in found:
+            facts = self._facts(event, len(found))
+            for number, (partition, interval) in enumerate(found, 1):
                 filled = Filled(
                     partition,
                     interval,
@@ -140,15 +148,23 @@ class EventRecorder:
                 if self.catalog.key(snapshot.name) == self.skip:
                     self.skipped.append(filled)
                     continue
+                if number == len(found) and self._ends.get(snapshot.name) == event.interval.end:
+                    facts |= self._preview(event, snapshot, interval)
                 yield filled_event(
                     self.catalog,
                     snapshot,
                     key,
                     filled,
                     inputs,
-                    metadata=self._facts(event, len(found)),
+                    metadata=facts,
                     tags=self._tags(),
                 )
+
+    def _preview(
+        self, event: IntervalFilled, snapshot: Snapshot, newest: Interval
+    ) -> dict[str, Any]:
+        commit, ranges = event.result.iceberg_snapshot_id, (newest, event.interval)
+        return preview(self.workspace, self.log, snapshot, event.table, commit, ranges)
 
     def _facts(self, event: IntervalFilled, partitions: int) -> dict[str, Any]:
         assert self.plan is not None

@@ -166,7 +166,9 @@ def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: C
             environment: Environment | None = store.environment_at(name, version.version)
             if environment is None:
                 continue
-            event = environment_event(environment, combination_of(store, environment), production)
+            since = store.shown_since(name, version.version)
+            combination = combination_of(store, environment)
+            event = environment_event(environment, combination, since, production)
             report_event(store.effects, instance, event)
             written += 1
     return written

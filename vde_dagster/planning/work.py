@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.project.names import ModelName
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A query that an engine has analysed, for a fill that follows at once.
+
+    Args:
+        columns: (column, Spark SQL type) of its result, in order.
+        handle: What the engine itself makes of it, or None.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    handle: object = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +40,7 @@ class FillTask:
         sources: For Python models, per parent a Spark SQL query that returns its rows.
         branch: The Iceberg branch to write to, or None for `main`.
         execution_time: The instant that the run calls now (UTC).
+        prepared: The query as it has just been analysed, or None.
     """
 
     plan_id: str
@@ -38,6 +52,7 @@ class FillTask:
     sources: dict[ModelName, str]
     branch: str | None
     execution_time: datetime
+    prepared: Prepared | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class DagsterSettings:
         janitor_cron: When clean-up runs (UTC).
         sensor_interval_seconds: How often the files are looked at.
         default_environment: The environment that plans are made for when none is named.
+        preview_rows: How many of the newest rows of a fill Dagster shows, and keeps; 0 for none.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -67,6 +68,7 @@ class DagsterSettings:
     janitor_cron: str = "0 3 * * *"
     sensor_interval_seconds: int = 30
     default_environment: str = "prod"
+    preview_rows: int = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Running work on Spark: one session, one write strategy per model kind, audits and previews.
+"""Running work on Spark: one session, one write strategy per model kind, and audits.
 
 Nothing here imports PySpark until a session is asked for.
 """

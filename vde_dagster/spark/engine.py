@@ -14,7 +14,7 @@ from vde_dagster.errors import UnknownOutcomeError, UsageError
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask
+from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask, Prepared
 from vde_dagster.project.names import ModelName, quote
 from vde_dagster.spark.audits import failing_rows
 from vde_dagster.spark.data_types import in_utc, spark_type
@@ -76,9 +76,19 @@ class SparkEngine:
         Raises:
             ExecutionError: Spark does not understand the query.
         """
+        return self.prepare(sql).columns
+
+    def prepare(self, sql: str) -> Prepared:
+        """Analyse a query, once for its columns and for the fill that follows.
+
+        Raises:
+            ExecutionError: Spark does not understand the query.
+        """
         with _translated("the query"):
-            schema = self.session.sql(_as_subquery(sql)).schema
-        return tuple((field.name, spark_type(field.dataType)) for field in schema.fields)
+            frame = self.session.sql(_as_subquery(sql))
+            schema = frame.schema
+        columns = tuple((field.name, spark_type(field.dataType)) for field in schema.fields)
+        return Prepared(columns, frame)
 
     def create_table(
         self,
@@ -236,17 +246,6 @@ class SparkEngine:
             context = model_context(session, snapshot, sources, interval, execution_time)
             frame = run_python_model(snapshot, context, columns)
             return _collected(frame.selectExpr(*map(quote, columns)))
-
-    def preview(self, ref: TableRef, limit: int = 20) -> list[dict[str, Any]]:
-        """Return a few rows of a table or view, by column."""
-        columns, rows = self.query(f"SELECT * FROM {self._quoted(ref)}", limit)
-        names = [name for name, _ in columns]
-        return [dict(zip(names, row, strict=True)) for row in rows]
-
-    def row_count(self, ref: TableRef) -> int:
-        """Count the rows of a table or view."""
-        _, rows = self.query(f"SELECT count(*) FROM {self._quoted(ref)}")
-        return int(rows[0][0])
 
     def begin(self, plan_id: str) -> None:
         """Let a plan run again in this process after it was cancelled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.work import FillTask
@@ -48,6 +48,9 @@ def _rows(
 ) -> DataFrame:
     model = task.snapshot.model
     if task.query is not None:
+        prepared: Any = task.prepared.handle if task.prepared is not None else None
+        if prepared is not None and prepared.sparkSession is session:
+            return prepared
         return session.sql(task.query)
     if model.python is not None:
         context = model_context(

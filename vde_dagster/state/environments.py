@@ -115,6 +115,28 @@ class EnvironmentStore(TableStore):
             kept = current and conn.execute(select(kept_since(name, base_version))).scalar()
         return current if kept else None
 
+    def shown_since(self, name: str, version: int) -> dict[ModelName, datetime]:
+        """Return since when (UTC) a version of an environment shows what it does, by model.
+
+        Models are left out whose version was introduced by a publication that is forgotten.
+        """
+        entry, known = schema.entries.c, schema.environment_versions.c
+        query = (
+            select(entry.model_namespace, entry.model_name, known.published_at)
+            .join_from(
+                schema.entries,
+                schema.environment_versions,
+                (known.environment == entry.environment) & (known.version == entry.valid_from),
+            )
+            .where(
+                entry.environment == name,
+                entry.valid_from <= version,
+                entry.valid_to.is_(None) | (entry.valid_to > version),
+            )
+        )
+        with self.reading() as conn:
+            return {ModelName(row[0], row[1]): row[2] for row in conn.execute(query)}
+
     def history(self, name: str, limit: int | None = None) -> list[EnvironmentVersion]:
         """Return the versions of an environment, newest first."""
         query = (

@@ -131,6 +131,8 @@ def test_approving_is_materialising_the_same_partition_of_apply(
     views = event.metadata["vde/views"]
     assert isinstance(views, dg.TableMetadataValue)
     assert {r.data["view"] for r in views.records} >= {"marts__dev.daily", "staging__dev.orders"}
+    (published,) = {r.data["since"] for r in views.records}
+    assert str(published).endswith(" UTC")
     assert instance.fetch_materializations(APPLY_KEY, limit=1).records
 
 

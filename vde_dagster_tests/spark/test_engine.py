@@ -111,14 +111,6 @@ def test_a_query_cannot_be_a_statement(spark_engine: SparkEngine, statement: str
     assert ("evil",) not in spark_engine.session.sql("SHOW NAMESPACES").collect()
 
 
-def test_previews_and_counts(spark_engine: SparkEngine) -> None:
-    table = Warehouse(spark_engine, Full(), {"id": "bigint"})
-    table.fill("SELECT id FROM range(5)", days(1, 2))
-    assert spark_engine.row_count(table.table.ref) == 5
-    assert len(spark_engine.preview(table.table.ref, 2)) == 2
-    assert set(spark_engine.preview(table.table.ref)[0]) == {"id"}
-
-
 def python_model(spark_engine: SparkEngine, code: str, kind: object = None) -> Warehouse:
     columns = {"id": "bigint", "ts": "timestamp", "v": "string"}
     source = PythonSource("models/m.py:execute", {"models/m.py": code})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environment import Environment
+from vde_dagster.project.names import ModelName
 from vde_dagster.state import StateStore
 from vde_dagster_tests.state.builders import T0, FakeClock, environment, plan, table
 
@@ -124,3 +127,20 @@ def test_a_plan_of_a_forgotten_version_no_longer_holds(store: StateStore) -> Non
         conn.exec_driver_sql("DELETE FROM vde_environment_versions WHERE version = 1")
     assert store.current_base("prod", 1) is None
     assert store.current_base("prod", 2) == 2
+
+
+def test_since_when_a_model_is_shown_survives_versions_that_leave_it_alone(
+    store: StateStore, clock: FakeClock
+) -> None:
+    a, b = ModelName("db", "a"), ModelName("db", "b")
+    entries = [("db.a", "a1", None), ("db.b", "b1", None)]
+    times = []
+    for version, changed in enumerate([entries, [("db.a", "a2", None), entries[1]], entries[1:]]):
+        value = replace(environment(entries=changed), published_at=clock.now())
+        write(store, value, version)
+        times.append(clock.now())
+        clock.advance(hours=1)
+    assert store.shown_since("prod", 1) == {a: times[0], b: times[0]}
+    assert store.shown_since("prod", 2) == {a: times[1], b: times[0]}
+    assert store.shown_since("prod", 3) == {b: times[0]}
+    assert store.shown_since("dev", 1) == {}

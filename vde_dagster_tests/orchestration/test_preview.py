@@ -1,0 +1,80 @@
+"""A fill's page shows its newest rows, as the views name their columns."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from vde_dagster.orchestration.preview import preview
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.orchestration.conftest import apply_all, version_of
+from vde_dagster_tests.orchestration.test_fill import materialize
+from vde_dagster_tests.projects import ProjectFolder
+
+
+def previews(instance: dg.DagsterInstance, asset: str) -> list[tuple[str, str]]:
+    """Return partition (its last part) and rows of every event that shows some, oldest first."""
+    records = instance.fetch_materializations(dg.AssetKey(asset.split("/")), limit=99).records
+    found = []
+    for record in reversed(records):
+        event = record.asset_materialization
+        assert event is not None
+        value = event.metadata.get("vde/preview")
+        if value is not None:
+            assert isinstance(value, dg.MarkdownMetadataValue)
+            found.append((str(event.partition).split("|")[-1], str(value.md_str)))
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark_engine")
+def test_the_newest_partition_of_a_fill_shows_its_rows(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    apply_all(built, instance)
+    assert previews(instance, "marts/daily") == [
+        (
+            "2024-01-05",
+            "| day | orders | revenue |\n|---|---|---|\n| 2024-01-05 | 1 | 1.0 |",
+        )
+    ]
+    ((partition, rows),) = previews(instance, "marts/top")
+    assert partition == version_of(built, "marts.top")
+    assert rows.count("\n") >= 2
+
+    version = version_of(built, "marts.daily")
+    assert materialize(built, instance, "marts/daily", f"{version}|2024-01-03").success
+    (day, rows) = previews(instance, "marts/daily")[-1]
+    assert day == "2024-01-03"
+    assert "| 2024-01-03 |" in rows
+    assert "2024-01-05" not in rows
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark_engine")
+def test_a_project_can_keep_its_rows_out_of_dagster(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    built.write("pyproject.toml", "[tool.vde.dagster]\npreview_rows = 0\n")
+    apply_all(built, instance)
+    assert previews(instance, "marts/daily") == previews(instance, "marts/top") == []
+
+
+def test_rows_that_cannot_be_read_are_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = {"models/a.sql": "MODEL (name db.a, kind FULL); SELECT 1 AS n"}
+    with open_fake(ProjectFolder(tmp_path / "project", files).root) as workspace:
+        plan = workspace.apply(workspace.plan("prod")).plan
+        (model,) = plan.models
+        assert model.table is not None
+        assert model.snapshot_id is not None
+        table = workspace.store.tables([model.table.id])[model.table.id]
+        snapshot = plan.snapshots[model.snapshot_id]
+        with caplog.at_level(logging.WARNING):
+            log = logging.getLogger("vde")
+            assert preview(workspace, log, snapshot, table, 17, []) == {}
+    assert "db.a: no rows to show" in caplog.text
