@@ -22,17 +22,25 @@ _OPEN = {"(": ")", "[": "]", "{": "}"}
 _CLOSE = frozenset(_OPEN.values())
 
 
-def _pattern(backslash: bool) -> re.Pattern[str]:
+def _quotes(backslash: bool) -> tuple[str, str]:
+    """Return the patterns of a closed string and of a closed quoted identifier."""
     escape = r"|\\." if backslash else ""
     body = r"[^'\\]" if backslash else r"[^']"
     dbody = r'[^"\\]' if backslash else r'[^"]'
+    single, double = rf"'(?:{body}{escape}|'')*'", rf'"(?:{dbody}{escape}|"")*"'
+    string = rf"[rR]'[^']*'|{single}|{double}"
+    return string, r"`(?:[^`]|``)*`"
+
+
+def _pattern(backslash: bool) -> re.Pattern[str]:
+    string, quoted = _quotes(backslash)
     return re.compile(
         rf"""
         \s*(?:
         (?P<comment>--[^\n]*)
       | (?P<block>/\*)
-      | (?P<string>[rR]'[^']*'|'(?:{body}{escape}|'')*'|"(?:{dbody}{escape}|"")*")
-      | (?P<quoted>`(?:[^`]|``)*`)
+      | (?P<string>{string})
+      | (?P<quoted>{quoted})
       | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\w*)
       | (?P<word>[^\W\d]\w*)
       | (?P<punct>:=|->|=>|::|\S)
@@ -43,9 +51,7 @@ def _pattern(backslash: bool) -> re.Pattern[str]:
 
 def _plain(backslash: bool) -> re.Pattern[str]:
     """Match a statement up to its semicolon, or up to what only the scanner understands."""
-    escape = r"|\\." if backslash else ""
-    body = r"[^'\\]" if backslash else r"[^']"
-    dbody = r'[^"\\]' if backslash else r'[^"]'
+    string, quoted = _quotes(backslash)
     return re.compile(
         rf"""(?:
         (?![rR]')\w+
@@ -54,10 +60,8 @@ def _plain(backslash: bool) -> re.Pattern[str]:
       | -(?!-)
       | /(?!\*)
       | --[^\n]*\n(?=\s*[^\s;/-])
-      | [rR]'[^']*'
-      | '(?:{body}{escape}|'')*'
-      | "(?:{dbody}{escape}|"")*"
-      | `(?:[^`]|``)*`
+      | {string}
+      | {quoted}
         )*""",
         re.VERBOSE | re.DOTALL,
     )

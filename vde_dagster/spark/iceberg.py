@@ -87,9 +87,6 @@ class IcebergTable:
     def ensure_branch(self, branch: str) -> None:
         """Create a branch at main's head unless it exists; an empty table gets an empty start."""
 
-        if self.has_branch(branch):
-            return
-
         def create() -> None:
             if not self.has_branch(branch):
                 self._create_branch(branch, self.head(None))
