@@ -137,6 +137,7 @@ class Hasher:
     known: dict[str, list[Any]] = field(default_factory=dict)
     stats: dict[str, list[Any]] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
+    _contents: dict[str, bytes] = field(default_factory=dict)
 
     def hash(self, path: str) -> str:
         """Return the hash of a file's content; of a missing file it is `missing`."""
@@ -144,6 +145,27 @@ class Hasher:
         if found is None:
             found = self.hashes[path] = self._hash(path)
         return found
+
+    def content(self, path: str) -> bytes:
+        """Return a file's bytes, kept until `forget`; from then on its hash is that of these bytes.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        found = self._contents.get(path)
+        if found is None:
+            full = os.path.join(self.root, path)
+            identity = _identity(full)
+            now = time.time_ns()
+            with open(full, "rb", buffering=0) as file:
+                found = self._contents[path] = file.read()
+            self.hashes[path] = hashlib.blake2b(found, digest_size=16).hexdigest()
+            self._remember(path, identity, now)
+        return found
+
+    def forget(self, path: str) -> None:
+        """Let go of a file's bytes."""
+        self._contents.pop(path, None)
 
     def combined(self, paths: Iterable[str]) -> str:
         """Return one hash over several files, their paths included."""
@@ -160,10 +182,9 @@ class Hasher:
     def _hash(self, path: str) -> str:
         full = os.path.join(self.root, path)
         try:
-            stat = os.stat(full)
+            identity = _identity(full)
         except FileNotFoundError:
             return "missing"
-        identity = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
         known = self.known.get(path)
         if known is not None and known[:4] == identity:
             self.stats[path] = known
@@ -171,9 +192,21 @@ class Hasher:
         now = time.time_ns()
         with open(full, "rb") as file:
             content = hashlib.file_digest(file, _blake).hexdigest() if _HAS_DIGEST else _read(file)
-        if max(stat.st_mtime_ns, stat.st_ctime_ns) < now - _RACY_NS:
-            self.stats[path] = [*identity, content]
+        self.hashes[path] = content
+        self._remember(path, identity, now)
         return content
+
+    def _remember(self, path: str, identity: list[int], now: int) -> None:
+        _, modified, changed, _ = identity
+        if max(modified, changed) < now - _RACY_NS:
+            self.stats[path] = [*identity, self.hashes[path]]
+        else:
+            self.stats.pop(path, None)
+
+
+def _identity(full: str) -> list[int]:
+    stat = os.stat(full)
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
 
 
 def _blake() -> Any:

@@ -47,6 +47,7 @@ class ProjectLoad:
         self.problems: list[ProjectError] = []
         self.records: dict[str, list[Any]] = {}
         self._records_read = False
+        self._roles: dict[str, str] = {}
 
     def _settings(self) -> Settings:
         key = hashlib.blake2b(
@@ -123,6 +124,12 @@ class ProjectLoad:
 
     def _role(self, path: str) -> str:
         """Say whether a SQL file holds audits or models; remembered by its content."""
+        role = self._roles.get(path)
+        if role is None:
+            role = self._roles[path] = self._read_role(path)
+        return role
+
+    def _read_role(self, path: str) -> str:
         found = self.cache.records.get(path)
         if found is not None and found[1].get("content") == self.hasher.hash(path):
             return str(found[1]["role"])
@@ -172,6 +179,7 @@ class ProjectLoad:
             if record is None and self.known_problems is None:
                 fresh = True
                 record = self._read_file(path)
+                self.hasher.forget(path)
             if record is not None:
                 self.records[path] = [self._key(path, record["uses"]), record]
                 loaded.append(file_from_json(record["file"]))
@@ -264,10 +272,11 @@ class ProjectLoad:
 
     def _text(self, path: str) -> str:
         try:
-            return (self.root / path).read_text("utf-8-sig")
+            text = self.hasher.content(path).decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise ProjectError(
                 f"the file is not UTF-8: {error}",
                 hint="save it as UTF-8",
                 location=SourceLocation(Path(path)),
             ) from error
+        return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text

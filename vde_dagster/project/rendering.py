@@ -9,6 +9,7 @@ from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.expansion import NOTHING, Expanded, Expander
 from vde_dagster.project.names import ModelName
 from vde_dagster.project.sql import (
+    has_placeholder,
     query_sql,
     restore_parameter_text,
     restore_parameters,
@@ -64,7 +65,7 @@ def render(
     tree = _parse(expander, expanded, what)
     _check_query(tree, expander, expanded, what)
     comments = _column_comments(tree)
-    tree = restore_parameters(_drop_nothing(tree, expander, expanded))
+    tree = _restored(tree, expander, expanded)
     reads: dict[ModelName, SourceLocation] = {}
     for table in list(tables_read(tree)):
         offset = expanded.origin(_offset(table, expanded.text))
@@ -95,7 +96,7 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
 
     if isinstance(tree, exp.Command):
         return restore_parameter_text(" ".join(text.split()))
-    return query_sql(restore_parameters(_drop_nothing(tree, expander, expanded)), copy=False)
+    return query_sql(_restored(tree, expander, expanded), copy=False)
 
 
 def _parse(expander: Expander, expanded: Expanded, what: str) -> exp.Expr:
@@ -134,6 +135,12 @@ def _syntax_error(
         expanded.origin(offset),
         f"look at: {context[:120]}" if context else None,
     )
+
+
+def _restored(tree: exp.Expr, expander: Expander, expanded: Expanded) -> exp.Expr:
+    """Turn what expansion left for the parser into what it stands for."""
+    tree = _drop_nothing(tree, expander, expanded)
+    return restore_parameters(tree) if has_placeholder(expanded.text) else tree
 
 
 def _drop_nothing(tree: exp.Expr, expander: Expander, expanded: Expanded) -> exp.Expr:

@@ -17,28 +17,46 @@ _CONDITION = "_qualify"
 _AFTER_THE_FILTER = ("with_", "distinct", "order", "limit", "offset", "sort", "cluster")
 
 
-def spark_sql(tree: exp.Expr, *, comments: bool = True, pretty: bool = False) -> str:
+def spark_sql(
+    tree: exp.Expr, *, comments: bool = True, pretty: bool = False, parameters: bool = False
+) -> str:
     """Write a query as Spark SQL.
 
     Args:
         tree: The query, in any dialect's words; it is changed.
         comments: Whether to keep comments.
         pretty: Whether to break lines.
-    """
-    tree = rewrite_qualify(tree)
-    name_ctes_apart(tree)
-    return tree.sql(dialect="spark", comments=comments, pretty=pretty, copy=False)
-
-
-def rewrite_qualify(tree: exp.Expr) -> exp.Expr:
-    """Turn every QUALIFY into a filter over a subquery that computes its condition.
-
-    Args:
-        tree: The query; it is changed, and the root may be another node afterwards.
+        parameters: Whether parameters are time variables, to be written as `@name`; SQLGlot's
+            generator would write `${name}`, which is another thing in Spark.
     """
     from sqlglot import exp
 
-    selects = [select for select in tree.find_all(exp.Select) if select.args.get("qualify")]
+    # One walk for everything: on a project of a thousand models, walks are what loading costs.
+    found = list(tree.find_all(exp.Select, exp.CTE, exp.Parameter))
+    if parameters:
+        tree = _write_parameters(tree, [n for n in found if isinstance(n, exp.Parameter)])
+    filtered = [n for n in found if isinstance(n, exp.Select) and n.args.get("qualify")]
+    if filtered:
+        tree = _rewrite_qualify(tree, filtered)
+        found = list(tree.find_all(exp.CTE))  # It makes copies.
+    _name_ctes_apart(tree, [n for n in found if isinstance(n, exp.CTE)])
+    return tree.sql(dialect="spark", comments=comments, pretty=pretty, copy=False)
+
+
+def _write_parameters(tree: exp.Expr, parameters: list[exp.Parameter]) -> exp.Expr:
+    from sqlglot import exp
+
+    for parameter in parameters:
+        text = exp.Var(this="@" + parameter.name)
+        if parameter is tree:
+            tree = text
+        else:
+            parameter.replace(text)
+    return tree
+
+
+def _rewrite_qualify(tree: exp.Expr, selects: list[exp.Select]) -> exp.Expr:
+    """Turn each QUALIFY into a filter over a subquery that computes its condition."""
     for select in reversed(selects):
         new = _filtered(select)
         if select is tree:
@@ -117,16 +135,11 @@ def _order_outside(order: exp.Expr | None, outputs: list[str] | None) -> list[ex
     return hidden
 
 
-def name_ctes_apart(tree: exp.Expr) -> None:
-    """Give common table expressions names of their own where one WITH lies within another.
-
-    Args:
-        tree: The query; it is changed.
-    """
+def _name_ctes_apart(tree: exp.Expr, ctes: list[exp.CTE]) -> None:
+    """Give common table expressions names of their own where one WITH lies within another."""
     from sqlglot import exp
     from sqlglot.optimizer.scope import traverse_scope
 
-    ctes = list(tree.find_all(exp.CTE))
     if len({id(cte.parent) for cte in ctes}) < 2:
         return
     top = tree.args.get("with_")

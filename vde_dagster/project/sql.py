@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_PLACEHOLDER = "__vde_param_{}__"
+_PREFIX = "__vde_param_"
+_PLACEHOLDER = _PREFIX + "{}__"
 _PLACEHOLDER_NAME = re.compile(r"__vde_param_(\w+?)__$")
 
 
@@ -21,6 +22,11 @@ def placeholder(name: str) -> str:
 def restore_parameter_text(text: str) -> str:
     """Turn placeholders in text that SQLGlot cannot parse back into `@name`."""
     return re.sub(r"__vde_param_(\w+?)__(?!\w)", r"@\1", text)
+
+
+def has_placeholder(text: str) -> bool:
+    """Say whether a text may contain a placeholder."""
+    return _PREFIX in text
 
 
 def restore_parameters(tree: exp.Expr) -> exp.Expr:
@@ -52,25 +58,13 @@ def parse_query(sql: str) -> exp.Expr:
 def query_sql(tree: exp.Expr, *, copy: bool = True) -> str:
     """Write a tree as one line of Spark SQL without comments, parameters as `@name`.
 
-    SQLGlot's Spark generator would write `${name}`, which is another thing in Spark.
-
     Args:
         tree: The tree.
         copy: Whether to leave the given tree untouched.
     """
-    from sqlglot import exp
-
     from vde_dagster.project.spark_sql import spark_sql
 
-    if copy:
-        tree = tree.copy()
-    for parameter in list(tree.find_all(exp.Parameter)):
-        text = exp.Var(this="@" + parameter.name)
-        if parameter is tree:
-            tree = text
-        else:
-            parameter.replace(text)
-    return spark_sql(tree, comments=False)
+    return spark_sql(tree.copy() if copy else tree, comments=False, parameters=True)
 
 
 def tables_read(tree: exp.Expr) -> Iterator[exp.Table]:

@@ -7,6 +7,7 @@ canonical text, and expressions whose columns have types get theirs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -117,19 +118,36 @@ def type_text(kind: exp.DataType | None, dialect: str) -> str:
     """A type as SQL, or UNKNOWN."""
     if kind is None or kind.this in (exp.DType.UNKNOWN, exp.DType.NULL):
         return "UNKNOWN" if kind is None or kind.this == exp.DType.UNKNOWN else "VOID"
-    text: str = _type_sql(kind, dialect)
-    return text
+    return type_sql(kind, dialect)
 
 
-def _type_sql(kind: exp.DataType, dialect: str) -> str:
-    if not kind.expressions:
-        return _simple_type_sql(kind.this, dialect)
+def type_sql(kind: exp.Expr, dialect: str) -> str:
+    """A type as SQL; the text of the common ones is made once."""
+    if type(kind) is exp.DataType and isinstance(kind.this, exp.DType):
+        parameters = tuple(_literal_parameters(kind))
+        if None not in parameters:
+            return _plain_type_sql(kind.this, parameters, dialect)
     return kind.sql(dialect=dialect)
 
 
+def _literal_parameters(kind: exp.DataType) -> Iterator[str | None]:
+    """The numbers in brackets behind a type's name; None where there is anything else."""
+    for key, value in kind.args.items():
+        if key == "expressions":
+            for item in value or ():
+                number = item.args.get("this") if type(item) is exp.DataTypeParam else None
+                if type(number) is exp.Literal and not item.args.get("expression"):
+                    yield None if number.is_string else number.name
+                else:
+                    yield None
+        elif key != "this" and value:
+            yield None
+
+
 @lru_cache(maxsize=512)
-def _simple_type_sql(kind: Any, dialect: str) -> str:
-    return exp.DataType(this=kind).sql(dialect=dialect)
+def _plain_type_sql(kind: Any, parameters: tuple[str, ...], dialect: str) -> str:
+    made = [exp.DataTypeParam(this=exp.Literal.number(text)) for text in parameters]
+    return exp.DataType(this=kind, expressions=made or None).sql(dialect=dialect)
 
 
 _INTEGRAL = {exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT}

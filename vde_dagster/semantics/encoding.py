@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 DIGEST_BYTES = 16
+_OF_A_DIGEST = b"b%d:" % DIGEST_BYTES
 
 Part = bytes | str | int | None
 
@@ -19,23 +20,24 @@ def digest(*parts: Part) -> bytes:
     Returns:
         128 bits of BLAKE2b over the length-prefixed encoding of the values.
     """
-    out = bytearray()
+    out: list[bytes] = []
     for part in parts:
         if type(part) is bytes:
-            out += b"b%d:" % len(part)
-            out += part
+            # Nearly every part is another digest.
+            out.append(_OF_A_DIGEST if len(part) == DIGEST_BYTES else b"b%d:" % len(part))
+            out.append(part)
         elif type(part) is str:
             raw = part.encode("utf-8", "surrogatepass")
-            out += b"s%d:" % len(raw)
-            out += raw
+            out.append(b"s%d:" % len(raw))
+            out.append(raw)
         elif part is None:
-            out += b"n:"
+            out.append(b"n:")
         elif type(part) is bool:
-            out += b"t:" if part else b"f:"
+            out.append(b"t:" if part else b"f:")
         else:
             assert isinstance(part, int)
-            out += b"i%d:" % part
-    return blake2b(out, digest_size=DIGEST_BYTES).digest()
+            out.append(b"i%d:" % part)
+    return blake2b(b"".join(out), digest_size=DIGEST_BYTES).digest()
 
 
 def digest_all(tag: str, parts: Iterable[Part]) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics import functions
-from vde_dagster.semantics._sqlglot import data_type, type_text
+from vde_dagster.semantics._sqlglot import data_type, type_sql, type_text
 from vde_dagster.semantics.algebra import Node
 from vde_dagster.semantics.binder import Binder, Unsupported
 from vde_dagster.semantics.columns import bind_column, struct_fields
@@ -244,7 +244,7 @@ def _choice(binder: Binder, parts: list[Node], default: exp.Expr | None, scope: 
 
 def _cast(binder: Binder, e: exp.Cast, scope: Scope) -> Node:
     target = e.args["to"]
-    text = target.sql(dialect=binder.dialect)
+    text = type_sql(target, binder.dialect)
     flags = [
         f"{key}={value}"
         for key, value in sorted(e.args.items())

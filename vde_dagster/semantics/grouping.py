@@ -87,7 +87,7 @@ class _KeyReader:
         self._binder = binder
         self._outputs = outputs
         self._scope = scope
-        self._spelled: dict[Node, str] = {}
+        self._spelled: dict[Node, exp.Expr] = {}
         self.has_two_names_of_one_value = False
 
     def element(self, item: exp.Expr) -> list[list[Node]]:
@@ -121,8 +121,8 @@ class _KeyReader:
             node = bind(self._binder, item, self._scope)
             if has_aggregate(node):
                 return self._binder.give_up("an aggregate function in GROUP BY", node)
-        spelled = item.sql().lower()
-        if self._spelled.setdefault(node, spelled) != spelled:
+        first = self._spelled.setdefault(node, item)
+        if first is not item and first.sql().lower() != item.sql().lower():
             self.has_two_names_of_one_value = True
         return node
 

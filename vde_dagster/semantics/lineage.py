@@ -299,15 +299,16 @@ def _reads(node: Node, out: set[Read], seen: set[Any], tables: set[str] | None =
     stack: list[Any] = [node]
     while stack:
         item = stack.pop()
-        if isinstance(item, (str, int, type(None))) or item in seen:
+        kind = item.__class__
+        if kind is str or kind is int or kind is bool or item is None or item in seen:
             continue
         seen.add(item)
-        if isinstance(item, Rel):
+        if kind is Rel:
             _rows_of_group(item.group, out, _or_set(tables), seen)
             stack += [o.node for o in item.outputs]
-        elif isinstance(item, Group):
+        elif kind is Group:
             _rows_of_group(item, out, _or_set(tables), seen)
-        elif isinstance(item, Node) and item.tag == "ref":
+        elif kind is Node and item.tag == "ref":
             source, key = item.parts
             if isinstance(source, Leaf):
                 out.add((source.table, key))
@@ -319,7 +320,7 @@ def _reads(node: Node, out: set[Read], seen: set[Any], tables: set[str] | None =
                 stack += [b.outputs[key].node for b in source.branches]
             elif isinstance(source, Generator):
                 stack += source.args
-        elif isinstance(item, Node):
+        elif kind is Node:
             stack += item.parts
 
 
