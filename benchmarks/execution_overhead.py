@@ -33,9 +33,9 @@ class TimedSpark(FakeSpark):
         """Time it."""
         return self._timed(lambda: super(TimedSpark, self).analyze(sql))
 
-    def create_table(self, *arguments: Any) -> Any:
+    def create_table(self, *arguments: Any, **options: Any) -> Any:
         """Time it."""
-        return self._timed(lambda: super(TimedSpark, self).create_table(*arguments))
+        return self._timed(lambda: super(TimedSpark, self).create_table(*arguments, **options))
 
     def fill(self, task: Any) -> Any:
         """Time it."""

@@ -62,7 +62,7 @@ with store.transaction() as connection:
             continue
         store.ensure_table(model.table, connection)
         types = [(c.name, c.type or "STRING") for c in model.table.columns]
-        store.mark_created(model.table.id, types, connection)
+        store.mark_created(model.table, types, connection)
         for interval in model.intervals:
             store.record_intervals(model.table.id, interval, plan.id, None, 1, connection)
     environment = Environment("prod", 0, plan.entries, plan.id, plan.created_at, "bench", plan.id)

@@ -102,7 +102,7 @@ class TableFiller:
     def _fill_table(
         self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable, lease: Lease
     ) -> PhysicalTable:
-        table = self.store.tables([table.id])[table.id]
+        table = self.store.table(table.id)
         if model.builds:
             table = self.resolver.writable(table)
             table = self._fill_missing(model, snapshot, table, lease)
@@ -177,7 +177,7 @@ class TableFiller:
         missing = missing - self._recover(model, snapshot, target, left, missing)
         missing = with_lookback(snapshot, missing, model.intervals)
         if not missing:
-            return self.store.tables([table.id])[table.id]
+            return self.store.table(table.id)
         kind = snapshot.model.kind
         size = getattr(kind, "batch_size", None)
         batches = list(Cadence(snapshot.model.cron).batches(missing, size))
@@ -193,7 +193,9 @@ class TableFiller:
             name: self.plan.snapshots[entry.snapshot_id]
             for name, entry in self.plan.entries.items()
         }
-        definition = self.store.snapshots([table.snapshot_id]).get(table.snapshot_id)
+        definition = self.plan.snapshots.get(table.snapshot_id)
+        if definition is None:
+            definition = self.store.snapshots([table.snapshot_id]).get(table.snapshot_id)
         found = choose_filler(table, snapshot, definition, target)
         if found is None:
             raise ExecutionError(
@@ -221,10 +223,13 @@ class TableFiller:
             self.written[table.id] = target.branch
         self._audit(snapshot, table, interval, target.branch)
         target.record(interval, result, last=last)
+        filled = table.intervals
         if target.waits:
             self.written[table.id] = target.branch
+        else:
+            filled = filled | IntervalSet((interval,))
         self.emit(IntervalFilled(snapshot, table, interval, result, False))
-        return self.store.tables([table.id])[table.id]
+        return replace(table, intervals=filled)
 
     def _task(
         self, filler: Snapshot, table: PhysicalTable, interval: Interval, branch: str | None
@@ -271,7 +276,7 @@ class TableFiller:
                 )
             columns.append((physical, type_))
         self.engine().create_table(table, filler, tuple(columns), branch=task.branch)
-        return replace(task, table=self.store.mark_created(table.id, columns), prepared=prepared)
+        return replace(task, table=self.store.mark_created(table, columns), prepared=prepared)
 
     def _recover(
         self,

@@ -20,7 +20,7 @@ from vde_dagster.lakehouse.pointers import (
     TABLE,
     PointerMovedError,
     Swap,
-    read_pointers,
+    is_at,
     swap_pointers,
 )
 from vde_dagster.lakehouse.prepare import encode_metadata, next_file
@@ -33,7 +33,7 @@ from vde_dagster.lakehouse.table_metadata import (
     without_branch,
 )
 from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import FillResult
 from vde_dagster.state import Lease
 
@@ -205,7 +205,7 @@ class TableBranches:
         def work(conn: Connection) -> None:
             nonlocal attempts
             attempts += 1
-            if attempts > 1 and changed and _is_at(conn, lakehouse.catalog_name, ref, after):
+            if attempts > 1 and changed and is_at(conn, lakehouse.catalog_name, ref, after):
                 return  # committed before; only the answer was lost
             store.check_lease(conn, self.lease)
             if changed is not None:
@@ -219,11 +219,6 @@ class TableBranches:
                 lakehouse.files.delete_all([after], f"{name}.delete")
             raise
         return metadata if changed is None else changed
-
-
-def _is_at(conn: Connection, catalog: str, ref: TableRef, location: str) -> bool:
-    pointer = read_pointers(conn, catalog, [ref]).get(ref)
-    return pointer is not None and pointer.location == location
 
 
 def _beyond_main(metadata: dict[str, Any], branch: str) -> tuple[BranchCommit, ...]:

@@ -127,7 +127,7 @@ class Workspace:
             if self._engine is None:
                 from vde_dagster.spark import SparkEngine
 
-                self._engine = SparkEngine(self.settings, project_root=self.root)
+                self._engine = SparkEngine(self.settings, self.root, self.lakehouse)
             return self._engine
 
     @property

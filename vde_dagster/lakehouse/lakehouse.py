@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from vde_dagster.errors import ExecutionError
 from vde_dagster.lakehouse.files import MetadataFiles, read_metadata
+from vde_dagster.lakehouse.new_table import NewTable, create_table
 from vde_dagster.lakehouse.pointers import (
     TABLE,
     create_namespaces,
@@ -156,6 +157,17 @@ class Lakehouse:
         if not self.table_exists(ref):
             return []
         return committed_fills(self.table_metadata(ref), branch)
+
+    def create_table(self, new: NewTable) -> bool:
+        """Make an unpartitioned table, perhaps with a branch to begin with, and its namespace.
+
+        Returns:
+            False when something has the name already.
+
+        Raises:
+            ExecutionError: Iceberg has no such type, or a file could not be written.
+        """
+        return create_table(self, new)
 
     def ensure_namespaces(self, names: Iterable[str]) -> None:
         """Create namespaces (for physical tables) that the catalog has not yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
 
 from vde_dagster.errors import ConflictError
 from vde_dagster.planning.table import TableRef
@@ -14,6 +14,26 @@ from vde_dagster.state.snapshots import chunks
 
 VIEW = "VIEW"
 TABLE = "TABLE"
+
+
+# Built once: building a statement takes longer than running it.
+_ROW = iceberg_tables.c
+_PLACE = (
+    (_ROW.catalog_name == bindparam("at_catalog"))
+    & (_ROW.table_namespace == bindparam("at_namespace"))
+    & (_ROW.table_name == bindparam("at_name"))
+)
+_AT = _PLACE & (_ROW.metadata_location == bindparam("at_location"))
+_ONE_POINTER = select(_ROW.metadata_location, _ROW.iceberg_type).where(_PLACE)
+_UPDATE = (
+    update(iceberg_tables)
+    .where(_AT)
+    .values(
+        metadata_location=bindparam("to_location"),
+        previous_metadata_location=bindparam("at_location"),
+    )
+)
+_DELETE = delete(iceberg_tables).where(_AT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +87,19 @@ def read_pointers(
     connection: Connection, catalog: str, refs: Iterable[TableRef]
 ) -> dict[TableRef, Pointer]:
     """Read the pointers of the given names; absent ones are left out."""
-    table = iceberg_tables.c
+    table = _ROW
     wanted: dict[str, list[str]] = {}
     for ref in dict.fromkeys(refs):
         wanted.setdefault(ref.namespace, []).append(ref.name)
     found: dict[TableRef, Pointer] = {}
     for namespace, names in wanted.items():
+        if len(names) == 1:
+            place = {"at_catalog": catalog, "at_namespace": namespace, "at_name": names[0]}
+            one = connection.execute(_ONE_POINTER, place).first()
+            if one is not None:
+                ref = TableRef(namespace, names[0])
+                found[ref] = Pointer(one.metadata_location, one.iceberg_type or TABLE)
+            continue
         for part in chunks(names):
             query = select(table.table_name, table.metadata_location, table.iceberg_type).where(
                 table.catalog_name == catalog,
@@ -83,6 +110,12 @@ def read_pointers(
                 ref = TableRef(namespace, row.table_name)
                 found[ref] = Pointer(row.metadata_location, row.iceberg_type or TABLE)
     return found
+
+
+def is_at(connection: Connection, catalog: str, ref: TableRef, location: str) -> bool:
+    """Say whether a pointer names a metadata file."""
+    pointer = read_pointers(connection, catalog, [ref]).get(ref)
+    return pointer is not None and pointer.location == location
 
 
 def swap_pointers(connection: Connection, catalog: str, swaps: Sequence[Swap]) -> None:
@@ -126,18 +159,9 @@ def _insert(connection: Connection, catalog: str, swaps: Sequence[Swap]) -> None
         )
 
 
-def _at(catalog: str) -> ColumnElement[bool]:
-    table = iceberg_tables.c
-    return and_(
-        table.catalog_name == catalog,
-        table.table_namespace == bindparam("at_namespace"),
-        table.table_name == bindparam("at_name"),
-        table.metadata_location == bindparam("at_location"),
-    )
-
-
-def _parameters(swap: Swap) -> dict[str, str | None]:
+def _parameters(catalog: str, swap: Swap) -> dict[str, str | None]:
     return {
+        "at_catalog": catalog,
         "at_namespace": swap.ref.namespace,
         "at_name": swap.ref.name,
         "at_location": swap.before,
@@ -147,23 +171,15 @@ def _parameters(swap: Swap) -> dict[str, str | None]:
 
 def _update(connection: Connection, catalog: str, swaps: Sequence[Swap]) -> None:
     if swaps:
-        connection.execute(
-            update(iceberg_tables)
-            .where(_at(catalog))
-            .values(
-                metadata_location=bindparam("to_location"),
-                previous_metadata_location=bindparam("at_location"),
-            ),
-            [_parameters(swap) for swap in swaps],
-        )
+        connection.execute(_UPDATE, [_parameters(catalog, swap) for swap in swaps])
 
 
 def _delete(connection: Connection, catalog: str, swaps: Sequence[Swap]) -> None:
     if swaps:
-        parameters = [_parameters(swap) for swap in swaps]
+        parameters = [_parameters(catalog, swap) for swap in swaps]
         for parameter in parameters:
             del parameter["to_location"]
-        connection.execute(iceberg_tables.delete().where(_at(catalog)), parameters)
+        connection.execute(_DELETE, parameters)
 
 
 def namespaces_present(connection: Connection, catalog: str, names: Iterable[str]) -> set[str]:
@@ -176,6 +192,8 @@ def namespaces_present(connection: Connection, catalog: str, names: Iterable[str
             (properties.catalog_name, properties.namespace),
             (tables.catalog_name, tables.table_namespace),
         ):
+            if present.issuperset(part):
+                break  # Only namespaces that others made have no properties.
             query = select(column).where(catalog_name == catalog, column.in_(part)).distinct()
             present.update(connection.execute(query).scalars())
     return present

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from vde_dagster.errors import ExecutionError
@@ -244,22 +244,27 @@ def _spark_name(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else quote(name)
 
 
-def schema_of(columns: Iterable[tuple[str, str, str | None]]) -> dict[str, Any]:
+def schema_of(
+    columns: Iterable[tuple[str, str, str | None]], ids: Iterator[int] | None = None
+) -> dict[str, Any]:
     """Build an Iceberg schema from (name, Spark SQL type, description) columns.
 
-    Ids count from 0: the columns first, then nested fields, as Iceberg's Java code gives them
-    to views.
+    Args:
+        columns: The columns.
+        ids: Gives the columns their ids, then their nested fields; from 0, as Iceberg's Java code
+            counts in views, where nothing is given.
 
     Raises:
         ExecutionError: Iceberg has no such type; the message names the column.
     """
     listed = list(columns)
-    next_id = itertools.count(len(listed)).__next__
+    ids = itertools.count() if ids is None else ids
+    numbers = list(itertools.islice(ids, len(listed)))
     fields: list[dict[str, Any]] = []
-    for position, (name, type_sql, doc) in enumerate(listed):
-        field: dict[str, Any] = {"id": position, "name": name, "required": False}
+    for number, (name, type_sql, doc) in zip(numbers, listed, strict=True):
+        field: dict[str, Any] = {"id": number, "name": name, "required": False}
         try:
-            field["type"] = spark_to_iceberg(type_sql, next_id)
+            field["type"] = spark_to_iceberg(type_sql, ids.__next__)
         except ExecutionError as error:
             raise ExecutionError(f"column '{name}': {error.message}", hint=error.hint) from error
         if doc:

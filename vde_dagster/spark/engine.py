@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import UnknownOutcomeError, UsageError
+from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
@@ -49,15 +50,20 @@ class SparkEngine:
     Args:
         settings: The project's settings, or just what Spark needs of them.
         project_root: The project's folder, which seeds are read from.
+        lakehouse: The catalog without Spark; where it is given, it makes plain new tables.
     """
 
     def __init__(
-        self, settings: Settings | SparkSettings, project_root: Path | None = None
+        self,
+        settings: Settings | SparkSettings,
+        project_root: Path | None = None,
+        lakehouse: Lakehouse | None = None,
     ) -> None:
         if not isinstance(settings, SparkSettings):
             settings = SparkSettings.of(settings)
         self.settings = settings
         self._root = project_root or settings.project_root
+        self._lakehouse = lakehouse
         self._sessions = Sessions(settings)
         self._jobs = PlanJobs()
 
@@ -95,7 +101,7 @@ class SparkEngine:
         table: PhysicalTable,
         snapshot: Snapshot,
         columns: Columns,
-        location_suffix: str = "",
+        *,
         branch: str | None = None,
     ) -> None:
         """Create a physical table with the snapshot's layout; do nothing when it exists.
@@ -104,7 +110,6 @@ class SparkEngine:
             table: The table.
             snapshot: The definition that fills it.
             columns: (physical name, Spark SQL type) in order.
-            location_suffix: Added to the location of the table's files.
             branch: The branch that is written first.
 
         Raises:
@@ -114,13 +119,12 @@ class SparkEngine:
         with _translated(f"creating the table of {snapshot.name}"):
             create_physical_table(
                 self.session,
-                self.settings.catalog,
-                self.settings.warehouse,
+                self.settings,
                 table,
                 snapshot,
                 columns,
-                location_suffix,
-                branch,
+                lakehouse=self._lakehouse,
+                branch=branch,
             )
 
     def evolve_layout(self, table: PhysicalTable, snapshot: Snapshot, previous: Snapshot) -> None:

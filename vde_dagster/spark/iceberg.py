@@ -198,59 +198,6 @@ def load_table(session: SparkSession, catalog: str, ref: TableRef) -> IcebergTab
     return IcebergTable(session, handle, ref)
 
 
-def create_table_with_branch(
-    session: SparkSession,
-    catalog: str,
-    ref: TableRef,
-    columns: str,
-    location: str,
-    properties: Mapping[str, str],
-    branch: str,
-) -> bool:
-    """Create an unpartitioned table that begins with an empty branch, in one commit.
-
-    Spark's statement and a branch after it are two commits and a load: twice the time.
-
-    Args:
-        session: The session.
-        catalog: The catalog's name.
-        ref: The table.
-        columns: Its columns, as Spark SQL writes them in a `CREATE TABLE`.
-        location: Where its files go; a bare path is on Hadoop's default file system.
-        properties: Iceberg table properties.
-        branch: The branch.
-
-    Returns:
-        False when something has the name already.
-    """
-    from py4j.protocol import Py4JJavaError
-
-    struct = java_class(session, "org.apache.spark.sql.types.StructType").fromDDL(columns)
-    schema = java_class(session, "org.apache.iceberg.spark.SparkSchemaUtil").convert(struct)
-    client = iceberg_catalog(session, catalog)
-    builder = client.buildTable(_identifier(session, ref), schema)
-    builder = builder.withLocation(_qualified(session, location)).withProperties(dict(properties))
-    try:
-        transaction = builder.createTransaction()
-        transaction.manageSnapshots().createBranch(branch).commit()
-        transaction.commitTransaction()
-    except Py4JJavaError as error:
-        if has_java_cause(error, "AlreadyExistsException"):
-            return False
-        raise
-    return True
-
-
-def _qualified(session: SparkSession, location: str) -> str:
-    """Name the file system of a bare path, as Spark does for a table's location."""
-    if "://" in location:
-        return location
-    path = java_class(session, "org.apache.hadoop.fs.Path")(location)
-    jvm_context: Any = session.sparkContext._jsc
-    system = path.getFileSystem(jvm_context.hadoopConfiguration())
-    return str(system.makeQualified(path).toString())
-
-
 def _identifier(session: SparkSession, ref: TableRef) -> Any:
     gateway: Any = session.sparkContext._gateway
     names = gateway.new_array(java_class(session, "java.lang.String"), 2)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import ConflictError, ExecutionError
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.lakehouse.new_table import NewTable
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.project.names import quote
-from vde_dagster.spark.iceberg import create_table_with_branch, load_table
+from vde_dagster.spark.iceberg import load_table
 from vde_dagster.spark.identifiers import rename_columns, string_literal
+from vde_dagster.spark.settings import SparkSettings
 from vde_dagster.spark.strategies import find_strategy
 
 if TYPE_CHECKING:
@@ -29,32 +31,29 @@ _DEFAULTS = {
 
 def create_physical_table(
     session: SparkSession,
-    catalog: str,
-    warehouse: str,
+    settings: SparkSettings,
     table: PhysicalTable,
     snapshot: Snapshot,
     columns: tuple[tuple[str, str], ...],
-    location_suffix: str = "",
+    *,
+    lakehouse: Lakehouse | None = None,
     branch: str | None = None,
 ) -> None:
     """Create a table with a snapshot's layout; do nothing when it exists already.
 
     Args:
         session: The session.
-        catalog: The catalog's name.
-        warehouse: URI that the table's files are put below.
+        settings: Names the catalog, and the warehouse that the table's files are put below.
         table: The table; its id is in the location, so that no two tables ever share files.
         snapshot: The definition that fills it.
         columns: (physical name, Spark SQL type) in order.
-        location_suffix: Added to the location.
-        branch: The branch that is written first; made at once where that is cheaper.
+        lakehouse: The same catalog; makes tables without a layout, in a fraction of the time.
+        branch: The branch that is written first; made at once where the lakehouse does it.
 
     Raises:
         ExecutionError: A column has no storable type, or Spark refuses the layout.
         ConflictError: Another table has the name.
     """
-    from pyspark.errors import AnalysisException
-
     for name, type_ in columns:
         if "void" in type_.lower() or type_.lower().startswith("interval"):
             raise ExecutionError(
@@ -62,23 +61,30 @@ def create_physical_table(
                 hint="cast it in the query, for example CAST(NULL AS STRING)",
                 location=snapshot.model.location,
             )
-    target = ".".join(quote(part) for part in (catalog, table.ref.namespace, table.ref.name))
-    location = f"{warehouse.rstrip('/')}/{table.ref.namespace}/{table.ref.name}-{table.id}"
-    new = _NewTable.of(table, snapshot, columns, location + location_suffix)
+    layout = _TableLayout.of(table, snapshot, columns)
+    if lakehouse is not None and layout.is_plain:
+        location = lakehouse.table_location(table.ref, table.id)
+        created = lakehouse.create_table(layout.new_table(table.ref, location, branch))
+    else:
+        created = _create_by_statement(session, settings, table.ref, layout)
+    if not created:
+        _check_same(session, settings.catalog, table)
+    if layout.order:
+        session.sql(f"ALTER TABLE {_quoted(settings, table.ref)} WRITE ORDERED BY {layout.order}")
+
+
+def _create_by_statement(
+    session: SparkSession, settings: SparkSettings, ref: TableRef, layout: _TableLayout
+) -> bool:
+    """Let Spark make a table; False when something has the name already."""
+    from pyspark.errors import AnalysisException
+
+    location = f"{settings.warehouse.rstrip('/')}/{ref.namespace}/{ref.name}-{layout.table_id}"
+    statement = layout.statement(_quoted(settings, ref), location)
 
     def create() -> bool:
-        if branch is not None and not new.partitions and not snapshot.model.clustered_by:
-            return create_table_with_branch(
-                session,
-                catalog,
-                table.ref,
-                new.columns,
-                new.location,
-                new.all_properties,
-                branch,
-            )
         try:
-            session.sql(new.statement(target))
+            session.sql(statement)
         except AnalysisException as error:
             if "TABLE_OR_VIEW_ALREADY_EXISTS" in str(error):
                 return False
@@ -86,18 +92,17 @@ def create_physical_table(
         return True
 
     try:
-        created = create()
+        return create()
     except Exception as error:
         if not any(text in str(error) for text in _NO_NAMESPACE):
             raise
-        session.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote(catalog)}.{quote(table.ref.namespace)}")
-        created = create()
-    if not created:
-        _check_same(session, catalog, table)
-    if snapshot.model.clustered_by:
-        physical = physical_names(table, snapshot)
-        order = ", ".join(rename_columns(text, physical) for text in snapshot.model.clustered_by)
-        session.sql(f"ALTER TABLE {target} WRITE ORDERED BY {order}")
+        namespace = f"{quote(settings.catalog)}.{quote(ref.namespace)}"
+        session.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+        return create()
+
+
+def _quoted(settings: SparkSettings, ref: TableRef) -> str:
+    return ".".join(quote(part) for part in (settings.catalog, ref.namespace, ref.name))
 
 
 def physical_names(table: PhysicalTable, snapshot: Snapshot) -> dict[str, str]:
@@ -115,23 +120,20 @@ def physical_names(table: PhysicalTable, snapshot: Snapshot) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _NewTable:
-    """How a table is to be made, in Spark's words."""
+class _TableLayout:
+    """How a table is to be made: everything but where."""
 
-    columns: str
+    table_id: str
+    columns: tuple[tuple[str, str, str | None], ...]
     partitions: str
-    location: str
+    order: str
     comment: str | None
     properties: dict[str, str]
 
     @classmethod
     def of(
-        cls,
-        table: PhysicalTable,
-        snapshot: Snapshot,
-        columns: tuple[tuple[str, str], ...],
-        location: str,
-    ) -> _NewTable:
+        cls, table: PhysicalTable, snapshot: Snapshot, columns: tuple[tuple[str, str], ...]
+    ) -> _TableLayout:
         model = snapshot.model
         physical = physical_names(table, snapshot)
         comments = {
@@ -149,33 +151,41 @@ class _NewTable:
         partitioned_by = model.partitioned_by or layout.partitioned_by
         properties = {**_DEFAULTS, **layout.properties, **dict(model.table_properties)}
         return cls(
-            columns=", ".join(_definition(name, type_, comments) for name, type_ in columns),
+            table_id=table.id,
+            columns=tuple((name, type_, comments.get(name)) for name, type_ in columns),
             partitions=", ".join(rename_columns(text, physical) for text in partitioned_by),
-            location=location,
+            order=", ".join(rename_columns(text, physical) for text in model.clustered_by),
             comment=model.description,
             properties={**properties, "vde.table": table.id},
         )
 
     @property
-    def all_properties(self) -> dict[str, str]:
-        """The properties, with the comment among them as Iceberg keeps it."""
-        return {**self.properties, **({"comment": self.comment} if self.comment else {})}
+    def is_plain(self) -> bool:
+        """Whether nothing but columns and properties is to be decided, in format version 2."""
+        variants = any("variant" in type_.lower() for _, type_, _ in self.columns)
+        version = self.properties.get("format-version")
+        return not (self.partitions or self.order or variants) and version == "2"
 
-    def statement(self, target: str) -> str:
+    def new_table(self, ref: TableRef, location: str, branch: str | None) -> NewTable:
+        """Return the table for the lakehouse; Iceberg keeps the comment among the properties."""
+        comment = {"comment": self.comment} if self.comment else {}
+        return NewTable(ref, self.columns, location, {**self.properties, **comment}, branch)
+
+    def statement(self, target: str, location: str) -> str:
         """Write the table as a statement."""
         pairs = (f"{string_literal(k)} = {string_literal(v)}" for k, v in self.properties.items())
         clauses = [
-            f"CREATE TABLE {target} ({self.columns}) USING iceberg",
+            f"CREATE TABLE {target} ({', '.join(map(_definition, self.columns))}) USING iceberg",
             f"PARTITIONED BY ({self.partitions})" if self.partitions else "",
-            f"LOCATION {string_literal(self.location)}",
+            f"LOCATION {string_literal(location)}",
             f"COMMENT {string_literal(self.comment)}" if self.comment else "",
             f"TBLPROPERTIES ({', '.join(pairs)})",
         ]
         return "\n".join(clause for clause in clauses if clause)
 
 
-def _definition(name: str, type_: str, comments: Mapping[str, str | None]) -> str:
-    comment = comments.get(name)
+def _definition(column: tuple[str, str, str | None]) -> str:
+    name, type_, comment = column
     return f"{quote(name)} {type_}" + (f" COMMENT {string_literal(comment)}" if comment else "")
 
 

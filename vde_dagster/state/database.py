@@ -22,7 +22,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from vde_dagster.errors import StoreError, UnknownOutcomeError, UsageError
 from vde_dagster.state.clock import Clock, SystemClock
 from vde_dagster.state.effects import Effects, effects_from_environment
-from vde_dagster.state.statements import announce_statements, passing
+from vde_dagster.state.statements import announce_statements
 
 T = TypeVar("T")
 
@@ -55,7 +55,6 @@ def make_engine(url: str) -> Engine:
             f"the state store cannot be a {parsed.get_backend_name()} database",
             hint="use a SQLite file (sqlite:///path/to/file.db) or PostgreSQL (postgresql://…)",
         )
-    announce_statements(engine)
     return engine
 
 
@@ -149,7 +148,7 @@ class Database:
         """
         with self.engine.connect() as connection:
             connection = connection.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
-            connection = passing(connection, self.effects, name)
+            announce_statements(connection, self.effects, name)
             transaction = connection.begin()
             try:
                 yield connection

@@ -26,6 +26,12 @@ from vde_dagster.project.names import ModelName
 from vde_dagster.state import schema
 from vde_dagster.state.tables import TableStore
 
+_SHOWING = (
+    select(schema.entries.c.environment)
+    .where(schema.entries.c.table_id == bindparam("of"), schema.entries.c.valid_to.is_(None))
+    .limit(1)
+)
+
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVersion:
@@ -83,11 +89,7 @@ class EnvironmentStore(TableStore):
 
     def is_shown(self, connection: Connection, table_id: str) -> bool:
         """Say whether the current version of any environment shows a table."""
-        entry = schema.entries.c
-        query = select(entry.environment).where(
-            entry.table_id == table_id, entry.valid_to.is_(None)
-        )
-        return connection.execute(query.limit(1)).first() is not None
+        return connection.execute(_SHOWING, {"of": table_id}).first() is not None
 
     def environment_at(self, name: str, version: int) -> Environment | None:
         """Return an environment as one of its publications left it, or None when unknown."""

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from vde_dagster.errors import ConflictError, LeaseLostError, VdeError
 from vde_dagster.planning.interval import iso
@@ -22,6 +22,15 @@ from vde_dagster.state import schema
 from vde_dagster.state.audits import AuditStore
 
 DEFAULT_TTL_SECONDS = 60.0
+
+# Built once: building a statement takes longer than running it.
+_LEASE = select(schema.leases).where(schema.leases.c.resource == bindparam("of"))
+_LOCKED_LEASE = _LEASE.with_for_update()
+_INSERT = insert(schema.leases)
+_UPDATE = update(schema.leases).where(schema.leases.c.resource == bindparam("of"))
+_RELEASE = _UPDATE.where(
+    schema.leases.c.token == bindparam("of_token"), schema.leases.c.owner == bindparam("of_owner")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +88,18 @@ class LeaseStore(AuditStore):
     def _try_acquire(
         self, conn: Connection, resource: str, owner: str, ttl_seconds: float
     ) -> tuple[Lease | None, str, datetime]:
-        table = schema.leases
         now = self.clock.now()
         until = now + timedelta(seconds=ttl_seconds)
-        row = conn.execute(select(table).where(table.c.resource == resource)).one_or_none()
+        row = conn.execute(_LEASE, {"of": resource}).one_or_none()
         times = {"acquired_at": now, "heartbeat_at": now, "expires_at": until}
         if row is None:
-            conn.execute(insert(table).values(resource=resource, owner=owner, token=1, **times))
+            conn.execute(_INSERT, {"resource": resource, "owner": owner, "token": 1, **times})
             return Lease(resource, owner, 1), owner, until
         held = row.owner is not None and row.expires_at > now
         if held and row.owner != owner:
             return None, row.owner, row.expires_at
         token = row.token if held else row.token + 1
-        conn.execute(
-            update(table)
-            .where(table.c.resource == resource)
-            .values(owner=owner, token=token, **times)
-        )
+        conn.execute(_UPDATE, {"of": resource, "owner": owner, "token": token, **times})
         return Lease(resource, owner, token), owner, until
 
     def heartbeat(self, lease: Lease, ttl_seconds: float = DEFAULT_TTL_SECONDS) -> None:
@@ -108,11 +112,8 @@ class LeaseStore(AuditStore):
         def work(conn: Connection) -> None:
             self.check_lease(conn, lease)
             now = self.clock.now()
-            conn.execute(
-                update(schema.leases)
-                .where(schema.leases.c.resource == lease.resource)
-                .values(heartbeat_at=now, expires_at=now + timedelta(seconds=ttl_seconds))
-            )
+            until = now + timedelta(seconds=ttl_seconds)
+            conn.execute(_UPDATE, {"of": lease.resource, "heartbeat_at": now, "expires_at": until})
 
         self.run_transaction(work, name="lease.heartbeat")
 
@@ -120,15 +121,15 @@ class LeaseStore(AuditStore):
         """Give a lease back; one that was lost is left to its new owner."""
 
         def work(conn: Connection) -> None:
-            table = schema.leases
             conn.execute(
-                update(table)
-                .where(
-                    table.c.resource == lease.resource,
-                    table.c.token == lease.token,
-                    table.c.owner == lease.owner,
-                )
-                .values(owner=None, expires_at=self.clock.now())
+                _RELEASE,
+                {
+                    "of": lease.resource,
+                    "of_token": lease.token,
+                    "of_owner": lease.owner,
+                    "owner": None,
+                    "expires_at": self.clock.now(),
+                },
             )
 
         self.run_transaction(work, name="lease.release")
@@ -139,11 +140,8 @@ class LeaseStore(AuditStore):
         Raises:
             LeaseLostError: It ended or was taken over: nothing more may be written.
         """
-        table = schema.leases
-        query = select(table).where(table.c.resource == lease.resource)
-        if not self.is_sqlite:
-            query = query.with_for_update()
-        row = connection.execute(query).one_or_none()
+        query = _LEASE if self.is_sqlite else _LOCKED_LEASE
+        row = connection.execute(query, {"of": lease.resource}).one_or_none()
         if row is None or row.token != lease.token or row.owner != lease.owner:
             holder = row.owner if row is not None and row.owner else "nobody"
             raise LeaseLostError(

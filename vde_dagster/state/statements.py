@@ -10,11 +10,10 @@ import re
 from contextlib import AbstractContextManager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, event
 
 from vde_dagster.state.effects import Effects, NoEffects
 
-_OPTION = "vde_passing"
 _CHANGES = re.compile(
     r"""\s*(INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)\s
     (?:(?:INTO|FROM|UNIQUE|TABLE|INDEX|IF|NOT|EXISTS)\s+)*["`]?(\w+)""",
@@ -22,7 +21,7 @@ _CHANGES = re.compile(
 )
 
 
-def passing(connection: Connection, effects: Effects, transaction: str) -> Connection:
+def announce_statements(connection: Connection, effects: Effects, transaction: str) -> None:
     """Let a connection's statements pass the port as `<transaction>.<verb> <table>`.
 
     Args:
@@ -31,27 +30,21 @@ def passing(connection: Connection, effects: Effects, transaction: str) -> Conne
         transaction: What the transaction is for.
     """
     if isinstance(effects, NoEffects):
-        return connection
-    return connection.execution_options(**{_OPTION: (effects, transaction)})
-
-
-def announce_statements(engine: Engine) -> None:
-    """Tell the port before and after each statement of the connections that pass it."""
-    event.listen(engine, "before_cursor_execute", _before)
-    event.listen(engine, "after_cursor_execute", _after)
-
-
-def _before(
-    connection: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
-) -> None:
-    effects, transaction = connection.get_execution_options().get(_OPTION, (None, ""))
-    change = _CHANGES.match(statement) if effects is not None else None
-    if change is None:
         return
-    verb, table = change.groups()
-    passage: AbstractContextManager[None] = effects.at(f"{transaction}.{verb.lower()} {table}")
-    passage.__enter__()
-    context.vde_passage = passage
+
+    def before(
+        conn: Connection, cursor: Any, statement: str, parameters: Any, context: Any, many: bool
+    ) -> None:
+        change = _CHANGES.match(statement)
+        if change is None:
+            return
+        verb, table = change.groups()
+        passage: AbstractContextManager[None] = effects.at(f"{transaction}.{verb.lower()} {table}")
+        passage.__enter__()
+        context.vde_passage = passage
+
+    event.listen(connection, "before_cursor_execute", before)
+    event.listen(connection, "after_cursor_execute", _after)
 
 
 def _after(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, update
 
 from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.planning.hashing import digest
@@ -21,6 +21,33 @@ LIVE = "live"
 TOMBSTONED = "tombstoned"
 DROPPING = "dropping"
 DROPPED = "dropped"
+
+# Built once: building a statement takes longer than running it.
+_TABLE, _RANGE, _FILL = schema.tables.c, schema.intervals.c, schema.fills.c
+_LIVE_TABLE = select(schema.tables).where(_TABLE.table_id == bindparam("of"), _TABLE.status == LIVE)
+_SAME_TABLE = select(schema.tables).where(
+    _TABLE.fill_version == bindparam("fill"),
+    _TABLE.columns_version == bindparam("columns"),
+    _TABLE.status == LIVE,
+)
+_STATUS = select(_TABLE.status).where(_TABLE.table_id == bindparam("of"))
+_UPDATE_LIVE = update(schema.tables).where(
+    _TABLE.table_id == bindparam("of"), _TABLE.status == LIVE
+)
+_RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_RANGE.table_id == bindparam("of"))
+_TOUCHING = (
+    (_RANGE.table_id == bindparam("of"))
+    & (_RANGE.start_at <= bindparam("of_end"))
+    & (_RANGE.end_at >= bindparam("of_start"))
+)
+_TOUCHING_RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_TOUCHING)
+_DELETE_TOUCHING = delete(schema.intervals).where(_TOUCHING)
+_DELETE_FILL = delete(schema.fills).where(
+    _FILL.table_id == bindparam("of"),
+    _FILL.start_at == bindparam("of_start"),
+    _FILL.end_at == bindparam("of_end"),
+    _FILL.plan_id == bindparam("of_plan"),
+)
 
 
 def columns_version(columns: Iterable[PhysicalColumn]) -> str:
@@ -42,39 +69,45 @@ class TableStore(SnapshotStore):
         version = columns_version(table.columns)
 
         def work(conn: Connection) -> PhysicalTable:
-            found = self._read_tables(
-                conn,
-                select(schema.tables).where(
-                    schema.tables.c.fill_version == table.fill_version,
-                    schema.tables.c.columns_version == version,
-                    schema.tables.c.status == LIVE,
-                ),
-            )
-            if found:
-                return found[0]
-            known = select(schema.tables.c.status).where(schema.tables.c.table_id == table.id)
-            if conn.execute(known).first() is not None:
+            same = {"fill": table.fill_version, "columns": version}
+            row = conn.execute(_SAME_TABLE, same).first()
+            if row is not None:
+                return self._with_ranges(conn, row)
+            if conn.execute(_STATUS, {"of": table.id}).first() is not None:
                 raise ConflictError(
                     f"the table {table.ref} was cleaned up or changed since the plan was made",
                     hint="plan again",
                 )
             conn.execute(
-                insert(schema.tables).values(
-                    table_id=table.id,
-                    namespace=table.ref.namespace,
-                    name=table.ref.name,
-                    fill_version=table.fill_version,
-                    columns_version=version,
-                    columns=dump_columns(table.columns),
-                    snapshot_id=table.snapshot_id,
-                    created=False,
-                    status=LIVE,
-                    registered_at=self.clock.now(),
-                )
+                insert(schema.tables),
+                {
+                    "table_id": table.id,
+                    "namespace": table.ref.namespace,
+                    "name": table.ref.name,
+                    "fill_version": table.fill_version,
+                    "columns_version": version,
+                    "columns": dump_columns(table.columns),
+                    "snapshot_id": table.snapshot_id,
+                    "created": False,
+                    "status": LIVE,
+                    "registered_at": self.clock.now(),
+                },
             )
             return replace(table, intervals=IntervalSet(), created=False)
 
         return self.run(connection, work, name="state.ensure_table")
+
+    def table(self, table_id: str, connection: Connection | None = None) -> PhysicalTable:
+        """Read a live table with its filled intervals.
+
+        Raises:
+            StoreError: The table is unknown or was given up to the janitor.
+        """
+        with self.reading(connection) as conn:
+            row = conn.execute(_LIVE_TABLE, {"of": table_id}).first()
+            if row is None:
+                raise _not_live(table_id)
+            return self._with_ranges(conn, row)
 
     def tables(
         self, ids: Iterable[str], connection: Connection | None = None
@@ -106,14 +139,14 @@ class TableStore(SnapshotStore):
 
     def mark_created(
         self,
-        table_id: str,
+        table: PhysicalTable,
         columns: Iterable[tuple[str, str]],
         connection: Connection | None = None,
     ) -> PhysicalTable:
         """Record that a table exists in the catalog, with the types that it really has.
 
         Args:
-            table_id: The table.
+            table: The table.
             columns: (name, Spark SQL type) of its columns; others than its own are ignored.
             connection: A transaction to take part in.
 
@@ -122,20 +155,17 @@ class TableStore(SnapshotStore):
         """
         types = dict(columns)
 
-        def work(conn: Connection) -> PhysicalTable:
-            table = self._one(conn, table_id)
-            typed = tuple(
-                replace(column, type=types.get(column.name, column.type))
-                for column in table.columns
-            )
-            conn.execute(
-                update(schema.tables)
-                .where(schema.tables.c.table_id == table_id)
-                .values(created=True, columns=dump_columns(typed))
-            )
-            return replace(table, columns=typed, created=True)
+        typed = tuple(
+            replace(column, type=types.get(column.name, column.type)) for column in table.columns
+        )
 
-        return self.run(connection, work, name="state.mark_created")
+        def work(conn: Connection) -> None:
+            values = {"of": table.id, "created": True, "columns": dump_columns(typed)}
+            if conn.execute(_UPDATE_LIVE, values).rowcount == 0:
+                raise _not_live(table.id)
+
+        self.run(connection, work, name="state.mark_created")
+        return replace(table, columns=typed, created=True)
 
     def rehash_table(self, table: PhysicalTable) -> bool:
         """Store the hashes that a newer canonicaliser gives to what a table holds.
@@ -198,25 +228,23 @@ class TableStore(SnapshotStore):
         """
 
         def work(conn: Connection) -> None:
-            self._require_one(conn, table_id)
-            fill = schema.fills
-            key = (
-                (fill.c.table_id == table_id)
-                & (fill.c.start_at == interval.start)
-                & (fill.c.end_at == interval.end)
-                & (fill.c.plan_id == plan_id)
-            )
-            conn.execute(fill.delete().where(key))
+            status = conn.execute(_STATUS, {"of": table_id}).scalar()
+            if status != LIVE:
+                raise _not_live(table_id)
+            start, end = interval.start, interval.end
+            key = {"of": table_id, "of_start": start, "of_end": end, "of_plan": plan_id}
+            conn.execute(_DELETE_FILL, key)
             conn.execute(
-                insert(fill).values(
-                    table_id=table_id,
-                    start_at=interval.start,
-                    end_at=interval.end,
-                    plan_id=plan_id,
-                    iceberg_snapshot_id=iceberg_snapshot_id,
-                    row_count=rows,
-                    recorded_at=self.clock.now(),
-                )
+                insert(schema.fills),
+                {
+                    "table_id": table_id,
+                    "start_at": start,
+                    "end_at": end,
+                    "plan_id": plan_id,
+                    "iceberg_snapshot_id": iceberg_snapshot_id,
+                    "row_count": rows,
+                    "recorded_at": self.clock.now(),
+                },
             )
             self._change_intervals(conn, table_id, interval, add=True)
 
@@ -250,22 +278,18 @@ class TableStore(SnapshotStore):
         self, conn: Connection, table_id: str, interval: Interval, *, add: bool
     ) -> None:
         """Replace the stored ranges that touch the interval by their union or difference."""
-        table = schema.intervals
-        touching = (
-            (table.c.table_id == table_id)
-            & (table.c.start_at <= interval.end)
-            & (table.c.end_at >= interval.start)
-        )
-        rows = conn.execute(select(table.c.start_at, table.c.end_at).where(touching)).all()
+        touching = {"of": table_id, "of_start": interval.start, "of_end": interval.end}
+        rows = conn.execute(_TOUCHING_RANGES, touching).all()
         before = IntervalSet.of(Interval(row[0], row[1]) for row in rows)
         change = IntervalSet((interval,))
         after = before | change if add else before - change
         if after == before:
             return
-        conn.execute(table.delete().where(touching))
+        if before:
+            conn.execute(_DELETE_TOUCHING, touching)
         if after:
             conn.execute(
-                insert(table),
+                insert(schema.intervals),
                 [
                     {"table_id": table_id, "start_at": part.start, "end_at": part.end}
                     for part in after
@@ -293,17 +317,9 @@ class TableStore(SnapshotStore):
                 hint="plan again",
             )
 
-    def _one(self, conn: Connection, table_id: str) -> PhysicalTable:
-        found = self.tables([table_id], conn)
-        if not found:
-            raise _not_live(table_id)
-        return found[table_id]
-
-    def _require_one(self, conn: Connection, table_id: str) -> None:
-        table = schema.tables.c
-        query = select(table.table_id).where(table.table_id == table_id, table.status == LIVE)
-        if conn.execute(query).first() is None:
-            raise _not_live(table_id)
+    def _with_ranges(self, conn: Connection, row: Row[Any]) -> PhysicalTable:
+        ranges = conn.execute(_RANGES, {"of": row.table_id})
+        return _table(row, [(found[0], found[1]) for found in ranges])
 
     def _read_tables(self, conn: Connection, query: Select[Any]) -> list[PhysicalTable]:
         rows = conn.execute(query).all()

@@ -11,7 +11,6 @@ import json
 import random
 import re
 import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +20,10 @@ from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.files import read_metadata
+from vde_dagster.lakehouse.new_table import NewTable
 from vde_dagster.lakehouse.pointers import TABLE, PointerMovedError, Swap, swap_pointers
 from vde_dagster.lakehouse.prepare import encode_metadata, next_file
 from vde_dagster.lakehouse.table_metadata import head_of
-from vde_dagster.lakehouse.types import schema_of
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
@@ -88,32 +87,9 @@ class FakeSpark:
     ) -> None:
         """Create an empty table; do nothing when it exists."""
         self.statements += 1
-        if self.lakehouse.table_exists(table.ref):
-            return
-        self.lakehouse.ensure_namespaces([table.ref.namespace])
-        schema = schema_of([(name, type_, None) for name, type_ in columns])
-        location = f"{self.lakehouse.warehouse}/{table.ref.namespace}/{table.ref.name}-{table.id}"
-        metadata = {
-            "format-version": 2,
-            "table-uuid": str(uuid.uuid4()),
-            "location": location,
-            "last-sequence-number": 0,
-            "last-updated-ms": self._now(),
-            "last-column-id": len(columns),
-            "current-schema-id": 0,
-            "schemas": [{**schema, "fields": [{**f, "id": f["id"] + 1} for f in schema["fields"]]}],
-            "default-spec-id": 0,
-            "partition-specs": [{"spec-id": 0, "fields": []}],
-            "last-partition-id": 999,
-            "default-sort-order-id": 0,
-            "sort-orders": [{"order-id": 0, "fields": []}],
-            "properties": {},
-            "refs": {},
-            "snapshots": [],
-            "snapshot-log": [],
-            "metadata-log": [],
-        }
-        self._commit(table.ref, None, metadata, "engine.create_table")
+        location = self.lakehouse.table_location(table.ref, table.id)
+        listed = tuple((name, type_, None) for name, type_ in columns)
+        self.lakehouse.create_table(NewTable(table.ref, listed, location, {}, branch))
 
     def fill(self, task: FillTask) -> FillResult:
         """Commit a range to `main` or a branch, on top of whatever is there by then."""
@@ -227,7 +203,8 @@ def _content(metadata: dict[str, Any], head: int | None, task: FillTask) -> list
     if head is None or not task.snapshot.is_incremental:
         return [str(task.interval)]
     (parent,) = [item for item in metadata["snapshots"] if item["snapshot-id"] == head]
-    held = [Interval.parse(text) for text in json.loads(parent["summary"]["fake.content"])]
+    content = parent["summary"].get("fake.content", "[]")
+    held = [Interval.parse(text) for text in json.loads(content)]
     written = IntervalSet((task.interval,))
     left = sorted(str(part) for item in held for part in IntervalSet((item,)) - written)
     return [*left, str(task.interval)]

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import random
-import uuid
 from typing import Any
 
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.files import read_metadata
+from vde_dagster.lakehouse.new_table import NewTable
 from vde_dagster.lakehouse.pointers import TABLE, Swap, swap_pointers
 from vde_dagster.lakehouse.prepare import encode_metadata, next_file
 from vde_dagster.lakehouse.table_metadata import head_of
-from vde_dagster.lakehouse.types import schema_of
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.table import PhysicalTable, TableRef
 
@@ -30,32 +29,9 @@ class FakeEngine:
 
     def create_table(self, table: PhysicalTable) -> None:
         """Create a table with INT columns, unless it exists."""
-        if self.lakehouse.table_exists(table.ref):
-            return
-        columns = [(column.name, "INT", None) for column in table.columns]
-        schema = schema_of(columns)
+        columns = tuple((column.name, "INT", None) for column in table.columns)
         location = self.lakehouse.table_location(table.ref, table.id)
-        metadata = {
-            "format-version": 2,
-            "table-uuid": str(uuid.uuid4()),
-            "location": location,
-            "last-sequence-number": 0,
-            "last-updated-ms": self._now(),
-            "last-column-id": len(columns),
-            "current-schema-id": 0,
-            "schemas": [{**schema, "fields": [{**f, "id": f["id"] + 1} for f in schema["fields"]]}],
-            "default-spec-id": 0,
-            "partition-specs": [{"spec-id": 0, "fields": []}],
-            "last-partition-id": 999,
-            "default-sort-order-id": 0,
-            "sort-orders": [{"order-id": 0, "fields": []}],
-            "properties": {},
-            "refs": {},
-            "snapshots": [],
-            "snapshot-log": [],
-            "metadata-log": [],
-        }
-        self._commit(table.ref, None, metadata, "engine.create_table")
+        self.lakehouse.create_table(NewTable(table.ref, columns, location, {}))
 
     def fill(
         self,

@@ -101,7 +101,7 @@ class Process:
             branch = f"vde_{job.id}" if made.id in shown else None
             if not made.created:
                 self.engine.create_table(made)
-                store.mark_created(made.id, [(column.name, "INT") for column in made.columns])
+                store.mark_created(made, [(column.name, "INT") for column in made.columns])
             waiting = IntervalSet.of(
                 item.interval
                 for item in store.pending_intervals(job.id)

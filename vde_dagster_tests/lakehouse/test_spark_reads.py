@@ -67,7 +67,7 @@ class Scene:
         self.session.sql(
             f"CREATE TABLE lakehouse.{made.ref} ({columns}) USING iceberg LOCATION '{location}'"
         )
-        self.store.mark_created(made.id, [])
+        self.store.mark_created(made, [])
         return made
 
 

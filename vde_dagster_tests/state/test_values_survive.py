@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -105,12 +105,12 @@ def test_two_makers_of_the_same_content_share_one_table(
 
 def test_created_table_has_the_types_it_really_got(store: StateStore) -> None:
     made = store.ensure_table(table())
-    store.mark_created(made.id, [("c0", "BIGINT"), ("c1", "DATE"), ("other", "INT")])
+    store.mark_created(made, [("c0", "BIGINT"), ("c1", "DATE"), ("other", "INT")])
     read = store.tables([made.id])[made.id]
     assert read.created
     assert [column.type for column in read.columns] == ["BIGINT", "DATE"]
     with pytest.raises(StoreError, match="no live table"):
-        store.mark_created("unknown", [])
+        store.mark_created(replace(made, id="unknown"), [])
 
 
 def test_a_year_of_daily_fills_is_one_stored_range(store: StateStore) -> None:
