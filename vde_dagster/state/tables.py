@@ -285,8 +285,7 @@ class TableStore(SnapshotStore):
         after = before | change if add else before - change
         if after == before:
             return
-        if before:
-            conn.execute(_DELETE_TOUCHING, touching)
+        conn.execute(_DELETE_TOUCHING, touching)
         if after:
             conn.execute(
                 insert(schema.intervals),
