@@ -23,7 +23,7 @@ from vde_dagster.semantics.version import (
 if TYPE_CHECKING:
     from vde_dagster.semantics._sqlglot import canonical_text
     from vde_dagster.semantics.analysis import Analysis, analyze, column_lineage, semantic_version
-    from vde_dagster.semantics.lineage import ColumnLineage, IndirectSource, Source, TableUse
+    from vde_dagster.semantics.lineage import ColumnLineage, IndirectSource, Source
     from vde_dagster.semantics.python_source import PythonVersion, python_version
 
 _LAZY = {
@@ -35,7 +35,6 @@ _LAZY = {
     "ColumnLineage": "lineage",
     "IndirectSource": "lineage",
     "Source": "lineage",
-    "TableUse": "lineage",
     "PythonVersion": "python_source",
     "python_version": "python_source",
 }
@@ -49,7 +48,6 @@ __all__ = [
     "SemanticError",
     "SemanticVersion",
     "Source",
-    "TableUse",
     "analyze",
     "canonical_text",
     "canonicaliser",

@@ -45,7 +45,7 @@ class Terms:
 
     def make(self, tag: str, *parts: Any) -> Node:
         """The expression with this tag and these parts (nodes, text, numbers, sources, rels)."""
-        key = (tag, *[(p.__class__, p) for p in parts])
+        key = (tag, *parts, *map(type, parts))  # 1 and True are equal, and two expressions
         node = self._known.get(key)
         if node is None:
             node = self._known[key] = Node(tag, parts, len(self._known))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sqlglot import exp
 
@@ -13,7 +12,7 @@ from vde_dagster.semantics.algebra import Leaf, Output, Rel
 from vde_dagster.semantics.binder import Binder, Unsupported
 from vde_dagster.semantics.digests import Digester
 from vde_dagster.semantics.errors import SemanticError
-from vde_dagster.semantics.lineage import ColumnLineage, TableUse, Tracer
+from vde_dagster.semantics.lineage import ColumnLineage, Tracer
 from vde_dagster.semantics.queries import bind_query
 from vde_dagster.semantics.uniqueness import group_keys
 from vde_dagster.semantics.version import SemanticVersion, leaf_version, opaque_version
@@ -30,13 +29,11 @@ class Analysis:
         version: The semantic version.
         lineage: Column-level lineage.
         output_types: Output name to SQL type, ``UNKNOWN`` where it could not be found out.
-        tables: What is read of each table, by its lower-case name.
     """
 
     version: SemanticVersion
     lineage: ColumnLineage
     output_types: dict[str, str]
-    tables: dict[str, TableUse]
 
 
 def semantic_version(
@@ -111,7 +108,6 @@ def _understood(
 ) -> Analysis:
     rel.outputs = _distinct_names(rel.outputs)
     names = [o.name for o in rel.outputs]
-    tracer = Tracer()
     if reading.doubt is not None:
         used = {leaf.table: leaf for leaf in reading.leaves}
         version = _opaque_over(query, used, names, dialect, reading.doubt)
@@ -124,9 +120,8 @@ def _understood(
         )
     return Analysis(
         version=version,
-        lineage=tracer.lineage(rel),
+        lineage=Tracer().lineage(rel),
         output_types={o.name: type_text(o.type, dialect) for o in rel.outputs},
-        tables=tracer.uses(rel),
     )
 
 
@@ -186,18 +181,8 @@ def _opaque(
     leaves = {leaf.table: leaf for leaf in reading.leaves}
     names = _output_names(tree)
     version = _opaque_over(query, leaves, names, dialect, why)
-    reads: list[tuple[str, Any]] = sorted(leaves.items())
-    uses = {
-        name: TableUse(
-            name,
-            frozenset(leaf.columns),
-            {output: frozenset(leaf.columns) for output in names},
-            True,
-        )
-        for name, leaf in reads
-    }
     lineage = ColumnLineage(dict.fromkeys(names, ()), ())
-    return Analysis(version, lineage, dict.fromkeys(names, "UNKNOWN"), uses)
+    return Analysis(version, lineage, dict.fromkeys(names, "UNKNOWN"))
 
 
 def _output_names(tree: exp.Expr) -> list[str]:

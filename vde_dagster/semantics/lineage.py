@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from vde_dagster.semantics.algebra import (
-    Constant,
     Derived,
     Full,
     Generator,
@@ -17,12 +16,12 @@ from vde_dagster.semantics.algebra import (
     Rel,
     SetOperation,
 )
-from vde_dagster.semantics.uniqueness import is_lookup
 
 DirectKind: TypeAlias = Literal["identity", "transformation", "aggregation"]
 IndirectKind: TypeAlias = Literal["join", "filter", "group", "sort", "window", "conditional"]
 
-_STRENGTH: dict[DirectKind, int] = {"identity": 0, "transformation": 1, "aggregation": 2}
+_KINDS: tuple[DirectKind, ...] = ("identity", "transformation", "aggregation")
+_STRONGER = {(one, other): max(one, other, key=_KINDS.index) for one in _KINDS for other in _KINDS}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,24 +53,6 @@ class ColumnLineage:
 
     columns: dict[str, tuple[Source, ...]]
     indirect: tuple[IndirectSource, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TableUse:
-    """What a query reads of one table.
-
-    Args:
-        table: Its name in lower case.
-        row_columns: Columns that take part in deciding the rows.
-        output_columns: Output name to the columns that its value is made from.
-        decides_rows: The table's rows decide the query's (not so for a table that is only
-            looked up, by a LEFT JOIN to something unique).
-    """
-
-    table: str
-    row_columns: frozenset[str]
-    output_columns: dict[str, frozenset[str]]
-    decides_rows: bool
 
 
 Read: TypeAlias = tuple[str, str]
@@ -216,113 +197,13 @@ class Tracer:
             for condition in source.conditions:
                 self._add(condition, "join", out)
 
-    # what decides rows, and what makes values
 
-    def uses(self, rel: Rel) -> dict[str, TableUse]:
-        """Per table: the columns that decide rows and those that make each output."""
-        rows: set[Read] = set()
-        deciding: set[str] = set()
-        _rows_of_group(rel.group, rows, deciding, set())
-        made: dict[str, set[Read]] = {}
-        for output in rel.outputs:
-            reads: set[Read] = set()
-            _reads(output.node, reads, set())
-            made[output.name] = reads
-        tables = deciding | {t for t, _ in rows} | {t for r in made.values() for t, _ in r}
-        return {
-            table: TableUse(
-                table,
-                frozenset(c for t, c in rows if t == table),
-                {
-                    name: frozenset(c for t, c in reads if t == table)
-                    for name, reads in made.items()
-                    if any(t == table for t, _ in reads)
-                },
-                table in deciding,
-            )
-            for table in sorted(tables)
-        }
-
-
-def _merge(flows: Iterable[Flows], at_least: DirectKind) -> Flows:
+def _merge(flows: Sequence[Flows], at_least: DirectKind) -> Flows:
+    """Join flows; where two meet in a column, the stronger kind is kept."""
+    if len(flows) == 1:
+        return {read: _STRONGER[kind, at_least] for read, kind in flows[0].items()}
     merged: Flows = {}
     for flow in flows:
         for read, kind in flow.items():
-            strongest = max(
-                (kind, at_least, merged.get(read, "identity")), key=_STRENGTH.__getitem__
-            )
-            merged[read] = strongest
+            merged[read] = _STRONGER[_STRONGER[kind, at_least], merged.get(read, "identity")]
     return merged
-
-
-def _rows_of_group(group: Group, out: set[Read], tables: set[str], seen: set[Any]) -> None:
-    if group in seen:
-        return
-    seen.add(group)
-    for source in group.sources:
-        if not is_lookup(source):
-            _rows_of_source(source, out, tables, seen)
-    for condition in group.conditions:
-        _reads(condition, out, seen, tables)
-
-
-def _rows_of_source(source: Any, out: set[Read], tables: set[str], seen: set[Any]) -> None:
-    if source in seen:
-        return
-    seen.add(source)
-    if isinstance(source, Leaf):
-        tables.add(source.table)
-    elif isinstance(source, Derived):
-        _rows_of_group(source.group, out, tables, seen)
-        for part in (*source.keys, *source.args):
-            _reads(part, out, seen, tables)
-    elif isinstance(source, SetOperation):
-        for branch in source.branches:
-            _rows_of_group(branch.group, out, tables, seen)
-            if source.op != "union":
-                for output in branch.outputs:
-                    _reads(output.node, out, seen, tables)
-    elif isinstance(source, Full):
-        _rows_of_group(source.left, out, tables, seen)
-        _rows_of_group(source.right, out, tables, seen)
-        for condition in source.conditions:
-            _reads(condition, out, seen, tables)
-    elif isinstance(source, Generator):
-        for arg in source.args:
-            _reads(arg, out, seen, tables)
-    elif isinstance(source, Constant):
-        return
-
-
-def _reads(node: Node, out: set[Read], seen: set[Any], tables: set[str] | None = None) -> None:
-    """Every column that takes part in an expression's value, through whatever it refers to."""
-    stack: list[Any] = [node]
-    while stack:
-        item = stack.pop()
-        kind = item.__class__
-        if kind is str or kind is int or kind is bool or item is None or item in seen:
-            continue
-        seen.add(item)
-        if kind is Rel:
-            _rows_of_group(item.group, out, _or_set(tables), seen)
-            stack += [o.node for o in item.outputs]
-        elif kind is Group:
-            _rows_of_group(item, out, _or_set(tables), seen)
-        elif kind is Node and item.tag == "ref":
-            source, key = item.parts
-            if isinstance(source, Leaf):
-                out.add((source.table, key))
-            elif isinstance(source, (Derived, Full)):
-                stack.append(source.columns[key])
-                if is_lookup(source):
-                    _rows_of_source(source, out, _or_set(tables), seen)
-            elif isinstance(source, SetOperation):
-                stack += [b.outputs[key].node for b in source.branches]
-            elif isinstance(source, Generator):
-                stack += source.args
-        elif kind is Node:
-            stack += item.parts
-
-
-def _or_set(tables: set[str] | None) -> set[str]:
-    return set() if tables is None else tables

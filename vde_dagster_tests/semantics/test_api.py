@@ -189,24 +189,6 @@ def test_lineage() -> None:
     }
 
 
-def test_what_is_read_of_each_table() -> None:
-    query = """SELECT o.k, SUM(o.amount) AS total FROM orders o
-    LEFT JOIN (SELECT DISTINCT k, name FROM raw.customers) c ON c.k = o.k
-    WHERE o.status = 'a' GROUP BY o.k"""
-    tables = analyze(query, SCHEMA).tables
-    assert tables["orders"].row_columns == {"k", "status"}
-    assert tables["orders"].output_columns == {"k": {"k"}, "total": {"amount"}}
-    assert tables["orders"].decides_rows
-    lookup = analyze(
-        "SELECT o.id, c.n FROM orders o LEFT JOIN "
-        "(SELECT k, COUNT(*) AS n FROM raw.customers GROUP BY k) c ON c.k = o.k",
-        SCHEMA,
-    ).tables
-    assert not lookup["raw.customers"].decides_rows
-    assert lookup["orders"].row_columns == set()
-    assert lookup["raw.customers"].output_columns == {"n": {"k"}}
-
-
 def test_scalar_functions_are_believed() -> None:
     query = "SELECT id, f(amount) AS x FROM orders"
     assert semantic_version(query, SCHEMA).opaque
