@@ -81,6 +81,16 @@ def new_ref() -> TableRef:
     return TableRef(f"new_{uuid.uuid4().hex}", "a.b`c")
 
 
+def ids_in(value: Any) -> list[int]:
+    """Collect the ids of all fields, at any depth."""
+    if isinstance(value, list):
+        return [number for item in value for number in ids_in(item)]
+    if not isinstance(value, dict):
+        return []
+    own = [value[key] for key in ("id", "element-id", "key-id", "value-id") if key in value]
+    return [*own, *(number for item in value.values() for number in ids_in(item))]
+
+
 def without_ids(value: Any) -> Any:
     """Nested fields may be numbered in any order."""
     if isinstance(value, list):
@@ -111,6 +121,10 @@ def test_it_has_the_same_schema_layout_and_properties(engines: Engines, branch: 
         one["properties"].pop("vde.table")
         for key in ("table-uuid", "last-updated-ms", "snapshots", "last-sequence-number"):
             one.pop(key)
+        fields = one["schemas"][0]["fields"]
+        assert [field["id"] for field in fields] == list(range(1, len(COLUMNS) + 1))
+        assert sorted(ids_in(fields)) == list(range(1, one["last-column-id"] + 1))
+        assert one["current-snapshot-id"] == -1
         one["schemas"] = without_ids(one["schemas"])
     assert made[0] == made[1]
     assert made[0]["properties"]["comment"] == 'it\'s "all" \\ here'
