@@ -160,7 +160,7 @@ class Hasher:
             with open(full, "rb", buffering=0) as file:
                 found = self._contents[path] = file.read()
             self.hashes[path] = hashlib.blake2b(found, digest_size=16).hexdigest()
-            self._remember(path, identity, now)
+            self._remember(path, identity, self.hashes[path], now)
         return found
 
     def forget(self, path: str) -> None:
@@ -192,14 +192,13 @@ class Hasher:
         now = time.time_ns()
         with open(full, "rb") as file:
             content = hashlib.file_digest(file, _blake).hexdigest() if _HAS_DIGEST else _read(file)
-        self.hashes[path] = content
-        self._remember(path, identity, now)
+        self._remember(path, identity, content, now)
         return content
 
-    def _remember(self, path: str, identity: list[int], now: int) -> None:
+    def _remember(self, path: str, identity: list[int], content: str, now: int) -> None:
         _, modified, changed, _ = identity
         if max(modified, changed) < now - _RACY_NS:
-            self.stats[path] = [*identity, self.hashes[path]]
+            self.stats[path] = [*identity, content]
         else:
             self.stats.pop(path, None)
 
