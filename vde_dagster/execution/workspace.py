@@ -15,6 +15,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.planning.environment import PRODUCTION, environment_name
 from vde_dagster.planning.interval import Interval, IntervalSet, utc
 from vde_dagster.planning.plan import Plan, PlanKind
+from vde_dagster.project.garbage import rare_collections
 from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class Workspace:
         """Whether the engine was needed so far."""
         return self._engine is not None
 
+    @rare_collections()  # From loading on, which hands its trees over.
     def snapshots(self) -> dict[ModelName, Snapshot]:
         """Return the project's snapshots in topological order.
 
@@ -150,6 +152,7 @@ class Workspace:
             models,
             self._catalog_columns,
             memo=self._memo,
+            parsed=self.project.parsed,
             scalar_functions=self.settings.scalar_functions,
         )
         self._memo.save()

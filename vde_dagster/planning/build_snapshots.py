@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
+from typing import TYPE_CHECKING
 
 from vde_dagster import semantics
 from vde_dagster.errors import ProjectError, SourceLocation
@@ -23,6 +24,10 @@ from vde_dagster.project.kinds import (
 )
 from vde_dagster.project.model import Column, Model, PythonSource
 from vde_dagster.project.names import ModelName
+from vde_dagster.project.parsed import ParsedQueries
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 CANONICALISER = semantics.canonicaliser()
 """Version of the code that makes the hashes."""
@@ -53,6 +58,7 @@ def build_snapshots(
     catalog_columns: CatalogColumns,
     *,
     memo: Memo | None = None,
+    parsed: ParsedQueries | None = None,
     scalar_functions: Sequence[str] = (),
     canonicaliser: str = CANONICALISER,
 ) -> dict[ModelName, Snapshot]:
@@ -62,6 +68,7 @@ def build_snapshots(
         models: The project's models, external ones included.
         catalog_columns: Columns of external tables that the project does not declare.
         memo: Remembers results between processes.
+        parsed: Trees of the models' queries, as far as they are at hand; they are used up.
         scalar_functions: User functions that are deterministic and scalar.
         canonicaliser: Stored with each snapshot; another value forces every hash anew.
 
@@ -71,7 +78,7 @@ def build_snapshots(
     Raises:
         ProjectError: A query names a column that its parent does not have.
     """
-    memo = memo or Memo()
+    memo, parsed = memo or Memo(), parsed or ParsedQueries()
     graph = {name: [p for p in model.depends_on if p in models] for name, model in models.items()}
     out: dict[ModelName, Snapshot] = {}
     with rare_collections():
@@ -85,9 +92,13 @@ def build_snapshots(
             key = _memo_key(model, parents, scalar_functions, canonicaliser)
             snapshot = memo.get(key, model)
             if snapshot is None:
-                snapshot = build_snapshot(model, parents, scalar_functions, canonicaliser)
+                tree = parsed.take(model.query) if model.query else None
+                snapshot = build_snapshot(
+                    model, parents, scalar_functions, canonicaliser, tree=tree
+                )
                 memo.put(key, snapshot)
             out[name] = snapshot
+    parsed.clear()
     return out
 
 
@@ -96,9 +107,11 @@ def build_snapshot(
     parents: Mapping[ModelName, Snapshot],
     scalar_functions: Sequence[str] = (),
     canonicaliser: str = CANONICALISER,
+    *,
+    tree: exp.Expr | None = None,
 ) -> Snapshot:
-    """Compute one model's snapshot from its parents' snapshots."""
-    version, columns, reads = _meaning(model, parents, scalar_functions)
+    """Compute one model's snapshot from its parents' snapshots; its query's tree is used up."""
+    version, columns, reads = _meaning(model, parents, scalar_functions, tree)
     rows = _row_version(model, version)
     version = replace(version, rows=rows, unique_keys=_unique_keys(model, version))
     fill = _fill_version(model, rows)
@@ -121,7 +134,10 @@ def build_snapshot(
 
 
 def _meaning(
-    model: Model, parents: Mapping[ModelName, Snapshot], scalar_functions: Sequence[str]
+    model: Model,
+    parents: Mapping[ModelName, Snapshot],
+    scalar_functions: Sequence[str],
+    tree: exp.Expr | None,
 ) -> tuple[semantics.SemanticVersion, tuple[OutputColumn, ...], tuple[Read, ...]]:
     """Return a model's version, columns and reads, before its kind is considered."""
     declared = {column.name: column for column in model.columns}
@@ -152,9 +168,9 @@ def _meaning(
         analysis = semantics.analyze(
             model.query,
             schema,
-            dialect=model.dialect,
             parents=parent_versions,
             scalar_functions=scalar,
+            tree=tree,
         )
     except semantics.SemanticError as error:
         raise locate(error, model) from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.optimizer.scope import traverse_scope
 
@@ -17,6 +16,7 @@ from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.names import ModelName
 from vde_dagster.project.spark_sql import spark_sql
+from vde_dagster.project.sql import parse_query
 from vde_dagster.project.time_variables import substitute_time_variables, time_variable_values
 
 Relation = Callable[[ModelName], str | None]
@@ -47,8 +47,8 @@ def render_query(
     if interval is not None:
         # First, because SQLGlot writes a variable that is left in another syntax.
         values = time_variable_values(interval.start, interval.end, execution_time or interval.end)
-        sql = substitute_time_variables(sql, values, model.dialect)
-    return replace_tables(sql, lambda name: relation(name, resolver, catalog), model.dialect)
+        sql = substitute_time_variables(sql, values)
+    return replace_tables(sql, lambda name: relation(name, resolver, catalog))
 
 
 def relation(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
@@ -63,13 +63,13 @@ def relation(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
     return render_query(binding.snapshot.model, resolver, catalog)
 
 
-def replace_tables(sql: str, relation_of: Relation, dialect: str = "spark") -> str:
+def replace_tables(sql: str, relation_of: Relation) -> str:
     """Replace every table that a query reads by a subquery, under the name it is called by.
 
     Common table expressions are left alone, also where one hides a table's name. A column that is
     qualified with a schema (`staging.orders.id`) loses the schema, as the subquery has none.
     """
-    tree = sqlglot.parse_one(sql, read=dialect)
+    tree = parse_query(sql)
     for table in _tables_read(tree):
         name = ModelName.parse(".".join(part.name for part in table.parts[-2:]))
         query = relation_of(name)
@@ -95,7 +95,7 @@ def _tables_read(tree: exp.Expr) -> list[exp.Table]:
 
 
 def _put_in_place(table: exp.Table, query: str) -> None:
-    inner = sqlglot.parse_one(query, read="spark")
+    inner = parse_query(query)
     simple = _plain_table(inner)
     alias = table.alias or table.name
     kept = {

@@ -134,7 +134,6 @@ def model_from_json(data: Json, paths: dict[str, Path] | None = None) -> Model:
 _PLAIN = (
     "query",
     "source",
-    "dialect",
     "description",
     "owner",
     "tags",

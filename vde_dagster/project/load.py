@@ -14,6 +14,7 @@ from vde_dagster.project.cache import ProjectCache
 from vde_dagster.project.codec import file_from_json, file_to_json
 from vde_dagster.project.files import Hasher, ProjectFiles, find_files
 from vde_dagster.project.loaded import LoadedFile
+from vde_dagster.project.parsed import ParsedQueries
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.settings_json import settings_from_json, settings_to_json
 
@@ -48,6 +49,7 @@ class ProjectLoad:
         self.records: dict[str, list[Any]] = {}
         self._records_read = False
         self._roles: dict[str, str] = {}
+        self.parsed = ParsedQueries()
 
     def _settings(self) -> Settings:
         key = hashlib.blake2b(
@@ -264,7 +266,7 @@ class ProjectLoad:
                     audits[audit.name] = audit
             except ProjectError as error:
                 self._macro_problems.append(error)
-        return FileContext(self.settings, macros, audits)
+        return FileContext(self.settings, macros, audits, self.parsed)
 
     @cached_property
     def _macro_problems(self) -> list[ProjectError]:

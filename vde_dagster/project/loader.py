@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from vde_dagster.errors import ProjectError
@@ -14,6 +14,7 @@ from vde_dagster.project.garbage import rare_collections
 from vde_dagster.project.load import ProjectLoad
 from vde_dagster.project.model import Model
 from vde_dagster.project.names import ModelName
+from vde_dagster.project.parsed import ParsedQueries
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.unit_values import UnitTest
 
@@ -29,6 +30,7 @@ class Project:
         tests: Its unit tests.
         problems: What is wrong with files that were left out; empty for strict loads.
         files_hash: Hash of the contents of all its files, see `project_hash`.
+        parsed: Trees of queries that were read for this load.
     """
 
     root: Path
@@ -37,6 +39,7 @@ class Project:
     tests: tuple[UnitTest, ...]
     problems: tuple[ProjectError, ...]
     files_hash: str
+    parsed: ParsedQueries = field(default_factory=ParsedQueries, compare=False, repr=False)
 
 
 def load_project(root: Path, *, strict: bool = True, use_cache: bool = True) -> Project:
@@ -114,7 +117,9 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
     problems = [*load.problems, *(error for error in mistakes if str(error) not in shown)]
     if strict and problems:
         raise _one_error(problems)
-    return Project(load.root, load.settings, models, tests, tuple(problems), load.files_hash())
+    return Project(
+        load.root, load.settings, models, tests, tuple(problems), load.files_hash(), load.parsed
+    )
 
 
 def _one_error(problems: list[ProjectError]) -> ProjectError:

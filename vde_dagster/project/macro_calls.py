@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from vde_dagster.errors import ProjectError
+from vde_dagster.project.dialects import as_written
 from vde_dagster.project.sql import query_sql, restore_parameters
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class MacroEvaluator:
         """Parse SQL of the query's dialect."""
         from sqlglot import parse_one
 
-        return parse_one(sql, dialect=self.dialect)
+        return parse_one(sql, dialect=as_written(self.dialect))
 
 
 def call_user_macro(expander: Expander, name: str, arguments: str) -> str:
@@ -85,7 +86,7 @@ def _parse_arguments(
     if not text.strip():
         return [], {}
     try:
-        tree = parse_one(f"SELECT __VDE_CALL({text})", dialect=expander.scope.dialect)
+        tree = parse_one(f"SELECT __VDE_CALL({text})", dialect=as_written(expander.scope.dialect))
     except SqlglotError as error:
         raise expander.error(
             f"the arguments of @{name} cannot be read: {str(error).splitlines()[0]}"
@@ -166,7 +167,7 @@ def _expression_text(tree: exp.Expr, dialect: str) -> str:
     from sqlglot import exp
 
     text = (
-        query_sql(tree)
+        query_sql(tree, translate_formats=True)  # The macro may have parsed by SQLGlot's dialect.
         if dialect == "spark"
         else tree.transform(_parameter_to_variable).sql(dialect=dialect, comments=False)
     )

@@ -73,7 +73,6 @@ class Model:
         query: The SQL query with all macros expanded, in one line of canonical text except that
             time variables (`@start_ds` …) are still there; None for seeds, external and Python.
         source: The file's text as written, for people.
-        dialect: SQLGlot dialect of `query`.
         python: The code of a Python model.
         columns: Declared columns, in order; empty when not declared.
         depends_on: Every table that the model reads, model or not, sorted.
@@ -95,7 +94,6 @@ class Model:
     location: SourceLocation
     query: str | None = None
     source: str = ""
-    dialect: str = "spark"
     python: PythonSource | None = None
     description: str | None = None
     owner: str | None = None

@@ -1,13 +1,20 @@
-"""From a stretch of a SQL file to one line of canonical Spark SQL and the tables it reads."""
+"""From a stretch of a SQL file to one line of Spark SQL and the tables it reads.
+
+A query in Spark's dialect keeps its author's words. SQLGlot writes those of other dialects, and
+what Spark would not read as it stands: QUALIFY, and what macros left out.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.project.dialects import as_written
 from vde_dagster.project.expansion import NOTHING, Expanded, Expander
+from vde_dagster.project.garbage import dismantle
 from vde_dagster.project.names import ModelName
+from vde_dagster.project.query_text import one_line
 from vde_dagster.project.sql import (
     has_placeholder,
     query_sql,
@@ -18,6 +25,8 @@ from vde_dagster.project.sql import (
 
 if TYPE_CHECKING:
     from sqlglot import exp
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +50,20 @@ class Rendered:
         sql: One line of Spark SQL; time variables are still there.
         reads: The tables it reads, with the place of the first mention.
         comments: Comments on the outermost projections, by output column.
+        tree: What parsing `sql` by `as_written("spark")` gives, but for comments and positions;
+            None where only parsing it tells.
     """
 
     sql: str
     reads: dict[ModelName, SourceLocation]
     comments: dict[str, str]
+    tree: exp.Expr | None = None
 
 
 def render(
     expander: Expander, expanded: Expanded, rules: NamingRules, *, what: str = "query"
 ) -> Rendered:
-    """Parse expanded text and write it in canonical Spark SQL.
+    """Parse expanded text and write it in one line of Spark SQL.
 
     Args:
         expander: Knows the file and the dialect.
@@ -62,16 +74,58 @@ def render(
     Raises:
         ProjectError: It cannot be parsed, or reads a table of another catalog.
     """
-    tree = _parse(expander, expanded, what)
+    tokens, tree = _parse(expander, expanded, what)
     _check_query(tree, expander, expanded, what)
     comments = _column_comments(tree)
     tree = _restored(tree, expander, expanded)
     reads: dict[ModelName, SourceLocation] = {}
+    words = _Words() if expander.scope.dialect == "spark" else None
     for table in list(tables_read(tree)):
-        offset = expanded.origin(_offset(table, expanded.text))
+        start = _start(table)
+        offset = expanded.origin(_looked_for(table, expanded.text) if start is None else start)
+        parts = len(table.parts)
         name = _qualify(table, rules, expander, offset)
         reads.setdefault(name, expander.source.location(offset))
-    return Rendered(query_sql(tree, copy=False), reads, comments)
+        if words is not None and not words.name(start, parts, table):
+            words = None
+    if words is None or _needs_writing(tree, expanded.text):
+        return Rendered(_written(tree, expander), reads, comments)
+    sql = one_line(expanded.text, tokens, words.prefixes, words.qualifiers)
+    return Rendered(sql, reads, comments, tree)
+
+
+def _written(tree: exp.Expr, expander: Expander) -> str:
+    """Let SQLGlot write a tree, which is of no use afterwards."""
+    formats = expander.scope.dialect != "spark"
+    try:
+        return query_sql(tree, translate_formats=formats, copy=False)
+    finally:
+        dismantle(tree)
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What is to be changed in an author's words: the names of tables, by their offsets."""
+
+    prefixes: dict[int, str] = field(default_factory=dict)
+    qualifiers: set[int] = field(default_factory=set)
+
+    def name(self, start: int | None, parts: int, table: exp.Table) -> bool:
+        """Give a table two parts, of which it had so many; say whether its place is known."""
+        if start is None:
+            return False
+        if parts == 1:
+            self.prefixes[start] = table.args["db"].sql(dialect="spark") + "."
+        elif parts == 3:
+            self.qualifiers.add(start)
+        return True
+
+
+def _needs_writing(tree: exp.Expr, text: str) -> bool:
+    """Say whether an author's words are not those that Spark has to read."""
+    from sqlglot import exp
+
+    return NOTHING in text or ("qualify" in text.lower() and tree.find(exp.Qualify) is not None)
 
 
 def _check_query(tree: exp.Expr, expander: Expander, expanded: Expanded, what: str) -> None:
@@ -91,20 +145,21 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
     What SQLGlot cannot parse is kept as written.
     """
     text = expanded.text.strip()
-    tree = _parse(expander, expanded, "statement")
+    _, tree = _parse(expander, expanded, "statement")
     from sqlglot import exp
 
     if isinstance(tree, exp.Command):
         return restore_parameter_text(" ".join(text.split()))
-    return query_sql(_restored(tree, expander, expanded), copy=False)
+    return _written(_restored(tree, expander, expanded), expander)
 
 
-def _parse(expander: Expander, expanded: Expanded, what: str) -> exp.Expr:
-    from sqlglot import parse
+def _parse(expander: Expander, expanded: Expanded, what: str) -> tuple[list[Token], exp.Expr]:
     from sqlglot.errors import ParseError, TokenError
 
     try:
-        trees = parse(expanded.text, dialect=expander.scope.dialect)
+        dialect = _dialect(expander.scope.dialect)
+        tokens = dialect.tokenize(expanded.text)
+        trees = dialect.parser().parse(tokens, expanded.text)
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
         raise _syntax_error(expander, expanded, detail, str(error), what) from error
@@ -115,7 +170,14 @@ def _parse(expander: Expander, expanded: Expanded, what: str) -> exp.Expr:
     tree = trees[0] if trees else None
     if tree is None:
         raise expander.source.error(f"the {what} is empty", expanded.origin(0))
-    return tree
+    return tokens, tree
+
+
+def _dialect(name: str) -> Dialect:
+    """Return the dialect to parse by: the time formats of all but Spark's are translated."""
+    from sqlglot.dialects.dialect import Dialect
+
+    return as_written(name) if name == "spark" else Dialect.get_or_raise(name)
 
 
 def _syntax_error(
@@ -177,14 +239,13 @@ def _identifier_offset(identifier: exp.Identifier, text: str) -> int:
     return start if isinstance(start, int) else max(text.find(identifier.name), 0)
 
 
-def _offset(table: exp.Table, text: str) -> int:
-    for part in (table.this, table.args.get("db")):
-        start = part.meta.get("start") if part is not None else None
-        if isinstance(start, int):
-            first = table.parts[0].meta.get("start")
-            return first if isinstance(first, int) else start
-    found = text.lower().find(table.name.lower())
-    return max(found, 0)
+def _start(table: exp.Table) -> int | None:
+    start = table.parts[0].meta.get("start")
+    return start if isinstance(start, int) else None
+
+
+def _looked_for(table: exp.Table, text: str) -> int:
+    return max(text.lower().find(table.name.lower()), 0)
 
 
 def _qualify(table: exp.Table, rules: NamingRules, expander: Expander, offset: int) -> ModelName:

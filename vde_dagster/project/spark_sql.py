@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vde_dagster.project.dialects import as_written
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -18,12 +20,19 @@ _AFTER_THE_FILTER = ("with_", "distinct", "order", "limit", "offset", "sort", "c
 
 
 def spark_sql(
-    tree: exp.Expr, *, comments: bool = True, pretty: bool = False, parameters: bool = False
+    tree: exp.Expr,
+    *,
+    translate_formats: bool = False,
+    comments: bool = True,
+    pretty: bool = False,
+    parameters: bool = False,
 ) -> str:
     """Write a query as Spark SQL.
 
     Args:
         tree: The query, in any dialect's words; it is changed.
+        translate_formats: Whether the tree has Python's time formats, as trees have that were not
+            parsed by `as_written`.
         comments: Whether to keep comments.
         pretty: Whether to break lines.
         parameters: Whether parameters are time variables, to be written as `@name`; SQLGlot's
@@ -40,7 +49,8 @@ def spark_sql(
         tree = _rewrite_qualify(tree, filtered)
         found = list(tree.find_all(exp.CTE))  # It makes copies.
     _name_ctes_apart(tree, [n for n in found if isinstance(n, exp.CTE)])
-    return tree.sql(dialect="spark", comments=comments, pretty=pretty, copy=False)
+    dialect = "spark" if translate_formats else as_written("spark")
+    return tree.sql(dialect=dialect, comments=comments, pretty=pretty, copy=False)
 
 
 def _write_parameters(tree: exp.Expr, parameters: list[exp.Parameter]) -> exp.Expr:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from vde_dagster.project.dialects import as_written
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -52,19 +54,21 @@ def parse_query(sql: str) -> exp.Expr:
     """Parse a model's stored Spark SQL; time variables are `exp.Parameter` nodes."""
     from sqlglot import parse_one
 
-    return parse_one(sql, dialect="spark")
+    return parse_one(sql, dialect=as_written("spark"))
 
 
-def query_sql(tree: exp.Expr, *, copy: bool = True) -> str:
+def query_sql(tree: exp.Expr, *, translate_formats: bool = False, copy: bool = True) -> str:
     """Write a tree as one line of Spark SQL without comments, parameters as `@name`.
 
     Args:
         tree: The tree.
+        translate_formats: As for `spark_sql`.
         copy: Whether to leave the given tree untouched.
     """
     from vde_dagster.project.spark_sql import spark_sql
 
-    return spark_sql(tree.copy() if copy else tree, comments=False, parameters=True)
+    tree = tree.copy() if copy else tree
+    return spark_sql(tree, translate_formats=translate_formats, comments=False, parameters=True)
 
 
 def tables_read(tree: exp.Expr) -> Iterator[exp.Table]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.names import ModelName
+from vde_dagster.project.parsed import ParsedQueries
 from vde_dagster.project.rendering import NamingRules, Rendered, render, render_statement
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.sql_tokens import SourceText
@@ -41,11 +42,13 @@ class FileContext:
         settings: The settings.
         macros: Python macros by name in lower case.
         audits: Custom audits by name.
+        parsed: Takes the trees of the models' queries.
     """
 
     settings: Settings
     macros: Mapping[str, Callable[..., Any]]
     audits: Mapping[str, AuditDefinition]
+    parsed: ParsedQueries = field(default_factory=ParsedQueries)
 
     @property
     def rules(self) -> NamingRules:
@@ -114,6 +117,8 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         return _without_query(source, block, properties, name, context)
     pre, query, post = _classify(source, block, parts)
     rendered = render(expander, query, context.rules)
+    if rendered.tree is not None:
+        context.parsed.keep(rendered.sql, rendered.tree)
     reads = dict(rendered.reads)
     reads.pop(name, None)
     for value in properties.depends_on:

@@ -18,6 +18,7 @@ from sqlglot.optimizer.annotate_types import TypeAnnotator
 from sqlglot.schema import MappingSchema
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
+from vde_dagster.project.dialects import as_written
 from vde_dagster.semantics.errors import SemanticError
 
 _STRINGS = {
@@ -32,15 +33,6 @@ _STRINGS = {
 }
 
 
-@lru_cache(maxsize=16)
-def parsing_dialect(dialect: str) -> Dialect:
-    """The dialect, changed so that it leaves time formats as they are written."""
-    base = Dialect.get_or_raise(dialect).__class__
-    changed: Any = type(f"Vde{base.__name__}", (base,), {"TIME_MAPPING": {}, "FORMAT_MAPPING": {}})
-    made: Dialect = changed()
-    return made
-
-
 def parse(query: str, dialect: str) -> exp.Expr:
     """Parse one statement.
 
@@ -48,7 +40,7 @@ def parse(query: str, dialect: str) -> exp.Expr:
         SemanticError: It is not valid SQL, or not exactly one statement.
     """
     try:
-        trees = [tree for tree in parsing_dialect(dialect).parse(query) if tree is not None]
+        trees = [tree for tree in as_written(dialect).parse(query) if tree is not None]
     except ParseError as error:
         first: dict[str, Any] = error.errors[0] if error.errors else {}
         line, column = first.get("line"), first.get("col")

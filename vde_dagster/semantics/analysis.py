@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from vde_dagster.project.garbage import dismantle
 from vde_dagster.semantics._sqlglot import canonical_text, parse, type_text
 from vde_dagster.semantics.algebra import Leaf, Output, Rel
 from vde_dagster.semantics.binder import Binder, Unsupported
@@ -68,6 +69,7 @@ def analyze(
     dialect: str = "spark",
     parents: Parents | None = None,
     scalar_functions: Collection[str] = (),
+    tree: exp.Expr | None = None,
 ) -> Analysis:
     """Read a query once, for its version, lineage and types.
 
@@ -77,17 +79,25 @@ def analyze(
         dialect: A dialect name of SQLGlot.
         parents: Table name to version; a table without one is external.
         scalar_functions: Names of user functions that are deterministic and return one value.
+        tree: What `as_written(dialect)` parsed the text to, if it is at hand; it is used up.
 
     Raises:
         SemanticError: A syntax error, an ambiguous column, or one that does not exist.
     """
-    tree = parse(query, dialect) if isinstance(query, str) else query.copy()
+    given = tree
+    if tree is None:
+        tree = parse(query, dialect) if isinstance(query, str) else query.copy()
     reading = Binder(schema, parents or {}, dialect, scalar_functions)
     try:
         rel = bind_query(reading, tree, None, {})
         return _understood(query, tree, rel, reading, schema, parents or {}, dialect)
     except SemanticError:
-        raise
+        if given is None:
+            raise
+        # The tree may know other places than the text, and a mistake has to name the text's.
+        return analyze(
+            query, schema, dialect=dialect, parents=parents, scalar_functions=scalar_functions
+        )
     except Unsupported as why:
         return _opaque(query, tree, schema, parents or {}, dialect, str(why))
     except RecursionError:
@@ -95,6 +105,8 @@ def analyze(
     except Exception as error:
         why_not = f"not understood ({type(error).__name__}: {error})"
         return _opaque(query, tree, schema, parents or {}, dialect, why_not)
+    finally:
+        dismantle(tree)
 
 
 def _understood(

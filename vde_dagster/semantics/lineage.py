@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from vde_dagster.semantics.algebra import (
     Derived,
@@ -24,8 +24,7 @@ _KINDS: tuple[DirectKind, ...] = ("identity", "transformation", "aggregation")
 _STRONGER = {(one, other): max(one, other, key=_KINDS.index) for one in _KINDS for other in _KINDS}
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Source:
+class Source(NamedTuple):
     """A column that flows into an output column, and how."""
 
     table: str
@@ -33,8 +32,7 @@ class Source:
     kind: DirectKind
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class IndirectSource:
+class IndirectSource(NamedTuple):
     """A column that decides which rows there are, or which value is taken."""
 
     table: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vde_dagster.semantics.algebra import Derived, Full, Leaf, Node, Terms
 from vde_dagster.semantics.encoding import digest
@@ -85,8 +85,7 @@ class Scope:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A resolved name: its expression, its type, and the struct fields that follow."""
 
     node: Node

@@ -161,7 +161,10 @@ def _select_list(
         if isinstance(item, exp.Aliases):
             raise Unsupported("several aliases of one expression")
         node = bind(binder, inner, scope)
-        kind = binder.types.annotate(inner)
+        # A column's type was set when it was read; the annotator would find just that.
+        kind = inner.type if inner.__class__ is exp.Column else None
+        if kind is None:
+            kind = binder.types.annotate(inner)
         name = (item.alias_or_name or item.output_name).lower() or f"_col_{i}"
         outputs.append(Output(name, node, kind))
         if isinstance(item, exp.Alias):

@@ -18,7 +18,6 @@ from vde_dagster.project.kinds import (
 )
 from vde_dagster.project.model import Column
 from vde_dagster.project.names import ModelName, quote
-from vde_dagster.project.sql import parse_query, query_sql
 from vde_dagster_tests.project.conftest import LoadModel
 
 HEADER = """
@@ -102,7 +101,7 @@ def test_kinds(load_model: LoadModel, kind: str, expected: object) -> None:
     assert load_model(f"MODEL (name a.m{kind}); SELECT 1 AS id, 2 AS n").kind == expected
 
 
-def test_the_query_is_one_canonical_line_with_its_hints(load_model: LoadModel) -> None:
+def test_the_query_is_one_line_in_its_authors_words_with_its_hints(load_model: LoadModel) -> None:
     model = load_model(
         """
         MODEL (name a.m);
@@ -114,8 +113,8 @@ def test_the_query_is_one_canonical_line_with_its_hints(load_model: LoadModel) -
     )
 
     assert model.query == (
-        "SELECT /*+ BROADCAST(c) */ `Odd Name`, CAST(x AS INT) AS y, 'a -- b' AS text "
-        "FROM b.t AS c WHERE ts >= @start_ts AND d < @end_date - INTERVAL '1' DAY"
+        "select /*+ BROADCAST(c) */ `Odd Name`, x::int as y, 'a -- b' as text "
+        "from b.t as c where ts >= @start_ts and d < @end_date - interval 1 day"
     )
     assert model.depends_on == (ModelName("b", "t"),)
     assert model.column_descriptions == {"Odd Name": "the odd one"}
@@ -176,7 +175,7 @@ def test_names_without_a_namespace_are_qualified_in_the_query(load_model: LoadMo
     query = "WITH x AS (SELECT 1 AS a) SELECT t.a FROM t JOIN lakehouse.b.u JOIN x"
 
     assert load_model(f"MODEL (name a.m); {query}").query == (
-        "WITH x AS (SELECT 1 AS a) SELECT t.a FROM default.t JOIN b.u ON TRUE JOIN x ON TRUE"
+        "WITH x AS (SELECT 1 AS a) SELECT t.a FROM default.t JOIN b.u JOIN x"
     )
 
 
@@ -188,7 +187,6 @@ def test_another_dialect_becomes_spark(load_model: LoadModel) -> None:
         """
     )
 
-    assert model.dialect == "spark"
     assert model.query == (
         "SELECT CAST(x AS STRING) AS x, '\\\\' AS backslash, `Q y` FROM b.t "
         "WHERE d >= @start_date - 1"
@@ -215,30 +213,6 @@ def test_a_disabled_model_is_left_out(load: object) -> None:
     project = load({"models/m.sql": "MODEL (name a.m, enabled false); SELECT 1 AS a"})  # type: ignore[operator]
 
     assert project.models == {}
-
-
-QUERIES = [
-    "SELECT a, COUNT(*) FILTER(WHERE b > 1) AS n FROM t GROUP BY ALL HAVING n > 1 ORDER BY 2",
-    "SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC) AS rn FROM t QUALIFY rn = 1",
-    "SELECT a FROM t TABLESAMPLE (10 PERCENT)",
-    "SELECT x -> x + 1 FROM t",
-    "SELECT TRANSFORM(xs, x -> x + 1), m['k'], s.f, r'\\d+', 'it''s' FROM t",
-    "SELECT * FROM t LEFT ANTI JOIN u ON t.a <=> u.a CROSS JOIN v",
-    "SELECT CASE WHEN a THEN @start_dt ELSE CAST(@end_ts AS TIMESTAMP) END FROM t",
-    "SELECT TRY_CAST(a AS INT), DATE '2020-01-01', TIMESTAMP '2020-01-01 00:00:00' FROM t",
-    "SELECT * FROM t PIVOT (SUM(a) FOR b IN ('x', 'y'))",
-    "(SELECT 1 AS a) UNION ALL (SELECT 2 AS a) EXCEPT SELECT 3 AS a",
-    "VALUES (1, 'a'), (2, NULL)",
-]
-
-
-@pytest.mark.parametrize("query", QUERIES)
-def test_the_stored_query_parses_back_to_itself(load_model: LoadModel, query: str) -> None:
-    stored = load_model(f"MODEL (name a.m); {query}").query
-
-    assert stored is not None
-    assert query_sql(parse_query(stored)) == stored
-    assert "\n" not in stored
 
 
 @given(

@@ -148,7 +148,7 @@ def _query(test: UnitTest, model: Model, sources: Mapping[ModelName, str], part:
     from vde_dagster.project.time_variables import substitute_time_variables, time_variable_values
 
     assert model.query is not None
-    sql = replace_tables(model.query, sources.get, model.dialect)
+    sql = replace_tables(model.query, sources.get)
     if part is not None:
         sql = _select_cte(test, sql, part)
     interval, now = _times(test)
@@ -157,9 +157,10 @@ def _query(test: UnitTest, model: Model, sources: Mapping[ModelName, str], part:
 
 
 def _select_cte(test: UnitTest, sql: str, name: str) -> str:
-    import sqlglot
+    from vde_dagster.project.spark_sql import spark_sql
+    from vde_dagster.project.sql import parse_query
 
-    tree = sqlglot.parse_one(sql, read="spark")
+    tree = parse_query(sql)
     with_ = tree.args.get("with_") or tree.args.get("with")
     if with_ is None or not any(cte.alias == name for cte in with_.expressions):
         raise ProjectError(
@@ -167,7 +168,7 @@ def _select_cte(test: UnitTest, sql: str, name: str) -> str:
             hint="name a common table expression of the query",
             location=test.location,
         )
-    return f"{with_.sql(dialect='spark')} SELECT * FROM {quote(name)}"
+    return f"{spark_sql(with_)} SELECT * FROM {quote(name)}"
 
 
 def _times(test: UnitTest) -> tuple[Interval, datetime]:

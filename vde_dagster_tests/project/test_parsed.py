@@ -1,0 +1,98 @@
+"""Trees kept between loading and planning: each is taken once, and there is a bound."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping
+
+import pytest
+from sqlglot import exp
+
+from vde_dagster.planning.build_snapshots import build_snapshots
+from vde_dagster.planning.render import replace_tables
+from vde_dagster.project.loader import Project
+from vde_dagster.project.parsed import ParsedQueries
+from vde_dagster.project.sql import parse_query
+from vde_dagster_tests.project.conftest import LoadModel
+
+Load = Callable[[Mapping[str, str]], Project]
+
+
+def test_a_tree_is_handed_over_once() -> None:
+    parsed = ParsedQueries()
+    tree = parse_query("SELECT 1 AS a")
+    parsed.keep("SELECT 1 AS a", tree)
+
+    assert parsed.take("SELECT 1 AS a") is tree
+    assert parsed.take("SELECT 1 AS a") is None
+
+
+def test_there_is_room_for_so_many_characters_at_a_time() -> None:
+    parsed = ParsedQueries(most=30)
+    queries = [f"SELECT {number} AS a" for number in range(3)]
+    for query in queries:
+        parsed.keep(query, parse_query(query))
+
+    assert [parsed.take(query) is not None for query in queries] == [True, True, False]
+    parsed.keep(queries[2], parse_query(queries[2]))
+    assert parsed.take(queries[2]) is not None
+
+
+def test_what_is_not_kept_leaves_nothing_to_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)  # What it would free, it lists.
+    try:
+        parsed = ParsedQueries(most=25)
+        parsed.keep("SELECT a + 1 AS b FROM t", parse_query("SELECT a + 1 AS b FROM t"))
+        parsed.keep("SELECT 2 AS c", parse_query("SELECT 2 AS c"))
+        parsed.clear()
+        gc.collect()
+        left = [item for item in gc.garbage if isinstance(item, exp.Expr)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+    assert left == []
+
+
+def test_planning_parses_no_query_that_loading_parsed(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = load(
+        {
+            "models/a.sql": "MODEL (name d.a, kind FULL); SELECT 1 AS id, 'x' AS s",
+            "models/b.sql": "MODEL (name d.b); SELECT a.id, COUNT(*) AS n FROM d.a GROUP BY a.id",
+        }
+    )
+    expected = build_snapshots(project.models, lambda name: None)
+
+    def parse(query: str, dialect: str) -> exp.Expr:
+        raise AssertionError(f"parsed again: {query}")
+
+    monkeypatch.setattr("vde_dagster.semantics.analysis.parse", parse)
+
+    found = build_snapshots(project.models, lambda name: None, parsed=project.parsed)
+
+    assert found == expected
+
+
+@pytest.mark.parametrize("text", ["y", "yyyy", "d/M/yy", "EEEE"])
+def test_time_formats_reach_spark_as_they_were_written(load_model: LoadModel, text: str) -> None:
+    model = load_model(
+        "MODEL (name a.m); "
+        f"SELECT date_format(ts, '{text}') AS y, @twice(date_format(ts, '{text}')) AS z FROM d.t",
+        {
+            "macros/twice.py": """
+            from vde_dagster import macro
+
+            @macro()
+            def twice(evaluator, value):
+                return [value, value.copy()]
+            """
+        },
+    )
+
+    assert model.query is not None
+    assert replace_tables(model.query, lambda name: None).count(f"'{text}'") == 3

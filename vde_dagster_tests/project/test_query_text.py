@@ -1,0 +1,117 @@
+"""The stored text of a Spark query: its author's words in one line, and the tree handed on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vde_dagster.project.dialects import as_written
+from vde_dagster.project.expansion import Expander, MacroScope
+from vde_dagster.project.rendering import NamingRules, Rendered, render
+from vde_dagster.project.sql import parse_query
+from vde_dagster.project.sql_tokens import SourceText
+
+QUERIES = [
+    "SELECT a, COUNT(*) FILTER (WHERE b > 1) AS n FROM d.t GROUP BY ALL HAVING n > 1 ORDER BY 2",
+    "SELECT a FROM d.t TABLESAMPLE (10 PERCENT)",
+    "SELECT TRANSFORM(xs, x -> x + 1), m['k'], s.f, r'\\d+', 'it''s', 'a\\'b' FROM d.t",
+    "SELECT * FROM d.t LEFT ANTI JOIN d.u ON t.a <=> u.a CROSS JOIN d.v",
+    "SELECT CASE WHEN a THEN @start_dt ELSE CAST(@end_ts AS TIMESTAMP) END FROM d.t",
+    "SELECT TRY_CAST(a AS INT), DATE '2020-01-01', TIMESTAMP '2020-01-01 00:00:00' FROM d.t",
+    "SELECT * FROM d.t PIVOT (SUM(a) FOR b IN ('x', 'y'))",
+    "(SELECT 1 AS a) UNION ALL (SELECT 2 AS a) EXCEPT SELECT 3 AS a",
+    "VALUES (1, 'a'), (2, NULL)",
+    "SELECT 1L, 2.5BD, 1e5, .5, a AND .5 < b, -1, a - -1, a * -1, -(b), CAST(a AS DECIMAL(10, 2)), "
+    "a::INT FROM d.t",
+    "SELECT /*+ BROADCAST(u), REPARTITION(3) */ nvl(a, b), `odd name`, ! c, ~ d FROM d.t AS u",
+    "SELECT date_format(ts, 'y'), to_date(x, 'd/M/yy'), unix_timestamp(x) FROM d.t",
+    "WITH c AS (WITH c AS (SELECT 1 AS a) SELECT a FROM c) SELECT a FROM c",
+    "SELECT b.x, COUNT(*) OVER (PARTITION BY x ORDER BY -x ROWS BETWEEN 1 PRECEDING AND "
+    "CURRENT ROW) FROM d.t LATERAL VIEW OUTER EXPLODE(xs) b AS x",
+    "SELECT x'1F', 'a' 'b', m.`k`.`l`, f(a => 1), ARRAY(1, 2)[0], a BETWEEN 1 AND 2, "
+    "a NOT IN (1, 2) FROM `d`.`odd.name` AS m",
+    "SELECT a, b FROM d.t GROUP BY a, b WITH ROLLUP",
+    "SELECT a FROM d.t GROUP BY GROUPING SETS ((a), ()) SORT BY a DESC NULLS LAST LIMIT 3 OFFSET 1",
+    "SELECT EXISTS (SELECT 1 FROM d.u WHERE u.a = t.a), ANY (SELECT 2) FROM d.t VERSION AS OF 3",
+]
+
+
+def _render(text: str, dialect: str = "spark") -> Rendered:
+    expander = Expander(SourceText(Path("m.sql"), text), MacroScope({}, {}, dialect))
+    return render(expander, expander.expand(0, len(text)), NamingRules("lakehouse", "main"))
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_words_stay_as_they_were_written(query: str) -> None:
+    assert _render(query).sql == query
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_tree_handed_on_is_that_of_the_stored_text(query: str) -> None:
+    rendered = _render(query)
+
+    assert rendered.tree is not None
+    assert rendered.tree == parse_query(rendered.sql)
+
+
+@pytest.mark.parametrize(
+    ("query", "stored"),
+    [
+        ("SELECT t.a FROM t", "SELECT t.a FROM main.t"),
+        ("SELECT a FROM lakehouse . d\n. t AS x", "SELECT a FROM d.t AS x"),
+        (
+            "WITH t AS (SELECT * FROM t) SELECT * FROM T JOIN `u`",
+            "WITH t AS (SELECT * FROM main.t) SELECT * FROM T JOIN main.`u`",
+        ),
+        ('SELECT "a" AS x, "it\'s", "\\"" FROM d.t', 'SELECT \'a\' AS x, "it\'s", "\\"" FROM d.t'),
+        ("SELECT 'a\nb' AS x", "SELECT 'a\\nb' AS x"),
+        ("SELECT a--\n-1, - -1, b -- - c\n", "SELECT a - 1, - -1, b"),
+        ("select  a ,b\tfrom d.t where(a)in(1,2)", "select a, b from d.t where (a) in (1, 2)"),
+        ("SELECT count (*), `f` (1), a [0], x :: int", "SELECT count(*), `f`(1), a[0], x::int"),
+        ("SELECT a FROM d.t GROUP\nBY a ORDER  BY a", "SELECT a FROM d.t GROUP BY a ORDER BY a"),
+        ("SELECT /*+\n  BROADCAST(t) */ a FROM d.t", "SELECT /*+ BROADCAST(t) */ a FROM d.t"),
+    ],
+)
+def test_only_names_of_tables_and_blanks_change(query: str, stored: str) -> None:
+    rendered = _render(query)
+
+    assert rendered.sql == stored
+    assert rendered.tree is not None
+    assert rendered.tree == parse_query(rendered.sql)
+
+
+@given(st.data())
+def test_formatting_and_comments_do_not_change_the_text(data: st.DataObject) -> None:
+    query = data.draw(st.sampled_from(QUERIES))
+    tokens = as_written("spark").tokenize(query)
+    pieces: list[str] = []
+    end = 0
+    for token in tokens:
+        if token.start < end:
+            continue
+        pieces += [query[end : token.start]]
+        if query[end : token.start]:
+            blanks = st.sampled_from([" ", "\n", "\t ", " -- a note\n", " /* two\nlines */ "])
+            pieces[-1] = data.draw(blanks)
+        pieces += [query[token.start : token.end + 1]]
+        end = token.end + 1
+
+    assert _render("".join(pieces)).sql == query
+
+
+def test_a_filter_of_windows_is_written_as_spark_reads_it() -> None:
+    query = "SELECT a FROM d.t QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) = 1"
+
+    rendered = _render(query)
+
+    assert "QUALIFY" not in rendered.sql
+    assert rendered.tree is None
+
+
+def test_time_formats_of_another_dialect_are_translated() -> None:
+    assert _render("SELECT strftime(a, '%Y-%m') AS m FROM d.t", "duckdb").sql == (
+        "SELECT DATE_FORMAT(a, 'yyyy-MM') AS m FROM d.t"
+    )
