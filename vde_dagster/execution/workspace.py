@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vde_dagster.planning.snapshot import Snapshot
     from vde_dagster.project.loader import Project
     from vde_dagster.project.model import Model
+    from vde_dagster.project.parsed import ParsedQueries
     from vde_dagster.project.settings import Settings
     from vde_dagster.state import StateStore
     from vde_dagster.state.clock import Clock
@@ -143,16 +144,18 @@ class Workspace:
         Raises:
             ProjectError: A file is wrong, or a query names what its parents do not have.
         """
-        return self._build(self.project.models)
+        return self._build(self.project.models, self.project.parsed)
 
-    def _build(self, models: Mapping[ModelName, Model]) -> dict[ModelName, Snapshot]:
+    def _build(
+        self, models: Mapping[ModelName, Model], parsed: ParsedQueries | None = None
+    ) -> dict[ModelName, Snapshot]:
         from vde_dagster.planning.build_snapshots import build_snapshots
 
         built = build_snapshots(
             models,
             self._catalog_columns,
             memo=self._memo,
-            parsed=self.project.parsed,
+            parsed=parsed,
             scalar_functions=self.settings.scalar_functions,
         )
         self._memo.save()
@@ -202,10 +205,11 @@ class Workspace:
         from vde_dagster.execution.select_models import select_models
 
         environment = environment_name(environment)
-        models = self.project.models
         if select:
-            models = select_models(self.store, environment, models, select)
-        snapshots = self._build(models)
+            models = select_models(self.store, environment, self.project.models, select)
+            snapshots = self._build(models, self.project.parsed)
+        else:
+            snapshots = self.snapshots()
         state = gather_state(self.store, environment, snapshots, self._build)
         return self._make(
             environment, snapshots, state, PlanKind.PLAN, start, end, skip_backfill, now, save
