@@ -63,9 +63,7 @@ def one_line(
         elif piece == "(":
             blank = blank and not _is_called(before)
         elif piece == ".":
-            blank = blank and not _is_value(
-                before
-            )  # That of a number such as .5 has no name before.
+            blank = blank and not _is_value(before)  # Numbers such as .5 begin with it.
         elif piece == "-":
             blank = blank or before == _SIGN  # Two of them would begin a comment.
         else:

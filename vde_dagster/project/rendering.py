@@ -86,7 +86,7 @@ def render(
         parts = len(table.parts)
         name = _qualify(table, rules, expander, offset)
         reads.setdefault(name, expander.source.location(offset))
-        if words is not None and not words.name(start, parts, table):
+        if words is not None and not words.qualify(table, parts, start):
             words = None
     if words is None or _needs_writing(tree, expanded.text):
         return Rendered(_written(tree, expander), reads, comments)
@@ -110,8 +110,8 @@ class _Words:
     prefixes: dict[int, str] = field(default_factory=dict)
     qualifiers: set[int] = field(default_factory=set)
 
-    def name(self, start: int | None, parts: int, table: exp.Table) -> bool:
-        """Give a table two parts, of which it had so many; say whether its place is known."""
+    def qualify(self, table: exp.Table, parts: int, start: int | None) -> bool:
+        """Give a table's name its two parts, where it had so many; False without its place."""
         if start is None:
             return False
         if parts == 1:
@@ -154,6 +154,7 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
 
 
 def _parse(expander: Expander, expanded: Expanded, what: str) -> tuple[list[Token], exp.Expr]:
+    from sqlglot import exp
     from sqlglot.errors import ParseError, TokenError
 
     try:
@@ -167,10 +168,19 @@ def _parse(expander: Expander, expanded: Expanded, what: str) -> tuple[list[Toke
         raise expander.source.error(
             f"the {what} cannot be read: {error}", expanded.origin(0)
         ) from error
-    tree = trees[0] if trees else None
-    if tree is None:
+    # A comment behind the last semicolon is a tree of its own.
+    statements = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
+    if not statements:
         raise expander.source.error(f"the {what} is empty", expanded.origin(0))
-    return tokens, tree
+    if len(statements) > 1:
+        raise expander.source.error(
+            f"the {what} is {len(statements)} statements",
+            expanded.origin(0),
+            "a macro may have returned a semicolon",
+        )
+    while tokens[-1].text == ";":
+        tokens.pop()
+    return tokens, statements[0]
 
 
 def _dialect(name: str) -> Dialect:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vde_dagster.errors import ProjectError
 from vde_dagster.project.dialects import as_written
 from vde_dagster.project.expansion import Expander, MacroScope
 from vde_dagster.project.rendering import NamingRules, Rendered, render
@@ -72,6 +73,7 @@ def test_the_tree_handed_on_is_that_of_the_stored_text(query: str) -> None:
         ("select  a ,b\tfrom d.t where(a)in(1,2)", "select a, b from d.t where (a) in (1, 2)"),
         ("SELECT count (*), `f` (1), a [0], x :: int", "SELECT count(*), `f`(1), a[0], x::int"),
         ("SELECT a FROM d.t GROUP\nBY a ORDER  BY a", "SELECT a FROM d.t GROUP BY a ORDER BY a"),
+        ("SELECT 1 AS a ; ; -- the end", "SELECT 1 AS a"),
         ("SELECT /*+\n  BROADCAST(t) */ a FROM d.t", "SELECT /*+ BROADCAST(t) */ a FROM d.t"),
     ],
 )
@@ -115,3 +117,8 @@ def test_time_formats_of_another_dialect_are_translated() -> None:
     assert _render("SELECT strftime(a, '%Y-%m') AS m FROM d.t", "duckdb").sql == (
         "SELECT DATE_FORMAT(a, 'yyyy-MM') AS m FROM d.t"
     )
+
+
+def test_two_statements_in_place_of_one_are_refused() -> None:
+    with pytest.raises(ProjectError, match="the query is 2 statements"):
+        _render("SELECT 1 AS a; SELECT 2 AS b")
