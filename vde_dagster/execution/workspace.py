@@ -15,7 +15,6 @@ from vde_dagster.errors import UsageError
 from vde_dagster.planning.environment import PRODUCTION, environment_name
 from vde_dagster.planning.interval import Interval, IntervalSet, utc
 from vde_dagster.planning.plan import Plan, PlanKind
-from vde_dagster.project.garbage import rare_collections
 from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
@@ -137,7 +136,6 @@ class Workspace:
         """Whether the engine was needed so far."""
         return self._engine is not None
 
-    @rare_collections()  # From loading on, which hands its trees over.
     def snapshots(self) -> dict[ModelName, Snapshot]:
         """Return the project's snapshots in topological order.
 
