@@ -15,12 +15,12 @@ def digest(*parts: str | None) -> str:
     Returns:
         32 hexadecimal digits.
     """
-    state = hashlib.blake2b(digest_size=16)
+    out: list[bytes] = []
     for part in parts:
         if part is None:
-            state.update(b"n;")
+            out.append(b"n;")
         else:
             data = part.encode("utf-8", "surrogatepass")
-            state.update(b"%d:" % len(data))
-            state.update(data)
-    return state.hexdigest()
+            out.append(b"%d:" % len(data))
+            out.append(data)
+    return hashlib.blake2b(b"".join(out), digest_size=16).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import blake2b
 
 DIGEST_BYTES = 16
@@ -20,24 +21,33 @@ def digest(*parts: Part) -> bytes:
     Returns:
         128 bits of BLAKE2b over the length-prefixed encoding of the values.
     """
-    out: list[bytes] = []
-    for part in parts:
-        if type(part) is bytes:
-            # Nearly every part is another digest.
-            out.append(_OF_A_DIGEST if len(part) == DIGEST_BYTES else b"b%d:" % len(part))
-            out.append(part)
-        elif type(part) is str:
-            raw = part.encode("utf-8", "surrogatepass")
-            out.append(b"s%d:" % len(raw))
-            out.append(raw)
-        elif part is None:
-            out.append(b"n:")
-        elif type(part) is bool:
-            out.append(b"t:" if part else b"f:")
-        else:
-            assert isinstance(part, int)
-            out.append(b"i%d:" % part)
+    # Nearly every part is another digest, or one of few texts.
+    out = [
+        _OF_A_DIGEST + part
+        if type(part) is bytes and len(part) == DIGEST_BYTES
+        else _text(part)
+        if type(part) is str
+        else _encoded(part)
+        for part in parts
+    ]
     return blake2b(b"".join(out), digest_size=DIGEST_BYTES).digest()
+
+
+@lru_cache(maxsize=4096)
+def _text(text: str) -> bytes:
+    raw = text.encode("utf-8", "surrogatepass")
+    return b"s%d:%b" % (len(raw), raw)
+
+
+def _encoded(part: Part) -> bytes:
+    if type(part) is bytes:
+        return b"b%d:%b" % (len(part), part)
+    if part is None:
+        return b"n:"
+    if type(part) is bool:
+        return b"t:" if part else b"f:"
+    assert isinstance(part, int)
+    return b"i%d:" % part
 
 
 def digest_all(tag: str, parts: Iterable[Part]) -> bytes:

@@ -152,7 +152,8 @@ class Tracer:
                     self._conditions_in(branch.outputs[key].node, out)
         for part in parts:
             if part.__class__ is Node:
-                self._conditions_in(part, out)
+                if part not in out.seen:
+                    self._conditions_in(part, out)
             elif part.__class__ is Rel:
                 self._group(part.group, out)
                 for output in part.outputs:

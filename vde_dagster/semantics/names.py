@@ -165,8 +165,10 @@ def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
 
 def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | None:
     for size in range(min(3, len(parts) - 1), 0, -1):
-        qualifier = parts[:size]
-        matching = [e for e in scope.entries if e.parts[-size:] == qualifier]
+        qualifier, last = parts[:size], parts[size - 1]
+        matching = [
+            e for e in scope.entries if e.parts[-1] == last and e.parts[-size:] == qualifier
+        ]
         if not matching:
             continue
         if len(matching) > 1:

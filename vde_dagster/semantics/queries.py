@@ -146,7 +146,7 @@ def _select_list(
 
     outputs: list[Output] = []
     for i, item in enumerate(e.expressions):
-        if item.is_star and not isinstance(item, exp.Alias):
+        if item.__class__ is not exp.Alias and item.is_star:
             outputs += expand(binder, item, scope)
             continue
         inner = item.this if isinstance(item, (exp.Alias, exp.Aliases)) else item
