@@ -8,7 +8,7 @@ for it. Time variables and `@this_model` become placeholders (see `sql.placehold
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +16,12 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.project.sql import placeholder
 from vde_dagster.project.sql_tokens import (
     BACKSLASH_DIALECTS,
+    CLOSING,
+    OPENING,
     SourceText,
     Token,
     matching,
+    next_at,
     scan,
     split_top_level,
     unquote,
@@ -144,48 +147,40 @@ class Expander:
         if "@" not in source.text:
             return [(source.text[start:end], start if top else self._call_offset, top)]
         backslash = self.scope.dialect in BACKSLASH_DIALECTS
-        tokens = [
-            token
-            for token in scan(source, start, end, backslash=backslash)
-            if token.kind != "comment"
-        ]
         pieces: list[tuple[str, int, bool]] = []
-        done, index = start, 0
-        while index < len(tokens):
-            token = tokens[index]
-            if token.text != "@" or index + 1 >= len(tokens):
-                index += 1
-                continue
+        done = start
+        while (at := next_at(source, done, end, backslash=backslash)) is not None:
+            tokens = _call_tokens(scan(source, at, end, backslash=backslash))
+            if len(tokens) == 1:
+                break
             if top:
-                self._call_offset = token.start
-            text, index = self._replace(source, tokens, index)
-            origin = done if top else self._call_offset
-            pieces.append((source.text[done : token.start], origin, top))
+                self._call_offset = at
+            text, used = self._replace(source, tokens)
+            pieces.append((source.text[done:at], done if top else self._call_offset, top))
             pieces.append((text, self._call_offset, False))
-            done = tokens[index - 1].end
+            done = tokens[used - 1].end
         pieces.append((source.text[done:end], done if top else self._call_offset, top))
         return pieces
 
-    def _replace(self, source: SourceText, tokens: list[Token], index: int) -> tuple[str, int]:
-        """Return what the macro at a token stands for, and the index behind it."""
-        following = tokens[index + 1]
-        if following.start != tokens[index].end:
+    def _replace(self, source: SourceText, tokens: list[Token]) -> tuple[str, int]:
+        """Return what the macro at the first token stands for, and how many tokens it takes."""
+        following = tokens[1]
+        if following.start != tokens[0].end:
             raise self.error("'@' stands alone", "write @name or @macro(…)")
         if following.kind == "string":
-            return "'" + self._template(unquote(following)).replace("'", "''") + "'", index + 2
+            return "'" + self._template(unquote(following)).replace("'", "''") + "'", 2
         if following.text == "{":
-            closing = matching(source, tokens, index + 1)
+            closing = matching(source, tokens, 1)
             name = source.text[following.end : tokens[closing].start].strip()
             return self._bare(self._variable(name)), closing + 1
         if following.kind != "word":
             raise self.error(f"'@{following.text}' is not a macro", "write @name or @macro(…)")
         name = following.text
-        call = index + 2
-        if call < len(tokens) and tokens[call].text == "(" and tokens[call].start == following.end:
-            closing = matching(source, tokens, call)
-            arguments = source.text[tokens[call].end : tokens[closing].start]
+        if len(tokens) > 2 and tokens[2].text == "(" and tokens[2].start == following.end:
+            closing = matching(source, tokens, 2)
+            arguments = source.text[tokens[2].end : tokens[closing].start]
             return self._call(name, arguments), closing + 1
-        return self._variable(name), index + 2
+        return self._variable(name), 2
 
     def _variable(self, name: str) -> str:
         key = name.lower()
@@ -266,3 +261,17 @@ class Expander:
         return re.sub(
             r"@\{(\w+)\}|@(\w+)", lambda m: self._bare(self._variable(m[1] or m[2])), text
         )
+
+
+def _call_tokens(tokens: Iterable[Token]) -> list[Token]:
+    """Take what may belong to one macro call: `@`, a name, and all that brackets hold."""
+    taken: list[Token] = []
+    depth = 0
+    for token in tokens:
+        if token.kind == "comment":
+            continue
+        taken.append(token)
+        depth += (token.text in OPENING) - (token.text in CLOSING)
+        if len(taken) > 2 and depth <= 0:
+            break
+    return taken

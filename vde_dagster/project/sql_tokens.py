@@ -18,8 +18,8 @@ BACKSLASH_DIALECTS = frozenset(
     {"spark", "spark2", "databricks", "hive", "bigquery", "mysql", "snowflake", "clickhouse"}
 )
 
-_OPEN = {"(": ")", "[": "]", "{": "}"}
-_CLOSE = frozenset(_OPEN.values())
+OPENING = {"(": ")", "[": "]", "{": "}"}
+CLOSING = frozenset(OPENING.values())
 
 
 def _quotes(backslash: bool) -> tuple[str, str]:
@@ -67,8 +67,26 @@ def _plain(backslash: bool) -> re.Pattern[str]:
     )
 
 
+def _before_at(backslash: bool) -> re.Pattern[str]:
+    """Match a text up to an `@`, or up to what only the scanner understands."""
+    string, quoted = _quotes(backslash)
+    return re.compile(
+        rf"""(?:
+        (?![rR]')\w+
+      | [\s().=<>*+%|&!\[\]{{}}:;,$\#?^~\\]+
+      | -(?!-)
+      | /(?!\*)
+      | --[^\n]*
+      | {string}
+      | {quoted}
+        )*""",
+        re.VERBOSE | re.DOTALL,
+    )
+
+
 _PATTERNS = {backslash: _pattern(backslash) for backslash in (False, True)}
 _PLAIN = {backslash: _plain(backslash) for backslash in (False, True)}
+_BEFORE_AT = {backslash: _before_at(backslash) for backslash in (False, True)}
 
 
 class Token(NamedTuple):
@@ -167,6 +185,28 @@ def plain_end(source: SourceText, start: int, *, backslash: bool = True) -> int 
     return end if source.text[end : end + 1] in ("", ";") else None
 
 
+def next_at(source: SourceText, start: int, end: int, *, backslash: bool = True) -> int | None:
+    """Find the next `@` outside strings, quoted identifiers and comments.
+
+    Args:
+        source: The text.
+        start: Where a token may begin.
+        end: Where to stop (exclusive).
+        backslash: As for `scan`.
+
+    Raises:
+        ProjectError: As `scan`, for what stands before it.
+    """
+    found = _BEFORE_AT[backslash].match(source.text, start, end)
+    position = found.end() if found else start
+    if position == end or source.text[position] == "@":
+        return position if position < end else None
+    for token in scan(source, position, end, backslash=backslash):
+        if token.text == "@":
+            return token.start
+    return None
+
+
 def _comment_end(source: SourceText, start: int, stop: int) -> int:
     """Find the end of a block comment; they nest, as in Spark."""
     depth, position = 0, start
@@ -197,9 +237,9 @@ def split_top_level(
     depth = 0
     for token in tokens:
         if token.kind == "punct":
-            if token.text in _OPEN or (angles and token.text == "<"):
+            if token.text in OPENING or (angles and token.text == "<"):
                 depth += 1
-            elif token.text in _CLOSE or (angles and token.text == ">"):
+            elif token.text in CLOSING or (angles and token.text == ">"):
                 depth -= 1
             elif token.text == separator and depth == 0:
                 parts.append([])
@@ -221,10 +261,10 @@ def matching(source: SourceText, tokens: list[Token], opening: int) -> int:
         token = tokens[index]
         if token.kind != "punct":
             continue
-        if token.text in _OPEN:
+        if token.text in OPENING:
             stack.append(token)
-        elif token.text in _CLOSE:
-            if _OPEN[stack[-1].text] != token.text:
+        elif token.text in CLOSING:
+            if OPENING[stack[-1].text] != token.text:
                 raise source.error(f"'{token.text}' does not close '{stack[-1].text}'", token.start)
             stack.pop()
             if not stack:
@@ -233,7 +273,7 @@ def matching(source: SourceText, tokens: list[Token], opening: int) -> int:
     raise source.error(
         f"'{unclosed.text}' is never closed",
         unclosed.start,
-        f"add the missing '{_OPEN[unclosed.text]}'",
+        f"add the missing '{OPENING[unclosed.text]}'",
     )
 
 

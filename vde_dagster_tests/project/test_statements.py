@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project import statements
-from vde_dagster.project.sql_tokens import SourceText, plain_end
+from vde_dagster.project.sql_tokens import SourceText, next_at, plain_end, scan
 from vde_dagster.project.statements import Block, split_blocks
 
 PIECES = [
@@ -85,3 +85,26 @@ def test_only_what_needs_no_closer_look_is_found_in_one_go(text: str, found: boo
     assert (end is not None) == found
     if found:
         assert end == (text.index("; SELECT") if "; SELECT" in text else len(text))
+
+
+@pytest.mark.parametrize("backslash", [True, False])
+def test_calls_are_found_where_the_scanner_finds_them(backslash: bool) -> None:
+    @given(st.lists(st.sampled_from([*PIECES, "@", "@a(", "'@'", "/* @ */"]), max_size=12))
+    def check(pieces: list[str]) -> None:
+        source = SourceText(Path("a.sql"), "".join(pieces))
+        end = len(source.text)
+        try:
+            scanned = [t.start for t in scan(source, backslash=backslash) if t.text == "@"]
+        except ProjectError as error:
+            scanned = [str(error)]
+        found: list[int | str] = []
+        try:
+            at = next_at(source, 0, end, backslash=backslash)
+            while at is not None:
+                found.append(at)
+                at = next_at(source, at + 1, end, backslash=backslash)
+        except ProjectError as error:
+            found = [str(error)]
+        assert found == scanned
+
+    check()
