@@ -203,11 +203,10 @@ class Workspace:
         from vde_dagster.execution.select_models import select_models
 
         environment = environment_name(environment)
+        models = self.project.models
         if select:
-            models = select_models(self.store, environment, self.project.models, select)
-            snapshots = self._build(models, self.project.parsed)
-        else:
-            snapshots = self.snapshots()
+            models = select_models(self.store, environment, models, select)
+        snapshots = self._build(models, self.project.parsed)
         state = gather_state(self.store, environment, snapshots, self._build)
         return self._make(
             environment, snapshots, state, PlanKind.PLAN, start, end, skip_backfill, now, save

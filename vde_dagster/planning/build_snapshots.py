@@ -81,24 +81,26 @@ def build_snapshots(
     memo, parsed = memo or Memo(), parsed or ParsedQueries()
     graph = {name: [p for p in model.depends_on if p in models] for name, model in models.items()}
     out: dict[ModelName, Snapshot] = {}
-    with rare_collections():
-        for name in TopologicalSorter(graph).static_order():
-            model = models[name]
-            if isinstance(model.kind, External) and not model.columns:
-                columns = catalog_columns(name)
-                if columns:
-                    model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
-            parents = {parent: out[parent] for parent in sorted(graph[name])}
-            key = _memo_key(model, parents, scalar_functions, canonicaliser)
-            snapshot = memo.get(key, model)
-            if snapshot is None:
-                tree = parsed.take(model.query) if model.query else None
-                snapshot = build_snapshot(
-                    model, parents, scalar_functions, canonicaliser, tree=tree
-                )
-                memo.put(key, snapshot)
-            out[name] = snapshot
-    parsed.clear()
+    try:
+        with rare_collections():
+            for name in TopologicalSorter(graph).static_order():
+                model = models[name]
+                if isinstance(model.kind, External) and not model.columns:
+                    columns = catalog_columns(name)
+                    if columns:
+                        model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
+                parents = {parent: out[parent] for parent in sorted(graph[name])}
+                key = _memo_key(model, parents, scalar_functions, canonicaliser)
+                snapshot = memo.get(key, model)
+                if snapshot is None:
+                    tree = parsed.take(model.query) if model.query else None
+                    snapshot = build_snapshot(
+                        model, parents, scalar_functions, canonicaliser, tree=tree
+                    )
+                    memo.put(key, snapshot)
+                out[name] = snapshot
+    finally:
+        parsed.clear()
     return out
 
 

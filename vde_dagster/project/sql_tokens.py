@@ -49,44 +49,25 @@ def _pattern(backslash: bool) -> re.Pattern[str]:
     )
 
 
-def _plain(backslash: bool) -> re.Pattern[str]:
-    """Match a statement up to its semicolon, or up to what only the scanner understands."""
+def _runs(backslash: bool, signs: str, *others: str) -> re.Pattern[str]:
+    """Match words, strings, quoted identifiers, signs and other patterns, as far as they go."""
     string, quoted = _quotes(backslash)
-    return re.compile(
-        rf"""(?:
-        (?![rR]')\w+
-      | [\s().=<>*+%|&!\[\]{{}}:@$\#?^~\\]+
-      | ,(?!\s*(?:,|--|/\*))
-      | -(?!-)
-      | /(?!\*)
-      | --[^\n]*\n(?=\s*[^\s;/-])
-      | {string}
-      | {quoted}
-        )*""",
-        re.VERBOSE | re.DOTALL,
-    )
+    one = [r"(?![rR]')\w+", rf"[\s{signs}]+", r"-(?!-)", r"/(?!\*)", *others, string, quoted]
+    return re.compile(f"(?:{'|'.join(one)})*", re.DOTALL)
 
 
-def _before_at(backslash: bool) -> re.Pattern[str]:
-    """Match a text up to an `@`, or up to what only the scanner understands."""
-    string, quoted = _quotes(backslash)
-    return re.compile(
-        rf"""(?:
-        (?![rR]')\w+
-      | [\s().=<>*+%|&!\[\]{{}}:;,$\#?^~\\]+
-      | -(?!-)
-      | /(?!\*)
-      | --[^\n]*
-      | {string}
-      | {quoted}
-        )*""",
-        re.VERBOSE | re.DOTALL,
-    )
-
-
+_SIGNS = r"().=<>*+%|&!\[\]{}:$#?^~\\"
 _PATTERNS = {backslash: _pattern(backslash) for backslash in (False, True)}
-_PLAIN = {backslash: _plain(backslash) for backslash in (False, True)}
-_BEFORE_AT = {backslash: _before_at(backslash) for backslash in (False, True)}
+_PLAIN = {
+    # A statement up to its semicolon, or up to what only the scanner understands.
+    backslash: _runs(backslash, _SIGNS + "@", r",(?!\s*(?:,|--|/\*))", r"--[^\n]*\n(?=\s*[^\s;/-])")
+    for backslash in (False, True)
+}
+_BEFORE_AT = {
+    # A text up to an `@`, or up to what only the scanner understands.
+    backslash: _runs(backslash, _SIGNS + ";,", r"--[^\n]*")
+    for backslash in (False, True)
+}
 
 
 class Token(NamedTuple):

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from vde_dagster.project.sql_tokens import BACKSLASH_DIALECTS, SourceText, Token, scan
+from vde_dagster.project.sql_tokens import SourceText, Token, scan
 
 PREFIXES = ("start", "end", "execution", "latest")
 SUFFIXES = ("date", "ds", "dt", "dtntz", "ts", "tstz", "epoch", "millis", "hour")
@@ -79,8 +79,8 @@ def _literals(instant: datetime) -> dict[str, str]:
     }
 
 
-def substitute_time_variables(sql: str, values: Mapping[str, str], dialect: str = "spark") -> str:
-    """Replace time variables in SQL text, outside of strings, identifiers and comments.
+def substitute_time_variables(sql: str, values: Mapping[str, str]) -> str:
+    """Replace time variables in Spark SQL text, outside of strings, identifiers and comments.
 
     Both spellings are found: `@start_ds`, and `${start_ds}` as SQLGlot's Spark generator writes
     the same parameter. Other parameters (`@this_model`) are left alone.
@@ -88,12 +88,11 @@ def substitute_time_variables(sql: str, values: Mapping[str, str], dialect: str 
     Args:
         sql: The text.
         values: Variable name (lower case) → SQL text, see `time_variable_values`.
-        dialect: The dialect of the text; decides how strings are escaped.
     """
     if "@" not in sql and "$" not in sql:
         return sql
     source = SourceText(Path("query"), sql)
-    tokens = list(scan(source, backslash=dialect in BACKSLASH_DIALECTS))
+    tokens = list(scan(source))
     pieces: list[str] = []
     done = index = 0
     while index < len(tokens):

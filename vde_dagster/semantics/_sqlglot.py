@@ -1,8 +1,8 @@
 """Every use of SQLGlot that is not its stable expression classes stands here.
 
-The supported range is ``sqlglot>=30.12,<31``. `Query` text becomes a tree (with the time formats
-that the author wrote: SQLGlot's mapping would make ``'y'`` and ``'yyyy'`` one), trees become
-canonical text, and expressions whose columns have types get theirs.
+The supported range is ``sqlglot>=30.12,<31``. Query text becomes a tree (by a dialect of
+`project.dialects`, which keeps the time formats that the author wrote), trees become canonical
+text, and expressions whose columns have types get theirs.
 """
 
 from __future__ import annotations

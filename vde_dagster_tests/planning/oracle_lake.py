@@ -295,7 +295,7 @@ class Lake:
         size = getattr(model.kind, "batch_size", None)
         for batch in Cadence(model.cron).batches(wanted, size):
             values = time_variable_values(batch.start, batch.end, batch.end)
-            text = substitute_time_variables(model.query or "", values, "spark")
+            text = substitute_time_variables(model.query or "", values)
             query = self._seed(model) or duckdb_sql(text)
             columns = {name.lower(): name for name in self.types_of(query)}
             self._write(place, query, model, columns, batch)
