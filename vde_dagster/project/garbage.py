@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_ALLOCATIONS = 500_000
+_ALLOCATIONS = 1_500_000
 
 
 @contextmanager

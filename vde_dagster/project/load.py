@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +14,7 @@ from vde_dagster.project.codec import file_from_json, file_to_json
 from vde_dagster.project.files import Hasher, ProjectFiles, find_files
 from vde_dagster.project.loaded import LoadedFile
 from vde_dagster.project.parsed import ParsedQueries
-from vde_dagster.project.settings import Settings
+from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.project.settings_json import settings_from_json, settings_to_json
 
 _FOLLOWING = ("unknown macro", "unknown audit")
@@ -55,7 +54,7 @@ class ProjectLoad:
         key = hashlib.blake2b(
             f"{self.root}\0{self.hasher.combined(_SETTINGS_FILES)}".encode(), digest_size=16
         ).hexdigest()
-        overridden = any(name.upper().startswith("VDE_") for name in os.environ)
+        overridden = set_in_environment()
         if not overridden and self.cache.settings.get("key") == key:
             return settings_from_json(self.root, self.cache.settings["values"])
         from vde_dagster.project.settings_source import load_settings

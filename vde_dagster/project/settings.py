@@ -15,6 +15,9 @@ from typing import Any, ClassVar, Literal
 
 from vde_dagster.errors import ProjectError
 
+ENV_PREFIX = "VDE_"
+"""How the environment variables begin that win over a project's files."""
+
 AutoApply = Literal["never", "reuse", "non_breaking", "always"]
 
 SPARK_PACKAGES = (
@@ -162,6 +165,11 @@ class Settings:
         if self.start is None:
             return None
         return datetime.combine(self.start, time(), tzinfo=timezone.utc)
+
+
+def set_in_environment() -> bool:
+    """Return whether any setting comes from an environment variable."""
+    return any(name.upper().startswith(ENV_PREFIX) for name in os.environ)
 
 
 def expand_secrets(text: str) -> str:

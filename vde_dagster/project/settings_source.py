@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.settings import DagsterSettings, Settings, SparkSettings
+from vde_dagster.project.settings import (
+    ENV_PREFIX,
+    DagsterSettings,
+    Settings,
+    SparkSettings,
+    set_in_environment,
+)
 from vde_dagster.project.suggestions import suggest
-
-ENV_PREFIX = "VDE_"
 
 _PYPROJECT = Path("pyproject.toml")
 _FIELDS = tuple(f for f in dataclasses.fields(Settings) if f.name != "root")
@@ -39,7 +43,8 @@ def load_settings(root: Path) -> Settings:
     if not table:
         table = _sqlmesh_defaults(root)
     _check_keys(table, "", text)
-    values = _validate(table, text)
+    # Pydantic is a quarter of a second to import: not for a project that sets nothing.
+    values = _validate(table, text) if table or set_in_environment() else {}
     if not values.get("name"):
         values["name"] = root.name
     settings = Settings(root=root, **values)

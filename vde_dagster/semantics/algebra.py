@@ -51,6 +51,11 @@ class Terms:
             node = self._known[key] = Node(tag, parts, len(self._known))
         return node
 
+    def forget(self) -> None:
+        """Take the expressions apart: subqueries in them know scopes, which know expressions."""
+        for node in self._known.values():
+            node.parts = ()
+
     def unordered(self, tag: str, operands: list[Node]) -> Node:
         """An operator whose operands may be swapped."""
         return self.make(tag, *sorted(operands, key=_serial))
@@ -62,6 +67,16 @@ def _serial(node: Node) -> int:
 
 UNORDERED = frozenset({"and", "or", "eq", "neq", "nseq", "add", "mul", "in list", "keys"})
 """Tags whose operands are sorted by digest before they are hashed."""
+
+
+@dataclass(slots=True, eq=False)
+class Correlation:
+    """Whether a query names columns of those around it, for the sources that stand for it.
+
+    It may be found out after they were made.
+    """
+
+    found: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -125,7 +140,7 @@ class Derived:
 
     op: str
     group: Group
-    scope: Scope
+    correlation: Correlation
     keys: tuple[Node, ...] = ()
     args: tuple[Any, ...] = ()
     columns: list[Node] = field(default_factory=list)
@@ -143,7 +158,7 @@ class Full:
     left: Group
     right: Group
     conditions: list[Node]
-    scope: Scope
+    correlation: Correlation
     columns: list[Node] = field(default_factory=list)
 
     def export(self, node: Node) -> int:
@@ -157,7 +172,7 @@ class SetOperation:
 
     op: str
     branches: list[Rel]
-    scope: Scope
+    correlation: Correlation
 
 
 @dataclass(slots=True, eq=False)

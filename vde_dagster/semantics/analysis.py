@@ -106,6 +106,7 @@ def analyze(
         why_not = f"not understood ({type(error).__name__}: {error})"
         return _opaque(query, tree, schema, parents or {}, dialect, why_not)
     finally:
+        reading.terms.forget()
         dismantle(tree)
 
 

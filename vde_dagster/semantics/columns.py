@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
     """The node of a column reference; its type is set on the tree for the annotator."""
-    if isinstance(e.this, exp.Star):
+    identifiers = e.parts
+    if isinstance(identifiers[-1], exp.Star):
         return binder.give_up("a star inside an expression")
-    parts = tuple(part.name.lower() for part in e.parts)
-    if len(parts) == 1:
+    parts = tuple([part.name.lower() for part in identifiers])
+    if scope.lambdas and len(parts) == 1:
         for names in reversed(scope.lambdas):
             if parts[0] in names:
                 return names[parts[0]]

@@ -60,7 +60,9 @@ def read(definition: CteDef, binder: Binder) -> Rel:
 
 def _copy(rel: Rel, binder: Binder) -> Rel:
     """A reading of a CTE that is kept as one source: it shares all but its identity."""
-    block = Derived("block", rel.group, rel.scope, columns=[o.node for o in rel.outputs])
+    block = Derived(
+        "block", rel.group, rel.scope.correlation, columns=[o.node for o in rel.outputs]
+    )
     outputs = [
         Output(o.name, binder.terms.make("ref", block, block.export(o.node)), o.type)
         for o in rel.outputs

@@ -43,8 +43,6 @@ class Frame:
     parent: Frame | None
     labels: dict[Any, bytes] = field(default_factory=dict)
     memo: dict[Any, bytes] = field(default_factory=dict)
-    inner: dict[Any, Closed] = field(default_factory=dict)
-    branches: dict[Any, Branches] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -63,9 +61,10 @@ class Digester:
     """Hashes one query; call `version` once."""
 
     def __init__(self) -> None:
-        self._closed: dict[Any, Closed] = {}
+        # By frame and source; what is the same in every frame, by None and source.
+        self._closed: dict[tuple[Frame | None, Any], Closed] = {}
+        self._branches_of: dict[tuple[Frame | None, Any], Branches] = {}
         self._lasting: dict[Any, bytes] = {}
-        self._branches_of: dict[Any, Branches] = {}
 
     def version(self, rel: Rel) -> tuple[bytes, list[bytes]]:
         """The row digest of a query and the digests of its output columns."""
@@ -139,12 +138,11 @@ class Digester:
 
     def _inner(self, source: Derived, frame: Frame) -> Closed:
         """The group inside a derived source; hashed once unless it is correlated."""
-        lasting = not _dependent(source)
-        cache = self._closed if lasting else frame.inner
-        closed = cache.get(source)
+        around = frame if _dependent(source) else None
+        closed = self._closed.get((around, source))
         if closed is None:
             tail = [*source.keys, *source.args, *source.columns]
-            closed = cache[source] = self._close(source.group, None if lasting else frame, tail)
+            closed = self._closed[around, source] = self._close(source.group, around, tail)
         return closed
 
     def _rows(self, source: Any, frame: Frame) -> bytes:
@@ -192,17 +190,17 @@ class Digester:
 
     def _branches(self, source: SetOperation, frame: Frame) -> Branches:
         """The digests of a set operation's queries, sorted unless they are not alike."""
-        cache = frame.branches if _dependent(source) else self._branches_of
-        made = cache.get(source)
+        key = (frame if _dependent(source) else None, source)
+        made = self._branches_of.get(key)
         if made is None:
             made = [self._rel(branch, frame) for branch in source.branches]
             if not source.op.startswith("except"):
                 made.sort()
-            cache[source] = made
+            self._branches_of[key] = made
         return made
 
     def _full(self, source: Full, frame: Frame) -> Closed:
-        known = frame.inner.get(source)
+        known = self._closed.get((frame, source))
         if known is not None:
             return known
         sides = [self._close(side, frame, []) for side in (source.left, source.right)]
@@ -213,7 +211,7 @@ class Digester:
                 inside.labels[one] = digest("side", i, side.rows, label)
         where = sorted({self.node(c, inside) for c in source.conditions})
         rows = digest_all("full", [*(side.rows for side in sides), *where])
-        closed = frame.inner[source] = Closed(rows, inside)
+        closed = self._closed[frame, source] = Closed(rows, inside)
         return closed
 
     def _column(self, source: Any, key: Any, frame: Frame) -> bytes:
@@ -323,9 +321,9 @@ class Digester:
 def _dependent(source: Any) -> bool:
     """Whether a source's rows depend on the sources beside it or around it."""
     if isinstance(source, Derived):
-        return source.op == "left" or source.scope.correlated
+        return source.op == "left" or source.correlation.found
     if isinstance(source, (SetOperation, Full)):
-        return source.scope.correlated
+        return source.correlation.found
     return isinstance(source, Generator)
 
 

@@ -173,7 +173,7 @@ def aggregate(
     source = Derived(
         "agg",
         group,
-        scope,
+        scope.correlation,
         keys=tuple(terms.unordered("keys", list(dict.fromkeys(one))) for one in grouping.sets),
         columns=grouping.keys,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vde_dagster.semantics.algebra import Derived, Full, Leaf, Node, Terms
+from vde_dagster.semantics.algebra import Correlation, Derived, Full, Leaf, Node, Terms
 from vde_dagster.semantics.encoding import digest
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Scope:
     clause: str = "select"
     in_aggregate: int = 0
     in_window: int = 0
-    correlated: bool = False
+    correlation: Correlation = field(default_factory=Correlation)
     has_aggregate: bool = False
     has_window: bool = False
     lambdas: list[dict[str, Node]] = field(default_factory=list)
@@ -138,7 +138,7 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
         return Found(entry.get(parts[0], terms), None, parts[1:])
     if scope.parent is not None:
         found = resolve(parts, scope.parent, terms)
-        scope.correlated = True
+        scope.correlation.found = True
         return found
     raise NotFound(".".join(parts))
 
@@ -165,18 +165,13 @@ def _choose(column: Found | None, alias: Found, scope: Scope) -> Found:
 
 def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | None:
     for size in range(min(3, len(parts) - 1), 0, -1):
-        qualifier, last = parts[:size], parts[size - 1]
-        matching = [
-            e for e in scope.entries if e.parts[-1] == last and e.parts[-size:] == qualifier
-        ]
-        if not matching:
+        entry = _called(parts[:size], scope)
+        if entry is None:
             continue
-        if len(matching) > 1:
-            raise Unclear(f"several tables are called {'.'.join(qualifier)}")
-        entry, name = matching[0], parts[size]
+        name = parts[size]
         if name in entry.repeated:
             raise Ambiguous([".".join(entry.parts)] * 2)
-        if entry.has(name):
+        if name in entry.types:
             return Found(entry.get(name, terms), entry.types[name], parts[size + 1 :])
         if entry.open:
             entry.types[name] = None
@@ -185,9 +180,21 @@ def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | No
     if name in scope.merged:
         node, kind = scope.merged[name]
         return Found(node, kind, parts[1:])
-    having = [entry for entry in scope.entries if entry.has(name)]
+    having = [entry for entry in scope.entries if name in entry.types]
     if len(having) > 1 or (having and name in having[0].repeated):
         raise Ambiguous([".".join(entry.parts) for entry in having])
     if having:
         return Found(having[0].get(name, terms), having[0].types[name], parts[1:])
     return None
+
+
+def _called(qualifier: tuple[str, ...], scope: Scope) -> Entry | None:
+    """The table that a qualifier means; there is mostly one in reach, of one name."""
+    found: Entry | None = None
+    size = len(qualifier)
+    for entry in scope.entries:
+        if entry.parts[-1] == qualifier[-1] and entry.parts[-size:] == qualifier:
+            if found is not None:
+                raise Unclear(f"several tables are called {'.'.join(qualifier)}")
+            found = entry
+    return found

@@ -217,12 +217,18 @@ def _distinct(
         rel.scope.clause = "order"
         members = on.expressions if isinstance(on, exp.Tuple) else [on]
         keys = terms.unordered("keys", [bind(binder, k.unnest(), rel.scope) for k in members])
-        source = Derived("distinct on", rel.group, rel.scope, args=(keys, *order), columns=nodes)
+        source = Derived(
+            "distinct on", rel.group, rel.scope.correlation, args=(keys, *order), columns=nodes
+        )
         order = []
     else:
         keys = terms.unordered("keys", list(dict.fromkeys(nodes)))
         source = Derived(
-            "agg", rel.group, rel.scope, keys=(keys,), columns=list(dict.fromkeys(nodes))
+            "agg",
+            rel.group,
+            rel.scope.correlation,
+            keys=(keys,),
+            columns=list(dict.fromkeys(nodes)),
         )
     known = {node: terms.make("ref", source, source.export(node)) for node in nodes}
     inner = set(rel.group.sources)
@@ -251,7 +257,7 @@ def _limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
     source = Derived(
         "limit",
         rel.group,
-        rel.scope,
+        rel.scope.correlation,
         args=(terms.make("limit", limit), terms.make("offset", offset), *order),
         columns=list(dict.fromkeys(o.node for o in rel.outputs)),
     )
@@ -308,9 +314,9 @@ def _set_operation(
     if any(len(branch.outputs) != len(first.outputs) for branch in branches):
         raise Unsupported("a set operation of different numbers of columns")
     scope = Scope(outer, known)
-    scope.correlated = any(branch.scope.correlated for branch in branches)
+    scope.correlation.found = any(branch.scope.correlation.found for branch in branches)
     all_rows = "union" if op == "union" else op if distinct else f"{op} all"
-    source = SetOperation(all_rows, branches, scope)
+    source = SetOperation(all_rows, branches, scope.correlation)
     outputs = [
         Output(o.name, binder.terms.make("ref", source, i), _common(branches, i))
         for i, o in enumerate(first.outputs)

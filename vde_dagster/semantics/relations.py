@@ -133,7 +133,7 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
     definition = scope.ctes.get(parts[0]) if len(parts) == 1 else None
     if definition is not None:
         rel = ctes.read(definition, binder)
-        scope.correlated = scope.correlated or rel.scope.correlated
+        scope.correlation.found |= rel.scope.correlation.found
         if definition.names:
             rel = _renamed(rel, definition.names)
         return Sources(rel.group, [_entry(rel.outputs, (alias or parts[0],), names)])
@@ -169,7 +169,7 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
             raise Unsupported("an alias of a join in parentheses")
     else:
         rel = bind_query(binder, _without_alias(e), scope.parent, scope.ctes)
-        scope.correlated = scope.correlated or rel.scope.correlated
+        scope.correlation.found |= rel.scope.correlation.found
         made = Sources(rel.group, [_entry(rel.outputs, _alias(e), _alias_columns(e))])
     return _nested_joins(binder, e, made, scope)
 
@@ -194,7 +194,7 @@ def _nested_joins(binder: Binder, e: exp.Expr, made: Sources, scope: Scope) -> S
         inner = Scope(scope.parent, scope.ctes, entries=made.entries, merged=made.merged)
         for join in joins:
             _join(binder, join, made, inner)
-        scope.correlated = scope.correlated or inner.correlated
+        scope.correlation.found |= inner.correlation.found
     return made
 
 
@@ -296,7 +296,7 @@ def _on(
         clause="on",
     )
     on = conditions(binder, condition, inner)
-    scope.correlated = scope.correlated or inner.correlated
+    scope.correlation.found |= inner.correlation.found
     return on
 
 
@@ -326,14 +326,14 @@ def _outer(binder: Binder, group: Group, optional: Sources, on: list[Node], scop
     inner = optional.group.snapshot()
     inner.conditions += on
     inner.joins.update(on)
-    source = Derived("left", inner, scope)
+    source = Derived("left", inner, scope.correlation)
     source.unique = at_most_one(inner, binder.terms)
     group.sources.append(source)
     _wrap(binder, optional, source)
 
 
 def _full(binder: Binder, left: Sources, right: Sources, on: list[Node], scope: Scope) -> None:
-    source = Full(left.group, right.group, on, scope)
+    source = Full(left.group, right.group, on, scope.correlation)
     left.group = Group([source])
     _wrap(binder, left, source)
     _wrap(binder, right, source)

@@ -36,12 +36,23 @@ def rewrite(node: Node, rule: Rule, terms: Terms, memo: dict[Node, Node]) -> Nod
 
 def complete_windows(nodes: list[Node], group: Group, terms: Terms) -> list[Node]:
     """Give pending windows the group that they are computed over."""
-    memo: dict[Node, Node] = {}
+    completion = _Completion(group, terms)
+    return [rewrite(node, completion, terms, completion.memo) for node in nodes]
 
-    def rule(node: Node) -> Node | None:
+
+class _Completion:
+    """The rule for windows, which may stand in each other; a closure would keep itself alive."""
+
+    def __init__(self, group: Group, terms: Terms) -> None:
+        self._group = group
+        self._terms = terms
+        self.memo: dict[Node, Node] = {}
+
+    def __call__(self, node: Node) -> Node | None:
         if node.tag != "pending window":
             return None
-        inner = (rewrite(p, rule, terms, memo) if isinstance(p, Node) else p for p in node.parts)
-        return terms.make("window", group, *inner)
-
-    return [rewrite(node, rule, terms, memo) for node in nodes]
+        inner = [
+            rewrite(p, self, self._terms, self.memo) if p.__class__ is Node else p
+            for p in node.parts
+        ]
+        return self._terms.make("window", self._group, *inner)
