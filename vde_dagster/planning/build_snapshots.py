@@ -81,6 +81,7 @@ def build_snapshots(
     memo, parsed = memo or Memo(), parsed or ParsedQueries()
     graph = {name: [p for p in model.depends_on if p in models] for name, model in models.items()}
     out: dict[ModelName, Snapshot] = {}
+    seen: dict[ModelName, str] = {}
     try:
         with rare_collections():
             for name in TopologicalSorter(graph).static_order():
@@ -90,7 +91,9 @@ def build_snapshots(
                     if columns:
                         model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
                 parents = {parent: out[parent] for parent in sorted(graph[name])}
-                key = _memo_key(model, parents, scalar_functions, canonicaliser)
+                read = [seen[parent] for parent in parents]
+                texts = (canonicaliser, repr(model), str(len(read)), *read)
+                key = digest("memo", *texts, *sorted(scalar_functions))
                 snapshot = memo.get(key, model)
                 if snapshot is None:
                     tree = parsed.take(model.query) if model.query else None
@@ -99,6 +102,7 @@ def build_snapshots(
                     )
                     memo.put(key, snapshot)
                 out[name] = snapshot
+                seen[name] = _as_seen(snapshot)
     finally:
         parsed.clear()
     return out
@@ -339,19 +343,14 @@ def _flat(model: Model) -> list[str]:
     return [text for pair in sorted(model.table_properties) for text in pair]
 
 
-def _memo_key(
-    model: Model,
-    parents: Mapping[ModelName, Snapshot],
-    scalar_functions: Sequence[str],
-    canonicaliser: str,
-) -> str:
-    parts: list[str | None] = [canonicaliser, repr(model), *sorted(scalar_functions)]
-    for name, parent in parents.items():
-        parts += ["parent", str(name), parent.version.rows]
-        parts += [str(sorted(sorted(key) for key in parent.version.unique_keys))]
-        for column in parent.columns:
-            parts += [column.name, column.type, column.version]
-    return digest("memo", *parts)
+def _as_seen(snapshot: Snapshot) -> str:
+    """Hash what a model's children read of it."""
+    version = snapshot.version
+    parts: list[str | None] = [str(snapshot.model.name), version.rows]
+    parts.append(str(sorted(sorted(key) for key in version.unique_keys)))
+    for column in snapshot.columns:
+        parts += [column.name, column.type, column.version]
+    return digest("seen", *parts)
 
 
 def locate(error: semantics.SemanticError, model: Model) -> ProjectError:

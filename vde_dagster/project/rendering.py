@@ -76,7 +76,7 @@ def render(
     """
     tokens, tree = _parse(expander, expanded, what)
     _check_query(tree, expander, expanded, what)
-    comments = _column_comments(tree)
+    comments = _column_comments(tree) if "--" in expanded.text or "/*" in expanded.text else {}
     tree = _restored(tree, expander, expanded)
     reads: dict[ModelName, SourceLocation] = {}
     words = _Words() if expander.scope.dialect == "spark" else None
