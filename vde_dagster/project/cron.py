@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 SHORT_NAMES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -11,6 +13,9 @@ SHORT_NAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+
+
+_ONCE_A_DAY = re.compile(r"[0-5]?[0-9] ([01]?[0-9]|2[0-3]) \* \* \*")
 
 
 def normalise_cron(text: str) -> str:
@@ -26,8 +31,8 @@ def normalise_cron(text: str) -> str:
             raise ValueError(f"'{text}' is not a cadence (known: {', '.join(SHORT_NAMES)})")
         return short
     normal = " ".join(fields)
-    if normal in SHORT_NAMES.values():
-        return normal
+    if normal in SHORT_NAMES.values() or _ONCE_A_DAY.fullmatch(normal):
+        return normal  # Nearly every project has such a one, and the parser takes time to import.
     from croniter import croniter
 
     if len(fields) != 5 or not croniter.is_valid(normal):

@@ -9,7 +9,7 @@ from vde_dagster.project.garbage import dismantle
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_MOST = 750_000
+_MOST = 900_000
 
 
 class ParsedQueries:

@@ -86,8 +86,10 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
         for block in blocks
         if block.header.word == "AUDIT"
     ]
-    audits = {**context.audits, **{audit.name: audit for audit in inline}}
-    here = dataclasses.replace(context, audits=audits)
+    here = context
+    if inline:
+        audits = {**context.audits, **{audit.name: audit for audit in inline}}
+        here = dataclasses.replace(context, audits=audits)
     models: list[LoadedModel] = []
     uses: list[str] = []
     for block in blocks:
