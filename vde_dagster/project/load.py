@@ -177,13 +177,15 @@ class ProjectLoad:
         sources = self._sources()
         for path in sources:
             record = self._cached(path)
-            if record is None and self.known_problems is None:
+            file = file_from_json(record["file"]) if record is not None else None
+            if file is None and self.known_problems is None:
                 fresh = True
-                record = self._read_file(path)
+                file = self._read_file(path)
+                record = self._record(path, file) if file is not None else None
                 self.hasher.forget(path)
-            if record is not None:
+            if file is not None and record is not None:
                 self.records[path] = [self._key(path, record["uses"]), record]
-                loaded.append(file_from_json(record["file"]))
+                loaded.append(file)
         if self.known_problems is not None:
             self.problems = self.known_problems
         else:
@@ -201,14 +203,16 @@ class ProjectLoad:
             self.cache.stats = self.hasher.stats
             self.cache.save_index()
 
-    def _read_file(self, path: str) -> dict[str, Any] | None:
+    def _read_file(self, path: str) -> LoadedFile | None:
         try:
-            file = self._reader(path)(Path(path), self._text(path))
+            return self._reader(path)(Path(path), self._text(path))
         except ProjectError as error:
             hidden = self._macro_problems and error.message.startswith(_FOLLOWING)
             if not hidden:
                 self.problems.append(error)
             return None
+
+    def _record(self, path: str, file: LoadedFile) -> dict[str, Any]:
         return {
             "content": self.hasher.hash(path),
             "role": "model",

@@ -12,6 +12,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.project.instants import parse_instant
 from vde_dagster.project.kinds import has_table
+from vde_dagster.project.loader import load_project
 from vde_dagster.project.names import ModelName
 
 YEAR = IntervalSet((Interval(parse_instant("2013-01-01"), parse_instant("2014-01-01")),))
@@ -20,6 +21,17 @@ YEAR = IntervalSet((Interval(parse_instant("2013-01-01"), parse_instant("2014-01
 @pytest.fixture(scope="module")
 def workspace(example_root: Path) -> Workspace:
     return Workspace.open(example_root)
+
+
+def test_it_is_the_same_from_its_files_and_from_the_cache(example_root: Path) -> None:
+    load_project(example_root)
+
+    cached, fresh = load_project(example_root), load_project(example_root, use_cache=False)
+
+    # Snapshots are remembered by what models look like: paths and kinds of numbers count too.
+    assert repr(cached.models) == repr(fresh.models)
+    assert cached.tests
+    assert repr(cached.tests) == repr(fresh.tests)
 
 
 def test_it_has_three_layers_of_every_kind(workspace: Workspace) -> None:
