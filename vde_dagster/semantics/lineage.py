@@ -21,9 +21,7 @@ DirectKind: TypeAlias = Literal["identity", "transformation", "aggregation"]
 IndirectKind: TypeAlias = Literal["join", "filter", "group", "sort", "window", "conditional"]
 
 _KINDS: tuple[DirectKind, ...] = ("identity", "transformation", "aggregation")
-_STRONGER = {
-    one: {other: max(one, other, key=_KINDS.index) for other in _KINDS} for one in _KINDS
-}
+_STRONGER = {one: {other: max(one, other, key=_KINDS.index) for other in _KINDS} for one in _KINDS}
 _ATOMS = frozenset({"lit", "bool", "Null", "symbol", "name", "parameter"})
 """Tags of expressions that read nothing and have no parts to look into."""
 
