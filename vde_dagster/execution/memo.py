@@ -85,11 +85,11 @@ def _to_json(snapshot: Snapshot) -> list[Any]:
         snapshot.fill_version,
         snapshot.metadata_hash,
         snapshot.layout_hash,
-        [[c.name, c.type, c.version, c.description] for c in snapshot.columns],
+        snapshot.columns,
         [[parent.namespace, parent.name] for parent in snapshot.parents],
         snapshot.canonicaliser,
         snapshot.definition_hash,
-        [[read.parent, read.column, read.output, read.how] for read in snapshot.reads],
+        snapshot.reads,
     ]
 
 
@@ -109,9 +109,9 @@ def _from_json(model: Model, data: list[Any]) -> Snapshot:
         fill,
         metadata,
         layout,
-        tuple(OutputColumn(*column) for column in columns),
+        tuple(map(OutputColumn._make, columns)),
         tuple(ModelName(*parent) for parent in parents),
         canonicaliser,
         definition,
-        tuple(Read(*read) for read in reads),
+        tuple(map(Read._make, reads)),
     )

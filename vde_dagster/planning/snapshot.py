@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vde_dagster.planning.hashing import digest
 from vde_dagster.project.kinds import has_table, is_incremental
@@ -11,8 +12,7 @@ from vde_dagster.project.names import ModelName
 from vde_dagster.semantics import SemanticVersion
 
 
-@dataclass(frozen=True, slots=True)
-class OutputColumn:
+class OutputColumn(NamedTuple):
     """One output column of a snapshot.
 
     Args:
@@ -28,8 +28,7 @@ class OutputColumn:
     description: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """One use of a parent's column by a snapshot's query.
 
     Args:

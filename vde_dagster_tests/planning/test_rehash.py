@@ -27,7 +27,7 @@ def earlier_canonicaliser(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch
         version, columns, reads = today(*arguments)
         salted = {name: digest("old", value) for name, value in version.columns.items()}
         version = replace(version, rows=digest("old", version.rows), columns=salted)
-        columns = tuple(replace(c, version=salted[c.name]) for c in columns)
+        columns = tuple(c._replace(version=salted[c.name]) for c in columns)
         return version, columns, reads
 
     monkeypatch.setattr(module, "_meaning", earlier)
