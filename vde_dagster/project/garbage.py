@@ -37,16 +37,5 @@ def rare_collections() -> Iterator[None]:
 
 def dismantle(tree: exp.Expr) -> None:
     """Take a tree apart that nobody needs: nodes know their parents, so none is freed by itself."""
-    from sqlglot.expressions import Expr, Identifier, Literal
-
-    ends = (Identifier, Literal)
-    nodes = [tree]
-    for node in nodes:  # A third faster than SQLGlot's own walk, which visits the ends too.
+    for node in list(tree.walk()):
         node.parent = None
-        for value in node.args.values():
-            if value.__class__ is list:
-                nodes += [item for item in value if isinstance(item, Expr)]
-            elif value.__class__ in ends:
-                value.parent = None
-            elif isinstance(value, Expr):
-                nodes.append(value)

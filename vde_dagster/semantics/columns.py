@@ -21,7 +21,7 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
     if isinstance(identifiers[-1], exp.Star):
         return binder.give_up("a star inside an expression")
     parts = tuple([part.name.lower() for part in identifiers])
-    if scope.lambdas and len(parts) == 1:
+    if len(parts) == 1:
         for names in reversed(scope.lambdas):
             if parts[0] in names:
                 return names[parts[0]]

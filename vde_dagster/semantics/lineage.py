@@ -21,9 +21,7 @@ DirectKind: TypeAlias = Literal["identity", "transformation", "aggregation"]
 IndirectKind: TypeAlias = Literal["join", "filter", "group", "sort", "window", "conditional"]
 
 _KINDS: tuple[DirectKind, ...] = ("identity", "transformation", "aggregation")
-_STRONGER = {one: {other: max(one, other, key=_KINDS.index) for other in _KINDS} for one in _KINDS}
-_ATOMS = frozenset({"lit", "bool", "Null", "symbol", "name", "parameter"})
-"""Tags of expressions that read nothing and have no parts to look into."""
+_STRONGER = {(one, other): max(one, other, key=_KINDS.index) for one in _KINDS for other in _KINDS}
 
 
 class Source(NamedTuple):
@@ -74,9 +72,10 @@ class Tracer:
     def lineage(self, rel: Rel) -> ColumnLineage:
         """The lineage of a query's outputs."""
         columns = {
-            o.name: tuple(sorted([Source(*read, kind) for read, kind in flows.items()]))
+            o.name: tuple(
+                sorted(Source(*read, kind) for read, kind in self._direct(o.node).items())
+            )
             for o in rel.outputs
-            for flows in (self._direct(o.node),)
         }
         indirect = _Indirect()
         self._group(rel.group, indirect)
@@ -108,8 +107,7 @@ class Tracer:
         flows: list[Flows] = []
         for part in parts:
             if part.__class__ is Node:
-                if part.tag not in _ATOMS:
-                    flows.append(self._direct(part))
+                flows.append(self._direct(part))
             elif part.__class__ is Rel:
                 flows += [self._direct(o.node) for o in part.outputs]
         return _merge(flows, "transformation")
@@ -154,7 +152,7 @@ class Tracer:
                     self._conditions_in(branch.outputs[key].node, out)
         for part in parts:
             if part.__class__ is Node:
-                if part.tag not in _ATOMS and part not in out.seen:
+                if part not in out.seen:
                     self._conditions_in(part, out)
             elif part.__class__ is Rel:
                 self._group(part.group, out)
@@ -201,12 +199,10 @@ class Tracer:
 
 def _merge(flows: Sequence[Flows], at_least: DirectKind) -> Flows:
     """Join flows; where two meet in a column, the stronger kind is kept."""
-    stronger = _STRONGER[at_least]
     if len(flows) == 1:
-        return {read: stronger[kind] for read, kind in flows[0].items()}
+        return {read: _STRONGER[kind, at_least] for read, kind in flows[0].items()}
     merged: Flows = {}
     for flow in flows:
         for read, kind in flow.items():
-            before = merged.get(read)
-            merged[read] = stronger[kind] if before is None else _STRONGER[before][stronger[kind]]
+            merged[read] = _STRONGER[_STRONGER[kind, at_least], merged.get(read, "identity")]
     return merged
