@@ -14,7 +14,6 @@ SHORT_NAMES = {
     "@annually": "0 0 1 1 *",
 }
 
-
 _ONCE_A_DAY = re.compile(r"[0-5]?[0-9] ([01]?[0-9]|2[0-3]) \* \* \*")
 
 

@@ -171,7 +171,7 @@ def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | No
         name = parts[size]
         if name in entry.repeated:
             raise Ambiguous([".".join(entry.parts)] * 2)
-        if name in entry.types:
+        if entry.has(name):
             return Found(entry.get(name, terms), entry.types[name], parts[size + 1 :])
         if entry.open:
             entry.types[name] = None
@@ -180,7 +180,7 @@ def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | No
     if name in scope.merged:
         node, kind = scope.merged[name]
         return Found(node, kind, parts[1:])
-    having = [entry for entry in scope.entries if name in entry.types]
+    having = [entry for entry in scope.entries if entry.has(name)]
     if len(having) > 1 or (having and name in having[0].repeated):
         raise Ambiguous([".".join(entry.parts) for entry in having])
     if having:

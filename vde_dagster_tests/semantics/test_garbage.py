@@ -28,11 +28,11 @@ QUERIES = {
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_reading_a_query_leaves_no_circles_of_objects(query: str) -> None:
-    analyze(query, SCHEMA, scalar_functions=())  # Fills what is kept for all queries.
+    analyze(query, SCHEMA)  # Fills what is kept for all queries.
     gc.collect()
     gc.disable()
     try:
-        analyze(query, SCHEMA, scalar_functions=())
+        analyze(query, SCHEMA)
         assert gc.collect() == 0
     finally:
         gc.enable()
