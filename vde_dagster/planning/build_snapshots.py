@@ -12,7 +12,6 @@ from vde_dagster import semantics
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
-from vde_dagster.project.garbage import rare_collections
 from vde_dagster.project.kinds import (
     Embedded,
     External,
@@ -25,6 +24,7 @@ from vde_dagster.project.kinds import (
 from vde_dagster.project.model import Column, Model, PythonSource
 from vde_dagster.project.names import ModelName
 from vde_dagster.project.parsed import ParsedQueries
+from vde_dagster.sql.garbage import rare_collections
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 CANONICALISER = semantics.canonicaliser()
 """Version of the code that makes the hashes."""
 
-_STRING = re.compile(r"('(?:[^'\\]|\\.)*')", re.DOTALL)
-"""A string as SQLGlot writes it for Spark."""
+_STRING = re.compile(r"""([rR]'[^']*'|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
+"""A string of Spark's; one with a doubled quote in it is two of them."""
 
 CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
 """Looks up (name, Spark SQL type) of an external table; None when the catalog has no such table."""

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from sqlglot import exp
-from sqlglot.optimizer.scope import traverse_scope
 
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.resolver import Resolver, qualified, select_physical
 from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table_places import put_in_place
 from vde_dagster.planning.time_column import TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.names import ModelName
-from vde_dagster.project.spark_sql import spark_sql
-from vde_dagster.project.sql import parse_query
+from vde_dagster.project.sql import tables_read
 from vde_dagster.project.time_variables import substitute_time_variables, time_variable_values
+from vde_dagster.sql.edits import Edit, apply_edits
+from vde_dagster.sql.qualify import without_qualify
+from vde_dagster.sql.reading import read_query
 
 Relation = Callable[[ModelName], str | None]
 """Gives the query that a table's name stands for; None leaves the name as it is."""
@@ -45,7 +47,6 @@ def render_query(
     assert model.query is not None
     sql = model.query
     if interval is not None:
-        # First, because SQLGlot writes a variable that is left in another syntax.
         values = time_variable_values(interval.start, interval.end, execution_time or interval.end)
         sql = substitute_time_variables(sql, values)
     return replace_tables(sql, lambda name: relation(name, resolver, catalog))
@@ -66,66 +67,55 @@ def relation(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
 def replace_tables(sql: str, relation_of: Relation) -> str:
     """Replace every table that a query reads by a subquery, under the name it is called by.
 
-    Common table expressions are left alone, also where one hides a table's name. A column that is
-    qualified with a schema (`staging.orders.id`) loses the schema, as the subquery has none.
+    All other words stay as they are, but for QUALIFY, which Spark has not. Common table expressions
+    are left alone, also where one hides a table's name. A column that is qualified with a schema
+    (`staging.orders.id`) loses the schema, as the subquery has none.
+
+    Args:
+        sql: Spark SQL.
+        relation_of: What a table's name stands for.
+
+    Raises:
+        UsageError: A model is read as of an earlier version.
     """
-    tree = parse_query(sql)
-    for table in _tables_read(tree):
-        name = ModelName.parse(".".join(part.name for part in table.parts[-2:]))
-        query = relation_of(name)
+    reading = read_query(sql)
+    edits: list[Edit] = []
+    unnamed: dict[int, list[exp.Table]] = {}
+    for table in list(tables_read(reading.tree)):
+        query = relation_of(_model_name(table))
         if query is None:
             continue
-        _put_in_place(table, query)
-    for column in list(tree.find_all(exp.Column)):
-        if column.args.get("db"):
-            column.set("db", None)
-            column.set("catalog", None)
-    return spark_sql(tree)
+        alias = None
+        if not table.alias:
+            select = table.find_ancestor(exp.Select)
+            unnamed.setdefault(id(select), []).append(table)
+            alias = table.name
+        edits += put_in_place(reading, table, query, alias)
+    edits += _columns_of(reading.tree, unnamed)
+    return without_qualify(apply_edits(sql, edits))
 
 
-def _tables_read(tree: exp.Expr) -> list[exp.Table]:
-    """List the tables of a query that are not its common table expressions."""
-    found: dict[int, exp.Table] = {}
-    for scope in traverse_scope(tree):
-        for table in scope.tables:
-            ctes = scope.cte_sources
-            if not (table.name in ctes and not table.db):
-                found[id(table)] = table
-    return list(found.values())
+def _model_name(table: exp.Table) -> ModelName:
+    quoted = (part.name.replace("`", "``") for part in table.parts[-2:])
+    return ModelName.parse(".".join(f"`{part}`" for part in quoted))
 
 
-def _put_in_place(table: exp.Table, query: str) -> None:
-    inner = parse_query(query)
-    simple = _plain_table(inner)
-    alias = table.alias or table.name
-    kept = {
-        key: table.args[key]
-        for key in ("joins", "laterals", "pivots", "sample", "version", "when")
-        if table.args.get(key)
+def _columns_of(tree: exp.Expr, unnamed: Mapping[int, list[exp.Table]]) -> list[Edit]:
+    """Take the schema off columns that are qualified with the full name of a replaced table."""
+    names = {
+        (table.db.lower(), table.name.lower()) for tables in unnamed.values() for table in tables
     }
-    columns = table.args["alias"].args.get("columns") if table.args.get("alias") else None
-    new: exp.Expr
-    new = simple.copy() if simple is not None else exp.Subquery(this=inner)
-    new.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=columns))
-    for key, value in kept.items():
-        new.set(key, value)
-    table.replace(new)
-
-
-def _plain_table(query: exp.Expr) -> exp.Table | None:
-    """Return the table of `SELECT * FROM table`, which needs no subquery around it.
-
-    A filter, a join, DISTINCT, `* EXCEPT (…)`: whatever else the query says keeps it a subquery.
-    """
-    if not isinstance(query, exp.Select) or query.expressions != [exp.Star()]:
-        return None
-    if {key for key, value in query.args.items() if value} != {"expressions", "from_"}:
-        return None
-    table = query.args["from_"].this
-    parts = {"this", "db", "catalog", "alias"}
-    if isinstance(table, exp.Table) and {k for k, v in table.args.items() if v} <= parts:
-        return table
-    return None
+    if not names:
+        return []
+    edits = []
+    for column in tree.find_all(exp.Column):
+        schema = column.args.get("db")
+        if schema is None or (schema.name.lower(), column.table.lower()) not in names:
+            continue
+        first, own = column.parts[0].meta.get("start"), column.args["table"].meta.get("start")
+        if first is not None and own is not None:
+            edits.append(Edit(first, own, ""))
+    return edits
 
 
 def render_environment_query(sql: str, views: Callable[[ModelName], str | None]) -> str:

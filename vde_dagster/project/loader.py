@@ -10,13 +10,13 @@ from pathlib import Path
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.assembly import assemble
 from vde_dagster.project.codec import error_from_json, error_to_json
-from vde_dagster.project.garbage import rare_collections
 from vde_dagster.project.load import ProjectLoad
 from vde_dagster.project.model import Model
 from vde_dagster.project.names import ModelName
 from vde_dagster.project.parsed import ParsedQueries
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.unit_values import UnitTest
+from vde_dagster.sql.garbage import rare_collections
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.dialects import as_written
 from vde_dagster.project.sql import query_sql, restore_parameters
+from vde_dagster.sql.dialects import as_written
 
 if TYPE_CHECKING:
     from sqlglot import exp

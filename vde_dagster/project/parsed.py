@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vde_dagster.project.garbage import dismantle
+from vde_dagster.sql.garbage import dismantle
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -1,4 +1,4 @@
-"""A Spark query in its author's own words: one line, without comments and formatting.
+"""A Spark query in its author's own words, without comments and formatting.
 
 SQLGlot's generator exchanges words (`nvl` becomes `COALESCE`, `1.5BD` a cast). Here every token
 stays as it was written and only the blanks between them follow rules, so that a query that was
@@ -41,7 +41,7 @@ def one_line(
         qualifiers: Offsets of tokens to leave out, each with the dot behind it.
 
     Returns:
-        The line. A string that has line breaks and backslashes keeps both as they are.
+        The line; strings are as they were written, so that one with a line break has it still.
     """
     out: list[str] = []
     before, end, left_out = "", -1, False
@@ -68,7 +68,7 @@ def one_line(
             blank = blank or before == _SIGN  # Two of them would begin a comment.
         else:
             piece = _tidy(piece)
-            if adjacent and piece[0] == "'" and before[-1:] == "'":
+            if adjacent and piece[0] in "'\"" and before[-1:] == piece[0]:
                 blank = False
         if adjacent and (piece in _AS_WRITTEN or before in _AS_WRITTEN):
             blank = False
@@ -94,13 +94,7 @@ def _is_value(token: str) -> bool:
 
 
 def _tidy(piece: str) -> str:
-    """Return a string, a number, an operator, a hint or a keyword of several words as kept."""
-    if len(piece) < 3 or piece[0] == "`":
+    """Return a string as it is; an operator, hint or keyword with single blanks."""
+    if len(piece) < 3 or piece[0] == "`" or "'" in piece or '"' in piece:
         return piece
-    if "'" in piece or '"' in piece:
-        if "\\" in piece or piece[0] not in "'\"":
-            return piece
-        if piece[0] == '"' and "'" not in piece and '"' not in piece[1:-1]:
-            piece = f"'{piece[1:-1]}'"
-        return piece.replace("\n", "\\n")
     return " ".join(piece.split())

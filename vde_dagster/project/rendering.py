@@ -1,31 +1,31 @@
 """From a stretch of a SQL file to one line of Spark SQL and the tables it reads.
 
-A query in Spark's dialect keeps its author's words. SQLGlot writes those of other dialects, and
-what Spark would not read as it stands: QUALIFY, and what macros left out.
+A query in Spark's dialect keeps its author's words. Those of other dialects are written by SQLGlot,
+if it can write them so that it reads the same again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.dialects import as_written
 from vde_dagster.project.expansion import NOTHING, Expanded, Expander
-from vde_dagster.project.garbage import dismantle
+from vde_dagster.project.foreign import spark_text
 from vde_dagster.project.names import ModelName
+from vde_dagster.project.nothing import without_nothing
 from vde_dagster.project.query_text import one_line
 from vde_dagster.project.sql import (
     has_placeholder,
-    query_sql,
     restore_parameter_text,
     restore_parameters,
     tables_read,
 )
+from vde_dagster.sql.reading import read_query, read_statements
 
 if TYPE_CHECKING:
     from sqlglot import exp
-    from sqlglot.dialects.dialect import Dialect
     from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 
@@ -47,17 +47,16 @@ class Rendered:
     """A rendered query.
 
     Args:
-        sql: One line of Spark SQL; time variables are still there.
+        sql: Spark SQL without comments and formatting; time variables are still there.
         reads: The tables it reads, with the place of the first mention.
         comments: Comments on the outermost projections, by output column.
-        tree: What parsing `sql` by `as_written("spark")` gives, but for comments and positions;
-            None where only parsing it tells.
+        tree: What reading `sql` gives, but for comments and positions.
     """
 
     sql: str
     reads: dict[ModelName, SourceLocation]
     comments: dict[str, str]
-    tree: exp.Expr | None = None
+    tree: exp.Expr
 
 
 def render(
@@ -74,33 +73,53 @@ def render(
     Raises:
         ProjectError: It cannot be parsed, or reads a table of another catalog.
     """
+    expanded = _without_nothing(expander, expanded)
     tokens, tree = _parse(expander, expanded, what)
     _check_query(tree, expander, expanded, what)
     comments = _column_comments(tree) if "--" in expanded.text or "/*" in expanded.text else {}
-    tree = _restored(tree, expander, expanded)
+    if has_placeholder(expanded.text):
+        tree = restore_parameters(tree)
     reads: dict[ModelName, SourceLocation] = {}
-    words = _Words() if expander.scope.dialect == "spark" else None
+    words = _Words()
     for table in list(tables_read(tree)):
         start = _start(table)
         offset = expanded.origin(_looked_for(table, expanded.text) if start is None else start)
         parts = len(table.parts)
         name = _qualify(table, rules, expander, offset)
         reads.setdefault(name, expander.source.location(offset))
-        if words is not None and not words.qualify(table, parts, start):
-            words = None
-    if words is None or _needs_writing(tree, expanded.text):
-        return Rendered(_written(tree, expander), reads, comments)
+        words.qualify(table, parts, start)
+    if expander.scope.dialect != "spark":
+        sql = _translated(tree, expander, expanded, what)
+        return Rendered(sql, reads, comments, read_query(sql).tree)
     sql = one_line(expanded.text, tokens, words.prefixes, words.qualifiers)
     return Rendered(sql, reads, comments, tree)
 
 
-def _written(tree: exp.Expr, expander: Expander) -> str:
-    """Let SQLGlot write a tree, which is of no use afterwards."""
-    formats = expander.scope.dialect != "spark"
-    try:
-        return query_sql(tree, translate_formats=formats, copy=False)
-    finally:
-        dismantle(tree)
+def _without_nothing(expander: Expander, expanded: Expanded) -> Expanded:
+    """Blank out what macros returned as nothing, with the operator or comma beside it."""
+    if NOTHING not in expanded.text:
+        return expanded
+    source, tokens = expander.tokens(expanded.text)
+    text, offset = without_nothing(source.text, tokens, NOTHING)
+    if offset is not None:
+        raise expander.source.error(
+            "a macro returned nothing where something is needed",
+            expanded.origin(offset),
+            "return SQL text",
+        )
+    return replace(expanded, text=text)
+
+
+def _translated(tree: exp.Expr, expander: Expander, expanded: Expanded, what: str) -> str:
+    """Write a query or statement of another dialect in Spark SQL."""
+    text, problem = spark_text(tree)
+    if problem is not None:
+        raise expander.source.error(
+            f"the {what} cannot be written in Spark SQL: {problem}",
+            expanded.origin(len(expanded.text) - len(expanded.text.lstrip())),
+            "write it in Spark's dialect: dialect spark",
+        )
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +129,14 @@ class _Words:
     prefixes: dict[int, str] = field(default_factory=dict)
     qualifiers: set[int] = field(default_factory=set)
 
-    def qualify(self, table: exp.Table, parts: int, start: int | None) -> bool:
-        """Give a table's name its two parts, where it had so many; False without its place."""
+    def qualify(self, table: exp.Table, parts: int, start: int | None) -> None:
+        """Give a table's name its two parts, where it had more or fewer."""
         if start is None:
-            return False
+            return
         if parts == 1:
             self.prefixes[start] = table.args["db"].sql(dialect="spark") + "."
         elif parts == 3:
             self.qualifiers.add(start)
-        return True
-
-
-def _needs_writing(tree: exp.Expr, text: str) -> bool:
-    """Say whether an author's words are not those that Spark has to read."""
-    from sqlglot import exp
-
-    return NOTHING in text or ("qualify" in text.lower() and tree.find(exp.Qualify) is not None)
 
 
 def _check_query(tree: exp.Expr, expander: Expander, expanded: Expanded, what: str) -> None:
@@ -140,27 +151,36 @@ def _check_query(tree: exp.Expr, expander: Expander, expanded: Expanded, what: s
 
 
 def render_statement(expander: Expander, expanded: Expanded) -> str:
-    """Write a statement that runs before or after the query as one line of Spark SQL.
+    """Write a statement that runs before or after the query as Spark SQL in its author's words.
 
-    What SQLGlot cannot parse is kept as written.
+    One of another dialect is translated, or kept as written where SQLGlot cannot parse it.
     """
-    text = expanded.text.strip()
-    _, tree = _parse(expander, expanded, "statement")
     from sqlglot import exp
 
+    expanded = _without_nothing(expander, expanded)
+    tokens, tree = _parse(expander, expanded, "statement")
     if isinstance(tree, exp.Command):
-        return restore_parameter_text(" ".join(text.split()))
-    return _written(_restored(tree, expander, expanded), expander)
+        return restore_parameter_text(" ".join(expanded.text.split()))
+    if expander.scope.dialect == "spark":
+        return one_line(expanded.text, tokens, {}, ())
+    if has_placeholder(expanded.text):
+        tree = restore_parameters(tree)
+    return _translated(tree, expander, expanded, "statement")
 
 
 def _parse(expander: Expander, expanded: Expanded, what: str) -> tuple[list[Token], exp.Expr]:
     from sqlglot import exp
+    from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import ParseError, TokenError
 
+    trees: Sequence[exp.Expr | None]
     try:
-        dialect = _dialect(expander.scope.dialect)
-        tokens = dialect.tokenize(expanded.text)
-        trees = dialect.parser().parse(tokens, expanded.text)
+        if expander.scope.dialect == "spark":
+            tokens, trees = read_statements(expanded.text)
+        else:
+            dialect = Dialect.get_or_raise(expander.scope.dialect)
+            tokens = dialect.tokenize(expanded.text)
+            trees = dialect.parser().parse(tokens, expanded.text)
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
         raise _syntax_error(expander, expanded, detail, str(error), what) from error
@@ -183,13 +203,6 @@ def _parse(expander: Expander, expanded: Expanded, what: str) -> tuple[list[Toke
     return tokens, statements[0]
 
 
-def _dialect(name: str) -> Dialect:
-    """Return the dialect to parse by: the time formats of all but Spark's are translated."""
-    from sqlglot.dialects.dialect import Dialect
-
-    return as_written(name) if name == "spark" else Dialect.get_or_raise(name)
-
-
 def _syntax_error(
     expander: Expander, expanded: Expanded, detail: dict[str, object], text: str, what: str
 ) -> ProjectError:
@@ -207,46 +220,6 @@ def _syntax_error(
         expanded.origin(offset),
         f"look at: {context[:120]}" if context else None,
     )
-
-
-def _restored(tree: exp.Expr, expander: Expander, expanded: Expanded) -> exp.Expr:
-    """Turn what expansion left for the parser into what it stands for."""
-    tree = _drop_nothing(tree, expander, expanded)
-    return restore_parameters(tree) if has_placeholder(expanded.text) else tree
-
-
-def _drop_nothing(tree: exp.Expr, expander: Expander, expanded: Expanded) -> exp.Expr:
-    """Remove what macros returned as nothing, with the operator or list around it."""
-    from sqlglot import exp
-
-    if NOTHING not in expanded.text:
-        return tree
-    for identifier in list(tree.find_all(exp.Identifier)):
-        if identifier.name != NOTHING:
-            continue
-        node: exp.Expr = identifier.parent or identifier
-        while isinstance(node.parent, exp.Paren | exp.Alias | exp.Ordered):
-            node = node.parent
-        parent = node.parent
-        if isinstance(parent, exp.Connector):
-            other = parent.expression if parent.this is node else parent.this
-            parent.replace(other)
-        elif isinstance(parent, exp.Where | exp.Having | exp.Qualify):
-            parent.pop()
-        elif parent is not None and node.index is not None:
-            node.pop()
-        else:
-            raise expander.source.error(
-                "a macro returned nothing where something is needed",
-                expanded.origin(_identifier_offset(identifier, expanded.text)),
-                "return SQL text",
-            )
-    return tree
-
-
-def _identifier_offset(identifier: exp.Identifier, text: str) -> int:
-    start = identifier.meta.get("start")
-    return start if isinstance(start, int) else max(text.find(identifier.name), 0)
 
 
 def _start(table: exp.Table) -> int | None:

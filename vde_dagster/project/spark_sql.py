@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vde_dagster.project.dialects import as_written
+from vde_dagster.sql.dialects import as_written
 
 if TYPE_CHECKING:
     from sqlglot import exp

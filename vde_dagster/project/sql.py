@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from vde_dagster.project.dialects import as_written
-
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -51,10 +49,10 @@ def restore_parameters(tree: exp.Expr) -> exp.Expr:
 
 
 def parse_query(sql: str) -> exp.Expr:
-    """Parse a model's stored Spark SQL; time variables are `exp.Parameter` nodes."""
-    from sqlglot import parse_one
+    """Read a model's stored Spark SQL; time variables are `exp.Parameter` nodes."""
+    from vde_dagster.sql.reading import read_query
 
-    return parse_one(sql, dialect=as_written("spark"))
+    return read_query(sql).tree
 
 
 def query_sql(tree: exp.Expr, *, translate_formats: bool = False, copy: bool = True) -> str:

@@ -1,8 +1,7 @@
 """Every use of SQLGlot that is not its stable expression classes stands here.
 
-The supported range is ``sqlglot>=30.12,<31``. Query text becomes a tree (by a dialect of
-`project.dialects`, which keeps the time formats that the author wrote), trees become canonical
-text, and expressions whose columns have types get theirs.
+The supported range is ``sqlglot>=30.12,<31``. Query text becomes a tree (by `sql.reading`, which
+keeps what the author wrote), texts become canonical, and types are compared.
 """
 
 from __future__ import annotations
@@ -12,14 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError, TokenError
-from sqlglot.optimizer.annotate_types import TypeAnnotator
-from sqlglot.schema import MappingSchema
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
-from vde_dagster.project.dialects import as_written
 from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.sql.dialects import as_written
+from vde_dagster.sql.reading import read_statements
 
 _STRINGS = {
     TokenType.STRING,
@@ -33,14 +30,14 @@ _STRINGS = {
 }
 
 
-def parse(query: str, dialect: str) -> exp.Expr:
-    """Parse one statement.
+def parse(query: str) -> exp.Expr:
+    """Read one statement.
 
     Raises:
         SemanticError: It is not valid SQL, or not exactly one statement.
     """
     try:
-        trees = [tree for tree in as_written(dialect).parse(query) if tree is not None]
+        trees = [tree for tree in read_statements(query)[1] if tree is not None]
     except ParseError as error:
         first: dict[str, Any] = error.errors[0] if error.errors else {}
         line, column = first.get("line"), first.get("col")
@@ -60,28 +57,25 @@ def parse(query: str, dialect: str) -> exp.Expr:
     return trees[0]
 
 
-def canonical_text(query: str | exp.Expr, dialect: str = "spark", *, exact: bool = False) -> str:
+def canonical_text(query: str, *, exact: bool = False) -> str:
     """The text without formatting, comments and the case of keywords and names.
 
     Args:
-        query: Text, or a tree.
-        dialect: Whose lexical rules hold.
-        exact: Keep the case of names where it can be data (as names of struct fields), for a
-            definition that is compared by its text alone.
+        query: Spark SQL.
+        exact: Keep the case of names, which can be data (names of a struct's fields, keys of a
+            map), for a definition that is compared by its text alone.
     """
-    text = query if isinstance(query, str) else query.sql(dialect=dialect, comments=False)
     try:
-        tokens = Dialect.get_or_raise(dialect).tokenize(text)
+        tokens = as_written("spark").tokenize(query)
     except SqlglotError:
-        return " ".join(text.split())
+        return " ".join(query.split())
     out: list[str] = []
-    exact = exact and any(token.text.lower() == "struct" for token in tokens)
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         kind = token.token_type
         if kind in _STRINGS:
-            prefix = "" if kind == TokenType.STRING else kind.name
-            body = token.text.replace("\\", "\\\\").replace("'", "\\'")
-            out.append(f"{prefix}'{body}'")
+            written = query[token.start : token.end + 1]
+            plain = written[0] == '"' and not set(written[1:-1]) & set("\"'\\")
+            out.append(f"'{written[1:-1]}'" if plain else written)
         elif kind == TokenType.IDENTIFIER:
             name = token.text.replace("`", "``")
             out.append(f"`{name if exact else name.lower()}`")
@@ -96,30 +90,52 @@ def canonical_text(query: str | exp.Expr, dialect: str = "spark", *, exact: bool
 
 
 @lru_cache(maxsize=4096)
-def data_type(text: str, dialect: str) -> exp.DataType | None:
+def data_type(text: str) -> exp.DataType | None:
     """The type that a text names, or None if it is not understood."""
     if not text or text.upper() == "UNKNOWN":
         return None
     try:
-        return exp.DataType.build(text, dialect=dialect, udt=True)
+        return exp.DataType.build(text, dialect="spark", udt=True)
     except SqlglotError:
         return None
 
 
-def type_text(kind: exp.DataType | None, dialect: str) -> str:
-    """A type as SQL, or UNKNOWN."""
+def type_text(kind: exp.DataType | None) -> str:
+    """A type as Spark SQL, or UNKNOWN."""
     if kind is None or kind.this in (exp.DType.UNKNOWN, exp.DType.NULL):
         return "UNKNOWN" if kind is None or kind.this == exp.DType.UNKNOWN else "VOID"
-    return type_sql(kind, dialect)
+    return type_sql(kind)
 
 
-def type_sql(kind: exp.Expr, dialect: str) -> str:
-    """A type as SQL; the text of the common ones is made once."""
+def type_key(kind: exp.Expr) -> str:
+    """A text that two types share only if they are one for Spark.
+
+    SQLGlot writes types of other engines, and TIME, as types that they are not.
+    """
+    if isinstance(kind, exp.DataType) and isinstance(kind.this, exp.DType):
+        inner = [type_key(item) for item in kind.expressions]
+        if kind.this == exp.DType.DECIMAL:
+            inner = inner + [("10", "0")[i] for i in range(len(inner), 2)]
+        others = [f"{k}={v}" for k, v in kind.args.items() if v and k not in _TYPE_ARGS]
+        return " ".join([f"{kind.this.name}<{', '.join(inner)}>", *others])
+    if isinstance(kind, exp.ColumnDef):
+        inner = [type_key(item) for item in [kind.args["kind"], *kind.args.get("constraints", [])]]
+        return f"{kind.name.lower()}: {' '.join(inner)}"
+    return kind.sql(dialect="spark")
+
+
+_TYPE_ARGS = ("this", "expressions", "nested")
+
+
+def type_sql(kind: exp.Expr) -> str:
+    """A type as Spark SQL; the text of the common ones is made once."""
+    if type(kind) is exp.DataType and kind.this == exp.DType.TIME:
+        return f"TIME({kind.expressions[0].name if kind.expressions else 6})"
     if type(kind) is exp.DataType and isinstance(kind.this, exp.DType):
         parameters = tuple(_literal_parameters(kind))
         if None not in parameters:
-            return _plain_type_sql(kind.this, parameters, dialect)
-    return kind.sql(dialect=dialect)
+            return _plain_type_sql(kind.this, parameters)
+    return kind.sql(dialect="spark")
 
 
 def _literal_parameters(kind: exp.DataType) -> Iterator[str | None]:
@@ -137,9 +153,9 @@ def _literal_parameters(kind: exp.DataType) -> Iterator[str | None]:
 
 
 @lru_cache(maxsize=512)
-def _plain_type_sql(kind: Any, parameters: tuple[str, ...], dialect: str) -> str:
+def _plain_type_sql(kind: Any, parameters: tuple[str, ...]) -> str:
     made = [exp.DataTypeParam(this=exp.Literal.number(text)) for text in parameters]
-    return exp.DataType(this=kind, expressions=made or None).sql(dialect=dialect)
+    return exp.DataType(this=kind, expressions=made or None).sql(dialect="spark")
 
 
 _INTEGRAL = {exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT}
@@ -155,26 +171,3 @@ def compare_one_to_one(left: exp.DataType | None, right: exp.DataType | None) ->
     if left.this in _INTEGRAL and right.this in _INTEGRAL:
         return True
     return bool(left == right)
-
-
-class Types:
-    """Gives types to the expressions of one query, from the types set on its columns."""
-
-    __slots__ = ("_annotator",)
-
-    def __init__(self, dialect: str) -> None:
-        self._annotator = TypeAnnotator(_empty_schema(dialect), overwrite_types=False)
-
-    def annotate(self, expression: exp.Expr) -> exp.DataType | None:
-        """The type of an expression, or None; it may fail only by knowing nothing."""
-        try:
-            self._annotator.annotate(expression, annotate_scope=False)
-        except Exception:
-            return None
-        kind: exp.DataType | None = expression.type
-        return kind
-
-
-@lru_cache(maxsize=16)
-def _empty_schema(dialect: str) -> MappingSchema:
-    return MappingSchema(dialect=dialect)

@@ -168,11 +168,16 @@ class Full:
 
 @dataclass(slots=True, eq=False)
 class SetOperation:
-    """UNION ALL, INTERSECT or EXCEPT of whole queries; columns by position."""
+    """UNION ALL, INTERSECT or EXCEPT of whole queries; columns by position.
+
+    `alike`: every column has one known type, without parts, in all of them. Else the type of the
+    whole, and with it the values, may depend on their order.
+    """
 
     op: str
     branches: list[Rel]
     correlation: Correlation
+    alike: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -197,11 +202,15 @@ Source: TypeAlias = Leaf | Derived | Full | SetOperation | Generator | Constant
 
 @dataclass(slots=True)
 class Output:
-    """An output column: its name, its expression and its type where it is known."""
+    """An output column: its name, its expression and its type where it is known.
+
+    `written` is the name in the case that it has, where it is known.
+    """
 
     name: str
     node: Node
     type: Any = None
+    written: str | None = None
 
 
 @dataclass(slots=True, eq=False)

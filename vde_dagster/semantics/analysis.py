@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from vde_dagster.project.garbage import dismantle
 from vde_dagster.semantics._sqlglot import canonical_text, parse, type_text
 from vde_dagster.semantics.algebra import Leaf, Output, Rel
 from vde_dagster.semantics.binder import Binder, Unsupported
@@ -17,6 +16,8 @@ from vde_dagster.semantics.lineage import ColumnLineage, Tracer
 from vde_dagster.semantics.queries import bind_query
 from vde_dagster.semantics.uniqueness import group_keys
 from vde_dagster.semantics.version import SemanticVersion, leaf_version, opaque_version
+from vde_dagster.sql.garbage import dismantle
+from vde_dagster.sql.reading import DOUBT
 
 Schema = Mapping[str, Mapping[str, str]]
 Parents = Mapping[str, SemanticVersion]
@@ -41,32 +42,27 @@ def semantic_version(
     query: str | exp.Expr,
     schema: Schema,
     *,
-    dialect: str = "spark",
     parents: Parents | None = None,
     scalar_functions: Collection[str] = (),
 ) -> SemanticVersion:
     """The semantic version of a query; arguments and errors as for `analyze`."""
-    return analyze(
-        query, schema, dialect=dialect, parents=parents, scalar_functions=scalar_functions
-    ).version
+    return analyze(query, schema, parents=parents, scalar_functions=scalar_functions).version
 
 
 def column_lineage(
     query: str | exp.Expr,
     schema: Schema,
     *,
-    dialect: str = "spark",
     scalar_functions: Collection[str] = (),
 ) -> ColumnLineage:
     """The column-level lineage of a query; arguments and errors as for `analyze`."""
-    return analyze(query, schema, dialect=dialect, scalar_functions=scalar_functions).lineage
+    return analyze(query, schema, scalar_functions=scalar_functions).lineage
 
 
 def analyze(
     query: str | exp.Expr,
     schema: Schema,
     *,
-    dialect: str = "spark",
     parents: Parents | None = None,
     scalar_functions: Collection[str] = (),
     tree: exp.Expr | None = None,
@@ -74,56 +70,55 @@ def analyze(
     """Read a query once, for its version, lineage and types.
 
     Args:
-        query: SQL text, or a tree that SQLGlot parsed (it is not changed).
+        query: Spark SQL; of a tree that SQLGlot parsed, what it writes for that (the tree stays).
         schema: Table name, as the query writes it, to columns and their types.
-        dialect: A dialect name of SQLGlot.
         parents: Table name to version; a table without one is external.
         scalar_functions: Names of user functions that are deterministic and return one value.
-        tree: What `as_written(dialect)` parsed the text to, if it is at hand; it is used up.
+        tree: What `sql.reading` made of the text, if it is at hand; it is used up.
 
     Raises:
         SemanticError: A syntax error, an ambiguous column, or one that does not exist.
     """
     given = tree
+    if not isinstance(query, str):
+        query = query.sql(dialect="spark")
     if tree is None:
-        tree = parse(query, dialect) if isinstance(query, str) else query.copy()
-    reading = Binder(schema, parents or {}, dialect, scalar_functions)
+        tree = parse(query)
+    reading = Binder(schema, parents or {}, scalar_functions)
+    reading.doubt = tree.meta.get(DOUBT)
     try:
         rel = bind_query(reading, tree, None, {})
-        return _understood(query, tree, rel, reading, schema, parents or {}, dialect)
+        return _understood(query, tree, rel, reading, schema, parents or {})
     except SemanticError:
         if given is None:
             raise
         # The tree may know other places than the text, and a mistake has to name the text's.
-        return analyze(
-            query, schema, dialect=dialect, parents=parents, scalar_functions=scalar_functions
-        )
+        return analyze(query, schema, parents=parents, scalar_functions=scalar_functions)
     except Unsupported as why:
-        return _opaque(query, tree, schema, parents or {}, dialect, str(why))
+        return _opaque(query, tree, schema, parents or {}, str(why))
     except RecursionError:
-        return _opaque(query, tree, schema, parents or {}, dialect, "nested too deeply")
+        return _opaque(query, tree, schema, parents or {}, "nested too deeply")
     except Exception as error:
         why_not = f"not understood ({type(error).__name__}: {error})"
-        return _opaque(query, tree, schema, parents or {}, dialect, why_not)
+        return _opaque(query, tree, schema, parents or {}, why_not)
     finally:
         reading.terms.forget()
         dismantle(tree)
 
 
 def _understood(
-    query: str | exp.Expr,
+    query: str,
     tree: exp.Expr,
     rel: Rel,
     reading: Binder,
     schema: Schema,
     parents: Parents,
-    dialect: str,
 ) -> Analysis:
     rel.outputs = _distinct_names(rel.outputs)
     names = [o.name for o in rel.outputs]
     if reading.doubt is not None:
         used = {leaf.table: leaf for leaf in reading.leaves}
-        version = _opaque_over(query, used, names, dialect, reading.doubt)
+        version = _opaque_over(query, used, names, reading.doubt)
     else:
         rows, columns = Digester().version(rel)
         version = SemanticVersion(
@@ -134,7 +129,7 @@ def _understood(
     return Analysis(
         version=version,
         lineage=Tracer().lineage(rel),
-        output_types={o.name: type_text(o.type, dialect) for o in rel.outputs},
+        output_types={o.name: type_text(o.type) for o in rel.outputs},
     )
 
 
@@ -148,7 +143,7 @@ def _distinct_names(outputs: list[Output]) -> list[Output]:
             n += 1
             name = f"{output.name}:{n}"
         taken.add(name)
-        named.append(Output(name, output.node, output.type))
+        named.append(Output(name, output.node, output.type, output.written))
     return named
 
 
@@ -164,7 +159,7 @@ def _named_keys(rel: Rel, reading: Binder) -> tuple[frozenset[str], ...]:
 
 
 def _opaque_over(
-    query: str | exp.Expr, leaves: dict[str, Leaf], names: list[str], dialect: str, why: str
+    query: str, leaves: dict[str, Leaf], names: list[str], why: str
 ) -> SemanticVersion:
     read = {
         name: SemanticVersion(
@@ -172,19 +167,18 @@ def _opaque_over(
         )
         for name, leaf in leaves.items()
     }
-    return opaque_version(canonical_text(query, dialect, exact=True), read, names, why)
+    return opaque_version(canonical_text(query, exact=True), read, names, why)
 
 
 def _opaque(
-    query: str | exp.Expr,
+    query: str,
     tree: exp.Expr,
     schema: Schema,
     parents: Parents,
-    dialect: str,
     why: str,
 ) -> Analysis:
     """Everything depends on everything: the version of a query that is not understood."""
-    reading = Binder(schema, parents, dialect)
+    reading = Binder(schema, parents)
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
         if isinstance(table.this, exp.Identifier):
@@ -193,7 +187,7 @@ def _opaque(
                 reading.table(parts, ".".join(part.name for part in table.parts))
     leaves = {leaf.table: leaf for leaf in reading.leaves}
     names = _output_names(tree)
-    version = _opaque_over(query, leaves, names, dialect, why)
+    version = _opaque_over(query, leaves, names, why)
     lineage = ColumnLineage(dict.fromkeys(names, ()), ())
     return Analysis(version, lineage, dict.fromkeys(names, "UNKNOWN"))
 

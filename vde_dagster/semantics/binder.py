@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.semantics._sqlglot import Types, data_type
+from vde_dagster.semantics._sqlglot import data_type
 from vde_dagster.semantics.algebra import Leaf, Node, Terms
 from vde_dagster.semantics.encoding import digest, from_hex
 from vde_dagster.semantics.names import Entry
@@ -25,7 +25,6 @@ class Binder:
     Args:
         schema: Table name to columns and their types.
         parents: Table name to version.
-        dialect: A dialect name of SQLGlot.
         scalar_functions: Functions of the user's that are known to be deterministic and to
             return one value per row.
     """
@@ -37,14 +36,11 @@ class Binder:
         self,
         schema: Mapping[str, Mapping[str, str]],
         parents: Mapping[str, SemanticVersion],
-        dialect: str,
         scalar_functions: Collection[str] = (),
     ) -> None:
         self.schema = schema
         self.parents = parents
-        self.dialect = dialect
         self.terms = Terms()
-        self.types = Types(dialect)
         self.scalar_functions = frozenset(name.lower() for name in scalar_functions)
         self.doubt: str | None = None
         self.leaves: list[Leaf] = []
@@ -58,7 +54,7 @@ class Binder:
 
     def column_type(self, text: str | None) -> exp.DataType | None:
         """The type that a schema gives."""
-        return data_type(text, self.dialect) if text else None
+        return data_type(text) if text else None
 
     def table(self, parts: tuple[str, ...], written: str) -> Entry:
         """The FROM entry of a table.
@@ -84,6 +80,7 @@ class Binder:
             types=types,
             leaf=leaf,
             open=columns is None and not (version is not None and version.columns),
+            written={c.lower(): c for c in columns or ()},
         )
 
     def _leaf(

@@ -10,6 +10,7 @@ from sqlglot import exp
 from vde_dagster.semantics.algebra import Node, Terms
 from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.names import Ambiguous, NotFound, Scope, Unclear, resolve
+from vde_dagster.semantics.spark_functions import ALIASES, WITHOUT_PARENTHESES
 
 if TYPE_CHECKING:
     from vde_dagster.semantics.binder import Binder
@@ -30,28 +31,37 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
     except Ambiguous as error:
         raise _ambiguous(e, parts, error) from None
     except NotFound:
+        if len(parts) == 1 and parts[0] in WITHOUT_PARENTHESES:
+            return binder.terms.make("session", ALIASES.get(parts[0], parts[0]))
         raise _missing(e, parts, scope) from None
     except Unclear as error:
         return binder.give_up(str(error))
     if found.fields:
-        e.type = _field_type(found.type, found.fields)
-        return struct_fields(binder.terms, found.node, found.fields)
+        written = tuple(part.name for part in identifiers[-found.fields :])
+        e.type = _field_type(found.type, written)
+        return struct_fields(binder.terms, found.node, written, found.type)
     if found.type is not None:
         e.type = found.type
     return found.node
 
 
-def struct_fields(terms: Terms, node: Node, fields: tuple[str, ...]) -> Node:
-    """Fields of a struct, one in another; Spark compares their names without case."""
+def struct_fields(terms: Terms, node: Node, fields: tuple[str, ...], kind: Any) -> Node:
+    """Fields of a struct, one in another.
+
+    Spark compares their names without case. Those of a map are keys, and as written; so are all
+    where it is not known what has them.
+    """
     for name in fields:
-        node = terms.make("field", name, node)
+        struct = kind is not None and kind.this == exp.DType.STRUCT
+        node = terms.make("field", name.lower() if struct else name, node)
+        kind = _field_type(kind, (name,))
     return node
 
 
 def _field_type(kind: Any, fields: tuple[str, ...]) -> Any:
     for name in fields:
         members = getattr(kind, "expressions", None) or []
-        kind = next((m.args.get("kind") for m in members if m.name.lower() == name), None)
+        kind = next((m.args.get("kind") for m in members if m.name.lower() == name.lower()), None)
     return kind
 
 

@@ -64,7 +64,7 @@ def _copy(rel: Rel, binder: Binder) -> Rel:
         "block", rel.group, rel.scope.correlation, columns=[o.node for o in rel.outputs]
     )
     outputs = [
-        Output(o.name, binder.terms.make("ref", block, block.export(o.node)), o.type)
+        Output(o.name, binder.terms.make("ref", block, block.export(o.node)), o.type, o.written)
         for o in rel.outputs
     ]
     return Rel(Group([block]), outputs, rel.scope)

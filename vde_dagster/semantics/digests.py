@@ -189,12 +189,12 @@ class Digester:
         return digest_all(source.op, [self.node(c, frame) for c in source.rows[0]])
 
     def _branches(self, source: SetOperation, frame: Frame) -> Branches:
-        """The digests of a set operation's queries, sorted unless they are not alike."""
+        """The digests of a set operation's queries; sorted where their order means nothing."""
         key = (frame if _dependent(source) else None, source)
         made = self._branches_of.get(key)
         if made is None:
             made = [self._rel(branch, frame) for branch in source.branches]
-            if not source.op.startswith("except"):
+            if source.alike and not source.op.startswith("except"):
                 made.sort()
             self._branches_of[key] = made
         return made

@@ -1,4 +1,4 @@
-"""Reading SQL expressions into the algebra."""
+"""Reading SQL expressions into the algebra; `calls` reads functions."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics import functions
-from vde_dagster.semantics._sqlglot import data_type, type_sql, type_text
+from vde_dagster.semantics._sqlglot import type_key
 from vde_dagster.semantics.algebra import Node
 from vde_dagster.semantics.binder import Binder, Unsupported
+from vde_dagster.semantics.calls import bind_call, call, modified_aggregate, session_value
 from vde_dagster.semantics.columns import bind_column, struct_fields
+from vde_dagster.semantics.literals import bind_literal
 from vde_dagster.semantics.names import Scope
 from vde_dagster.semantics.normalise import (
     arithmetic,
     boolean,
     combine,
     compare,
+    integer,
     minus,
     negate,
-    number,
 )
 
 Handler = Callable[[Binder, Any, Scope], Node]
@@ -37,24 +39,27 @@ def bind(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
     Returns:
         Its node. What is not understood makes the binder doubt and becomes an unknown node.
     """
-    if e.args.get("negate"):  # how newer versions of SQLGlot write NOT LIKE
-        e.set("negate", None)
-        try:
-            return negate(binder.terms, bind(binder, e, scope))
-        finally:
-            e.set("negate", True)
+    if e.args.get("negate"):
+        return _negated(binder, e, scope)
     handler = _HANDLERS.get(e.__class__)
     if handler is not None:
         return handler(binder, e, scope)
     name = e.__class__.__name__
-    if name in functions.SCALAR_CLASSES or name in functions.SYNTAX_CLASSES:
+    if name in functions.SYNTAX_CLASSES:
         return generic(binder, e, scope)
-    if name in functions.SESSION_CLASSES:
-        return generic(binder, e, scope)
-    if isinstance(e, exp.AggFunc):
-        return _aggregate_class(binder, e, scope, name)
-    why = f"{_sql_name(e)} is not known to be deterministic"
-    return binder.give_up(why, *_parts(binder, e, scope))
+    return binder.give_up(f"{name} is not understood", *parts_of(binder, e, scope))
+
+
+def _negated(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
+    """NOT LIKE and its like. That of ANY and ALL is asked of each pattern, not of the whole."""
+    e.set("negate", None)
+    try:
+        node = bind(binder, e, scope)
+    finally:
+        e.set("negate", True)
+    if isinstance(e.expression, exp.Any | exp.All):
+        return binder.terms.make("not each", node)
+    return negate(binder.terms, node)
 
 
 def generic(binder: Binder, e: exp.Expr, scope: Scope, tag: str | None = None) -> Node:
@@ -67,13 +72,13 @@ def generic(binder: Binder, e: exp.Expr, scope: Scope, tag: str | None = None) -
         if value.__class__ is list:
             parts.append(len(value))
             for item in value:
-                parts.append(_part(binder, item, scope))
+                parts.append(part_of(binder, item, scope))
         else:
-            parts.append(_part(binder, value, scope))
+            parts.append(part_of(binder, value, scope))
     return binder.terms.make(tag or e.__class__.__name__, *parts)
 
 
-def _part(binder: Binder, value: Any, scope: Scope) -> Any:
+def part_of(binder: Binder, value: Any, scope: Scope) -> Any:
     if isinstance(value, exp.Expr):
         return bind(binder, value, scope)
     if isinstance(value, (str, bool, int)):
@@ -83,54 +88,9 @@ def _part(binder: Binder, value: Any, scope: Scope) -> Any:
     raise Unsupported(f"an argument of type {type(value).__name__}")
 
 
-def _parts(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
+def parts_of(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
     """The nodes of an expression's children, for the lineage of what is not understood."""
     return [bind(binder, child, scope) for child in e.iter_expressions()]
-
-
-def _sql_name(e: exp.Expr) -> str:
-    return e.sql_name() if isinstance(e, exp.Func) else e.__class__.__name__
-
-
-def _aggregate_class(binder: Binder, e: exp.Expr, scope: Scope, name: str) -> Node:
-    if name in functions.AGGREGATE_CLASSES:
-        return _aggregate(binder, e, scope, ordered=False)
-    if name in functions.ORDERED_AGGREGATE_CLASSES:
-        return _aggregate(binder, e, scope, ordered=True)
-    if name in functions.RANKING_CLASSES or name in functions.TIE_BREAKING_CLASSES:
-        return binder.give_up(f"{name} without OVER", *_parts(binder, e, scope))
-    return binder.give_up(f"aggregate function {_sql_name(e)}", *_parts(binder, e, scope))
-
-
-def _aggregate(binder: Binder, e: exp.Expr, scope: Scope, *, ordered: bool) -> Node:
-    if scope.in_aggregate:
-        return binder.give_up("nested aggregate functions", *_parts(binder, e, scope))
-    if isinstance(e, exp.GroupingId) and not e.expressions:
-        return binder.give_up("GROUPING_ID() of unnamed keys")
-    if scope.clause in ("where", "on", "group"):
-        return binder.give_up(f"an aggregate function in {scope.clause.upper()}")
-    scope.in_aggregate += 1
-    try:
-        body = count(binder, e, scope) if isinstance(e, exp.Count) else generic(binder, e, scope)
-    finally:
-        scope.in_aggregate -= 1
-    scope.has_aggregate = True
-    return binder.terms.make("ordered aggregate" if ordered else "aggregate", body)
-
-
-def count(binder: Binder, e: exp.Count, scope: Scope) -> Node:
-    """COUNT(*) and COUNT of a literal count rows alike."""
-    this = e.this
-    if isinstance(this, exp.Star):
-        if this.args.get("except_") or this.args.get("replace"):
-            return binder.give_up("COUNT(* EXCEPT …)")
-        return binder.terms.make("count rows")
-    if isinstance(this, (exp.Literal, exp.Boolean)) and not e.expressions:
-        return binder.terms.make("count rows")
-    operands = [this, *e.expressions]
-    if any(isinstance(o, exp.Column) and isinstance(o.this, exp.Star) for o in operands):
-        return binder.give_up("COUNT(t.*)")
-    return generic(binder, e, scope)
 
 
 def _paren(binder: Binder, e: exp.Paren, scope: Scope) -> Node:
@@ -138,9 +98,7 @@ def _paren(binder: Binder, e: exp.Paren, scope: Scope) -> Node:
 
 
 def _literal(binder: Binder, e: exp.Literal, scope: Scope) -> Node:
-    if e.args.get("is_string"):
-        return binder.terms.make("lit", "s", e.this)
-    return number(binder.terms, e.this)
+    return bind_literal(binder.terms, e.this)
 
 
 def _junction(binder: Binder, e: exp.And | exp.Or, scope: Scope) -> Node:
@@ -206,7 +164,7 @@ def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
 
 def _in(binder: Binder, e: exp.In, scope: Scope) -> Node:
     if any(e.args.get(key) for key in ("unnest", "field", "is_global")):
-        return binder.give_up("IN over an array", *_parts(binder, e, scope))
+        return binder.give_up("IN over an array", *parts_of(binder, e, scope))
     this = bind(binder, e.this, scope)
     query = e.args.get("query")
     if query is None and len(e.expressions) == 1 and isinstance(e.expressions[0], exp.Query):
@@ -214,8 +172,19 @@ def _in(binder: Binder, e: exp.In, scope: Scope) -> Node:
     if query is not None:
         return binder.terms.make("in query", this, _subquery(binder, query, scope))
     members = [bind(binder, member, scope) for member in e.expressions]
-    listed = binder.terms.unordered("in list", list(dict.fromkeys(members)))
+    if len({_kind_of_literal(member) for member in members} | {None}) == 2:
+        listed = binder.terms.unordered("in list", list(dict.fromkeys(members)))
+    else:
+        # Their common type may depend on their order.
+        listed = binder.terms.make("in order", *members)
     return binder.terms.make("in", this, listed)
+
+
+def _kind_of_literal(node: Node) -> str | None:
+    """Return a kind of literals that have one type, or None."""
+    if node.tag == "lit" and node.parts[0] == "s":
+        return "string"
+    return "integer" if integer(node) is not None else None
 
 
 def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
@@ -226,51 +195,75 @@ def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
         if operand is not None:
             condition = compare(binder.terms, "eq", operand, condition)
         parts += [condition, bind(binder, branch.args["true"], scope)]
-    return _choice(binder, parts, e.args.get("default"), scope)
-
-
-def _if(binder: Binder, e: exp.If, scope: Scope) -> Node:
-    parts = [bind(binder, e.this, scope), bind(binder, e.args["true"], scope)]
-    return _choice(binder, parts, e.args.get("false"), scope)
-
-
-def _choice(binder: Binder, parts: list[Node], default: exp.Expr | None, scope: Scope) -> Node:
-    """CASE and IF; a missing ELSE is NULL."""
+    default = e.args.get("default")
     other = bind(binder, default, scope) if default is not None else None
+    return choice(binder, parts, other)
+
+
+def choice(binder: Binder, parts: list[Node], other: Node | None) -> Node:
+    """CASE and IF: conditions and values in turn; a missing ELSE is NULL."""
     if other is None or other.tag == "Null":
         return binder.terms.make("case", *parts)
     return binder.terms.make("case", *parts, other)
 
 
 def _cast(binder: Binder, e: exp.Cast, scope: Scope) -> Node:
-    target = e.args["to"]
-    text = type_sql(target, binder.dialect)
-    flags = [
-        f"{key}={value}"
-        for key, value in sorted(e.args.items())
-        if key not in ("this", "to") and value and not isinstance(value, exp.Expr)
-    ]
-    extra = [
-        bind(binder, value, scope)
-        for key, value in sorted(e.args.items())
-        if key not in ("this", "to") and isinstance(value, exp.Expr)
-    ]
-    kind = e.__class__.__name__
-    if kind == "Cast" and binder.dialect in ("spark", "databricks", "spark2"):
-        kind = "TryCast"  # what CAST(…) parses to there; INT(x) and DATE '…' parse to Cast
+    safe = bool(e.args.get("safe"))
+    known = {"this", "to", "safe", "requires_string"}
+    others = [key for key, value in e.args.items() if value and key not in known]
     this = bind(binder, e.this, scope)
-    return binder.terms.make("cast", kind, text, *flags, this, *extra)
+    if others:
+        return binder.give_up(f"CAST with {', '.join(others)}", this)
+    return cast(binder, this, e.args["to"], safe=safe)
+
+
+def cast(binder: Binder, this: Node, target: exp.Expr, *, safe: bool = False) -> Node:
+    """A cast; TRY_CAST when it is safe."""
+    return binder.terms.make("cast", safe, type_key(target), this)
 
 
 def _neg(binder: Binder, e: exp.Neg, scope: Scope) -> Node:
+    if isinstance(e.this, exp.Literal) and not e.this.is_string:
+        # The sign is part of the literal, and of its type: -2147483648 is an INT.
+        return bind_literal(binder.terms, "-" + e.this.this)
     return minus(binder.terms, bind(binder, e.this, scope))
 
 
 def _dot(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
     if isinstance(e.expression, exp.Identifier):
         this = bind(binder, e.this, scope)
-        return struct_fields(binder.terms, this, (e.expression.name.lower(),))
+        return struct_fields(binder.terms, this, (e.expression.name,), None)
     return binder.give_up("a function of a schema or a struct star")
+
+
+def _bracket(binder: Binder, e: exp.Bracket, scope: Scope) -> Node:
+    if len(e.expressions) != 1 or e.args.get("offset") or e.args.get("safe"):
+        return binder.give_up("brackets of an unknown form", *parts_of(binder, e, scope))
+    key = bind(binder, e.expressions[0], scope)
+    return binder.terms.make("element", bind(binder, e.this, scope), key)
+
+
+def _regexp(binder: Binder, e: exp.RegexpLike, scope: Scope) -> Node:
+    return call(binder, "rlike", [bind(binder, e.this, scope), bind(binder, e.expression, scope)])
+
+
+def _unsigned_shift(binder: Binder, e: exp.Coalesce, scope: Scope) -> Node:
+    """`>>>`, for which `spark_tokens` has SQLGlot read an operator that Spark has not."""
+    operands = [e.this, *e.expressions]
+    return call(binder, "shiftrightunsigned", [bind(binder, o, scope) for o in operands])
+
+
+def _shift(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
+    name = "shiftleft" if isinstance(e, exp.BitwiseLeftShift) else "shiftright"
+    return call(binder, name, [bind(binder, o, scope) for o in (e.this, e.expression)])
+
+
+def _concat(binder: Binder, e: exp.DPipe, scope: Scope) -> Node:
+    return call(binder, "concat", [bind(binder, o, scope) for o in (e.this, e.expression)])
+
+
+def _session(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
+    return session_value(binder, _SESSION[e.__class__], scope)
 
 
 def _identifier(binder: Binder, e: exp.Identifier, scope: Scope) -> Node:
@@ -347,77 +340,14 @@ def _quantified(binder: Binder, e: exp.Any | exp.All, scope: Scope) -> Node:
     return binder.give_up(f"{e.__class__.__name__.upper()} of an expression")
 
 
-_CAST_NAMES = {"bigint", "smallint", "tinyint", "float", "boolean", "binary", "decimal"}
-"""Spark's casts that are written as functions and that SQLGlot does not know as such."""
-
-
-def _anonymous(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
-    name = str(e.name).lower()
-    if name in functions.AGGREGATE_NAMES or name in functions.ORDERED_AGGREGATE_NAMES:
-        return _aggregate(binder, e, scope, ordered=name in functions.ORDERED_AGGREGATE_NAMES)
-    known = (
-        name in functions.SCALAR_NAMES
-        or name in functions.SESSION_NAMES
-        or name in binder.scalar_functions
-    )
-    arguments = [bind(binder, a, scope) for a in e.expressions]
-    if name in _CAST_NAMES and len(arguments) == 1:
-        target = type_text(data_type(name, binder.dialect), binder.dialect)
-        return binder.terms.make("cast", "TryCast", target, arguments[0])
-    if not known:
-        return binder.give_up(f"function {name} is not declared as deterministic", *arguments)
-    return binder.terms.make("call", name, *arguments)
-
-
 def _star(binder: Binder, e: exp.Star, scope: Scope) -> Node:
     return binder.give_up("a star inside an expression")
-
-
-def _struct(binder: Binder, e: exp.Struct, scope: Scope) -> Node:
-    """STRUCT, with stars expanded; field names are part of the value, with their case."""
-    from vde_dagster.semantics.stars import expand
-
-    parts: list[Any] = []
-    for item in e.expressions:
-        if item.is_star:
-            for output in expand(binder, item, scope):
-                parts += [output.name, output.node]
-        elif isinstance(item, exp.PropertyEQ):
-            parts += [item.this.name, bind(binder, item.expression, scope)]
-        elif isinstance(item, exp.Alias):
-            parts += [item.alias, bind(binder, item.this, scope)]
-        else:
-            parts += [None, bind(binder, item, scope)]
-    return binder.terms.make("struct", *parts)
 
 
 def _window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
     from vde_dagster.semantics.windows import bind_window
 
     return bind_window(binder, e, scope)
-
-
-def _modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
-    """FILTER, IGNORE NULLS and WITHIN GROUP around an aggregate function."""
-    inner = bind(binder, e.this, scope)
-    if inner.tag not in ("aggregate", "ordered aggregate"):
-        return binder.give_up(f"{e.__class__.__name__} of something unknown", inner)
-    extra: list[Any] = []
-    scope.in_aggregate += 1
-    try:
-        for key, value in sorted(e.args.items()):
-            if key != "this" and value is not None:
-                extra += [key, _part(binder, value, scope)]
-    finally:
-        scope.in_aggregate -= 1
-    body = binder.terms.make(e.__class__.__name__, inner.parts[0], *extra)
-    return binder.terms.make(inner.tag, body)
-
-
-def _filter(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
-    if isinstance(e.this, (exp.AggFunc, exp.Anonymous, exp.IgnoreNulls, exp.WithinGroup)):
-        return _modified_aggregate(binder, e, scope)
-    return binder.give_up("FILTER of something unknown")
 
 
 def _where(binder: Binder, e: exp.Where, scope: Scope) -> Node:
@@ -435,9 +365,13 @@ def _alias(binder: Binder, e: exp.Alias, scope: Scope) -> Node:
     return bind(binder, e.this, scope)
 
 
-def _generator(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
-    return binder.give_up("a generator inside an expression", *_parts(binder, e, scope))
-
+_SESSION: dict[type, str] = {
+    exp.CurrentDate: "current_date",
+    exp.CurrentTime: "current_time",
+    exp.CurrentTimestamp: "current_timestamp",
+    exp.CurrentUser: "current_user",
+    exp.SessionUser: "current_user",
+}
 
 _HANDLERS: dict[type, Handler] = {
     exp.Column: bind_column,
@@ -445,6 +379,12 @@ _HANDLERS: dict[type, Handler] = {
     exp.Dot: _dot,
     exp.Paren: _paren,
     exp.Literal: _literal,
+    exp.Bracket: _bracket,
+    exp.RegexpLike: _regexp,
+    exp.Coalesce: _unsigned_shift,
+    exp.BitwiseLeftShift: _shift,
+    exp.BitwiseRightShift: _shift,
+    exp.DPipe: _concat,
     exp.Null: _null,
     exp.Boolean: _boolean,
     exp.And: _junction,
@@ -453,7 +393,6 @@ _HANDLERS: dict[type, Handler] = {
     exp.Between: _between,
     exp.In: _in,
     exp.Case: _case,
-    exp.If: _if,
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Neg: _neg,
@@ -466,22 +405,19 @@ _HANDLERS: dict[type, Handler] = {
     exp.Exists: _exists,
     exp.Any: _quantified,
     exp.All: _quantified,
-    exp.Anonymous: _anonymous,
+    exp.Anonymous: bind_call,
     exp.Star: _star,
-    exp.Struct: _struct,
     exp.Window: _window,
-    exp.Filter: _filter,
+    exp.Filter: modified_aggregate,
     exp.Where: _where,
-    exp.IgnoreNulls: _modified_aggregate,
-    exp.RespectNulls: _modified_aggregate,
-    exp.WithinGroup: _modified_aggregate,
+    exp.IgnoreNulls: modified_aggregate,
+    exp.RespectNulls: modified_aggregate,
+    exp.WithinGroup: modified_aggregate,
     exp.Distinct: _inside_aggregate,
     exp.Order: _inside_aggregate,
     exp.Ordered: _inside_aggregate,
     exp.Alias: _alias,
     **dict.fromkeys(_COMPARISONS, _comparison),
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
+    **dict.fromkeys(_SESSION, _session),
 }
-for _name in functions.GENERATOR_CLASSES:
-    if hasattr(exp, _name):
-        _HANDLERS[getattr(exp, _name)] = _generator

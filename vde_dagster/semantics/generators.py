@@ -9,6 +9,8 @@ from sqlglot import exp
 from vde_dagster.semantics import functions
 from vde_dagster.semantics.algebra import Constant, Generator, Output
 from vde_dagster.semantics.binder import Unsupported
+from vde_dagster.semantics.calls import called
+from vde_dagster.semantics.inference import infer
 from vde_dagster.semantics.names import Scope
 
 if TYPE_CHECKING:
@@ -17,9 +19,7 @@ if TYPE_CHECKING:
 
 def generator_kind(e: exp.Expr) -> tuple[str, bool] | None:
     """The generator that a function is and whether it is OUTER, or None."""
-    if isinstance(e, exp.Anonymous):
-        return functions.GENERATOR_NAMES.get(str(e.name).lower())
-    return functions.GENERATOR_CLASSES.get(e.__class__.__name__)
+    return functions.GENERATORS.get(called(e))
 
 
 def bind_generator(
@@ -43,11 +43,9 @@ def bind_generator(
     if kind is None:
         raise Unsupported("an unknown table function")
     op, own_outer = kind
-    if any(e.args.get(key) for key in ("offset", "explode_array", "alias")):
-        raise Unsupported(f"{op} with options")
-    arguments = [a for a in e.iter_expressions() if not isinstance(a, exp.TableAlias)]
+    arguments = e.expressions
     nodes = [bind(binder, a, scope) for a in arguments]
-    first_type = binder.types.annotate(arguments[0]) if arguments else None
+    first_type = infer(arguments[0]) if arguments else None
     columns = names or _default_names(op, len(nodes), first_type)
     if op == "posexplode" and names and len(names) not in (2, 3):
         raise Unsupported("posexplode with these aliases")
@@ -107,7 +105,7 @@ def bind_values(binder: Binder, e: exp.Values, scope: Scope) -> tuple[Constant, 
     first = e.expressions[0]
     cells = first.expressions if _is_row(first) else [first]
     return source, [
-        Output(f"col{i + 1}", binder.terms.make("ref", source, i), binder.types.annotate(cell))
+        Output(f"col{i + 1}", binder.terms.make("ref", source, i), infer(cell))
         for i, cell in enumerate(cells)
     ]
 
@@ -120,7 +118,7 @@ def bind_range(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Constant, lis
     """Read RANGE(…) in FROM."""
     from vde_dagster.semantics.expressions import bind
 
-    arguments = list(e.iter_expressions())
+    arguments = e.expressions
     if not arguments or not all(isinstance(a, (exp.Literal, exp.Neg)) for a in arguments):
         raise Unsupported("RANGE of expressions")
     source = Constant("range", [[bind(binder, a, scope) for a in arguments]])

@@ -25,6 +25,8 @@ class Entry:
         open: The columns are not known: any name may exist.
         wraps: Outer joins that put the entry on their NULL-supplied side, inside out.
         hidden: Columns that a USING merged, left out of an unqualified star.
+        repeated: Names that several columns have.
+        written: Names in the case that they have in data, where they are known.
     """
 
     parts: tuple[str, ...]
@@ -37,6 +39,7 @@ class Entry:
     wraps: list[Derived | Full] = field(default_factory=list)
     hidden: set[str] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
+    written: dict[str, str | None] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
         """Whether the column is known to exist."""
@@ -86,11 +89,11 @@ class Scope:
 
 
 class Found(NamedTuple):
-    """A resolved name: its expression, its type, and the struct fields that follow."""
+    """A resolved name: its expression, its type, and how many fields follow."""
 
     node: Node
     type: Any
-    fields: tuple[str, ...] = ()
+    fields: int = 0
 
 
 class NotFound(Exception):
@@ -124,7 +127,7 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
     if len(parts) == 1 or first is None:
         alias = scope.aliases.get(parts[0]) if _sees_aliases(scope) else None
         if alias is not None:
-            first = _choose(first, Found(alias[0], alias[1], parts[1:]), scope)
+            first = _choose(first, Found(alias[0], alias[1], len(parts) - 1), scope)
     if first is not None:
         return first
     unknown = [entry for entry in scope.entries if entry.open]
@@ -135,7 +138,7 @@ def resolve(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found:
             raise Unclear(f"column {'.'.join(parts)} may belong to an outer query")
         entry = unknown[0]
         entry.types[parts[0]] = None
-        return Found(entry.get(parts[0], terms), None, parts[1:])
+        return Found(entry.get(parts[0], terms), None, len(parts) - 1)
     if scope.parent is not None:
         found = resolve(parts, scope.parent, terms)
         scope.correlation.found = True
@@ -172,19 +175,19 @@ def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | No
         if name in entry.repeated:
             raise Ambiguous([".".join(entry.parts)] * 2)
         if entry.has(name):
-            return Found(entry.get(name, terms), entry.types[name], parts[size + 1 :])
+            return Found(entry.get(name, terms), entry.types[name], len(parts) - size - 1)
         if entry.open:
             entry.types[name] = None
-            return Found(entry.get(name, terms), None, parts[size + 1 :])
+            return Found(entry.get(name, terms), None, len(parts) - size - 1)
     name = parts[0]
     if name in scope.merged:
         node, kind = scope.merged[name]
-        return Found(node, kind, parts[1:])
+        return Found(node, kind, len(parts) - 1)
     having = [entry for entry in scope.entries if entry.has(name)]
     if len(having) > 1 or (having and name in having[0].repeated):
         raise Ambiguous([".".join(entry.parts) for entry in having])
     if having:
-        return Found(having[0].get(name, terms), having[0].types[name], parts[1:])
+        return Found(having[0].get(name, terms), having[0].types[name], len(parts) - 1)
     return None
 
 

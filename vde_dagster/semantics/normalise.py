@@ -10,7 +10,7 @@ from vde_dagster.semantics.algebra import Node, Terms
 
 BOOLEAN = frozenset(
     {"and", "or", "not", "eq", "neq", "lt", "le", "nseq", "Is", "in", "in query", "exists"}
-    | {"bool", "Like", "ILike", "RegexpLike", "StartsWith", "EndsWith", "Contains"}
+    | {"bool", "Like", "ILike", "not each"}
 )
 """Tags of expressions that are certainly boolean."""
 
@@ -32,13 +32,6 @@ def integer(node: Node) -> int | None:
         return None
     value = int(text)
     return value if _INT_MIN <= value <= _INT_MAX else None
-
-
-def number(terms: Terms, text: str) -> Node:
-    """A number literal; integers lose leading zeros."""
-    if text.isascii() and text.isdigit():
-        text = str(int(text))
-    return terms.make("lit", "n", text)
 
 
 def combine(terms: Terms, tag: str, operands: list[Node]) -> Node:
@@ -113,11 +106,10 @@ def arithmetic(terms: Terms, op: str, left: Node, right: Node) -> Node:
 
 
 def minus(terms: Terms, operand: Node) -> Node:
-    """Unary minus: a literal takes the sign."""
-    if operand.tag == "lit" and operand.parts[0] == "n" and not operand.parts[1].startswith("-"):
-        if operand.parts[1] == "0":
-            return operand
-        return terms.make("lit", "n", "-" + operand.parts[1])
+    """Unary minus: an INT literal takes the sign; of others it would change the type."""
+    value = integer(operand)
+    if value is not None and value > _INT_MIN:
+        return terms.make("lit", "n", str(-value))
     return terms.make("neg", operand)
 
 

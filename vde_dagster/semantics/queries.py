@@ -19,6 +19,7 @@ from vde_dagster.semantics.algebra import (
 from vde_dagster.semantics.binder import Unsupported
 from vde_dagster.semantics.generators import bind_generator, bind_values, generator_kind
 from vde_dagster.semantics.grouping import aggregate, bind_group_by, ordinal
+from vde_dagster.semantics.inference import infer
 from vde_dagster.semantics.names import Entry, Scope
 from vde_dagster.semantics.relations import bind_from, conditions
 from vde_dagster.semantics.rewrite import complete_windows, rewrite
@@ -120,7 +121,7 @@ def _select(
         if not group.sources:
             raise Unsupported("a window function without FROM")
     size = len(outputs)
-    outputs = [Output(o.name, n, o.type) for o, n in zip(outputs, nodes, strict=False)]
+    outputs = [Output(o.name, n, o.type, o.written) for o, n in zip(outputs, nodes, strict=False)]
     qualify = nodes[size + len(having) : size + len(having) + len(qualify)]
     order = nodes[len(nodes) - len(order) :] if order else []
     group.conditions += qualify
@@ -161,12 +162,10 @@ def _select_list(
         if isinstance(item, exp.Aliases):
             raise Unsupported("several aliases of one expression")
         node = bind(binder, inner, scope)
-        # A column's type was set when it was read; the annotator would find just that.
-        kind = inner.type if inner.__class__ is exp.Column else None
-        if kind is None:
-            kind = binder.types.annotate(inner)
-        name = (item.alias_or_name or item.output_name).lower() or f"_col_{i}"
-        outputs.append(Output(name, node, kind))
+        kind = infer(inner)
+        written = item.alias_or_name or item.output_name or f"_col_{i}"
+        name = written.lower()
+        outputs.append(Output(name, node, kind, written))
         if isinstance(item, exp.Alias):
             scope.aliases.setdefault(name, (node, kind))
     return outputs
@@ -179,12 +178,15 @@ def _names(item: exp.Expr) -> list[str]:
 
 
 def _order(binder: Binder, e: exp.Expr, outputs: list[Output], scope: Scope) -> list[Node]:
-    """The sort keys of ORDER BY, SORT BY and CLUSTER BY."""
+    """The sort keys of ORDER BY, and of SORT BY and its like, which sort parts of the rows."""
     keys: list[Node] = []
     for clause in ("order", "sort", "cluster", "distribute"):
         found = e.args.get(clause)
         for item in found.expressions if found is not None else []:
-            keys += _sort_keys(binder, item, outputs, scope)
+            made = _sort_keys(binder, item, outputs, scope)
+            if clause != "order":
+                made = [binder.terms.make(clause, key) for key in made]
+            keys += made
     return keys
 
 
@@ -242,7 +244,7 @@ def _distinct(
 
     memo: dict[Node, Node] = {}
     order = [rewrite(node, rule, terms, memo) for node in order]
-    outputs = [Output(o.name, known[o.node], o.type) for o in rel.outputs]
+    outputs = [Output(o.name, known[o.node], o.type, o.written) for o in rel.outputs]
     return Rel(Group([source]), outputs, rel.scope), order
 
 
@@ -262,7 +264,7 @@ def _limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
         columns=list(dict.fromkeys(o.node for o in rel.outputs)),
     )
     outputs = [
-        Output(o.name, terms.make("ref", source, source.export(o.node)), o.type)
+        Output(o.name, terms.make("ref", source, source.export(o.node)), o.type, o.written)
         for o in rel.outputs
     ]
     return Rel(Group([source]), outputs, rel.scope)
@@ -292,6 +294,7 @@ def _trim(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
         names=[o.name for o in rel.outputs],
         nodes={o.name: o.node for o in rel.outputs},
         types={o.name: o.type for o in rel.outputs},
+        written={o.name: o.written for o in rel.outputs},
     )
     scope = Scope(rel.scope.parent, rel.scope.ctes, entries=[entry], clause="order")
     order = _order(binder, e, rel.outputs, scope)
@@ -316,9 +319,11 @@ def _set_operation(
     scope = Scope(outer, known)
     scope.correlation.found = any(branch.scope.correlation.found for branch in branches)
     all_rows = "union" if op == "union" else op if distinct else f"{op} all"
-    source = SetOperation(all_rows, branches, scope.correlation)
+    kinds = [_common(branches, i) for i in range(len(first.outputs))]
+    alike = all(kind is not None and not kind.expressions for kind in kinds)
+    source = SetOperation(all_rows, branches, scope.correlation, alike)
     outputs = [
-        Output(o.name, binder.terms.make("ref", source, i), _common(branches, i))
+        Output(o.name, binder.terms.make("ref", source, i), kinds[i], o.written)
         for i, o in enumerate(first.outputs)
     ]
     rel = Rel(Group([source]), outputs, scope)

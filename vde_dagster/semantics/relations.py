@@ -11,7 +11,9 @@ from vde_dagster.semantics import ctes
 from vde_dagster.semantics._sqlglot import compare_one_to_one
 from vde_dagster.semantics.algebra import Derived, Full, Group, Node, Output, Rel
 from vde_dagster.semantics.binder import Unsupported
+from vde_dagster.semantics.calls import called
 from vde_dagster.semantics.generators import bind_generator, bind_range, bind_values
+from vde_dagster.semantics.inference import infer
 from vde_dagster.semantics.joins import using_columns
 from vde_dagster.semantics.names import Entry, Scope
 from vde_dagster.semantics.normalise import conjuncts, negate
@@ -62,8 +64,8 @@ def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
         if isinstance(item, exp.And):
             conditions(binder, item, scope)
         elif isinstance(item, (exp.EQ, exp.NullSafeEQ)):
-            left = binder.types.annotate(item.this)
-            right = binder.types.annotate(item.expression)
+            left = infer(item.this)
+            right = infer(item.expression)
             if compare_one_to_one(left, right):
                 binder.terms.same_type.add(bind(binder, item, scope))
     return conjuncts(node)
@@ -104,6 +106,7 @@ def _entry(outputs: list[Output], parts: tuple[str, ...], names: list[str]) -> E
         nodes={name: o.node for name, o in zip(renamed, outputs, strict=True)},
         types={name: o.type for name, o in zip(renamed, outputs, strict=True)},
         repeated={name for name in renamed if renamed.count(name) > 1},
+        written={} if names else {o.name: o.written for o in outputs},
     )
 
 
@@ -113,9 +116,7 @@ def _table(binder: Binder, e: exp.Table, scope: Scope) -> Sources:
             raise Unsupported(f"a table with {key.replace('_', ' ')}")
     names = _alias_columns(e)
     if isinstance(e.this, exp.Func):
-        if isinstance(e.this, (exp.Anonymous, exp.GenerateSeries)) and (
-            str(e.this.name).lower() == "range"
-        ):
+        if called(e.this) == "range":
             source, outputs = bind_range(binder, e.this, scope)
             made = Sources(Group([source]), [_entry(outputs, _alias(e), names)])
         else:

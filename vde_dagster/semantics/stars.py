@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from vde_dagster.semantics.algebra import Output
 from vde_dagster.semantics.binder import Unsupported
+from vde_dagster.semantics.inference import infer
 from vde_dagster.semantics.names import Entry, Scope
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ def expand(binder: Binder, item: exp.Expr, scope: Scope) -> list[Output]:
         star = item
         if not scope.entries:
             raise Unsupported("a star without FROM")
-        outputs = [Output(name, node, kind) for name, (node, kind) in scope.merged.items()]
+        outputs = [
+            Output(name, node, kind, _merged_name(scope, name))
+            for name, (node, kind) in scope.merged.items()
+        ]
         for entry in scope.entries:
             outputs += [o for o in _all(binder, entry) if o.name not in entry.hidden]
     else:
@@ -39,12 +43,19 @@ def expand(binder: Binder, item: exp.Expr, scope: Scope) -> list[Output]:
     return _changed(binder, star, outputs, scope)
 
 
+def _merged_name(scope: Scope, name: str) -> str | None:
+    return next((e.written.get(name) for e in scope.entries if e.has(name)), None)
+
+
 def _all(binder: Binder, entry: Entry) -> list[Output]:
     if entry.open:
         raise Unsupported(f"the columns of {'.'.join(entry.parts)} are not known")
     if entry.repeated:
         raise Unsupported(f"{'.'.join(entry.parts)} has several columns of one name")
-    return [Output(n, entry.get(n, binder.terms), entry.types[n]) for n in entry.names]
+    return [
+        Output(n, entry.get(n, binder.terms), entry.types[n], entry.written.get(n))
+        for n in entry.names
+    ]
 
 
 def _changed(binder: Binder, star: Any, outputs: list[Output], scope: Scope) -> list[Output]:
@@ -61,11 +72,16 @@ def _changed(binder: Binder, star: Any, outputs: list[Output], scope: Scope) -> 
         outputs = [o for o in outputs if o.name not in dropped]
     for alias in star.args.get("replace") or []:
         node = bind(binder, alias.this, scope)
-        kind = binder.types.annotate(alias.this)
+        kind = infer(alias.this)
         for i, output in enumerate(outputs):
             if output.name == alias.alias.lower():
-                outputs[i] = Output(output.name, node, kind)
-    renamed = {a.this.name.lower(): a.alias.lower() for a in star.args.get("rename") or []}
+                outputs[i] = Output(output.name, node, kind, output.written)
+    renamed = {a.this.name.lower(): a.alias for a in star.args.get("rename") or []}
     if renamed:
-        outputs = [Output(renamed.get(o.name, o.name), o.node, o.type) for o in outputs]
+        outputs = [
+            Output(renamed[o.name].lower(), o.node, o.type, renamed[o.name])
+            if o.name in renamed
+            else o
+            for o in outputs
+        ]
     return outputs

@@ -144,4 +144,4 @@ def _first_of_each(group: Group) -> list[tuple[Node, Key]]:
 
 def _is_row_number(window: Node) -> bool:
     body = window.parts[2]
-    return bool(body.tag == "RowNumber" or (body.tag == "call" and body.parts[0] == "row_number"))
+    return bool(body.tag == "call" and body.parts[0] == "row_number")

@@ -8,7 +8,7 @@ from typing import Any
 
 from vde_dagster.semantics.encoding import digest, digest_all, from_hex
 
-CANONICALISER_VERSION = 3
+CANONICALISER_VERSION = 4
 """Raised whenever the same definition gets other hashes: stored definitions are hashed again."""
 
 

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from vde_dagster.semantics import functions
+from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics.algebra import Node
+from vde_dagster.semantics.calls import aggregate_body, called
 from vde_dagster.semantics.names import Scope
 
 if TYPE_CHECKING:
     from vde_dagster.semantics.binder import Binder
+
+_STEADY = ("aggregate", "ranking")
+_TELLING_APART = ("ordered aggregate", "tie-breaking")
 
 
 def define_windows(windows: list[exp.Expr], scope: Scope) -> None:
@@ -81,30 +85,17 @@ def _function(binder: Binder, e: exp.Expr, scope: Scope) -> tuple[Node, bool]:
     Aggregate functions in its arguments are those of the grouped query below the window, as in
     ``SUM(SUM(x)) OVER ()``.
     """
-    from vde_dagster.semantics.expressions import bind, count, generic
+    from vde_dagster.semantics.expressions import bind
 
-    name = e.__class__.__name__
     if isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
         inner, ties = _function(binder, e.this, scope)
         condition = e.args.get("expression")
         extra = [bind(binder, condition, scope)] if isinstance(condition, exp.Expr) else []
-        return binder.terms.make(name, inner, *extra), ties
-    if isinstance(e, exp.Count):
-        return count(binder, e, scope), False
-    if name in functions.RANKING_CLASSES or name in functions.AGGREGATE_CLASSES:
-        return generic(binder, e, scope), False
-    if name in functions.TIE_BREAKING_CLASSES or name in functions.ORDERED_AGGREGATE_CLASSES:
-        return generic(binder, e, scope), True
+        return binder.terms.make(e.__class__.__name__, inner, *extra), ties
     if isinstance(e, exp.Anonymous):
-        called = str(e.name).lower()
-        steady = called in functions.RANKING_NAMES or called in functions.AGGREGATE_NAMES
-        if (
-            steady
-            or called in functions.TIE_BREAKING_NAMES
-            or called in functions.ORDERED_AGGREGATE_NAMES
-        ):
-            arguments = [bind(binder, a, scope) for a in e.expressions]
-            return binder.terms.make("call", called, *arguments), not steady
+        kind = spark_functions.kind(called(e))
+        if kind in _STEADY or kind in _TELLING_APART:
+            return aggregate_body(binder, e, scope), kind in _TELLING_APART
     return binder.give_up("an unknown window function", bind(binder, e, scope)), True
 
 

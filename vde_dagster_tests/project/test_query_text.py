@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.dialects import as_written
 from vde_dagster.project.expansion import Expander, MacroScope
+from vde_dagster.project.nothing import without_nothing
 from vde_dagster.project.rendering import NamingRules, Rendered, render
 from vde_dagster.project.sql import parse_query
-from vde_dagster.project.sql_tokens import SourceText
+from vde_dagster.project.sql_tokens import SourceText, scan
+from vde_dagster.sql.dialects import as_written
 
 QUERIES = [
     "SELECT a, COUNT(*) FILTER (WHERE b > 1) AS n FROM d.t GROUP BY ALL HAVING n > 1 ORDER BY 2",
@@ -67,8 +68,8 @@ def test_the_tree_handed_on_is_that_of_the_stored_text(query: str) -> None:
             "WITH t AS (SELECT * FROM t) SELECT * FROM T JOIN `u`",
             "WITH t AS (SELECT * FROM main.t) SELECT * FROM T JOIN main.`u`",
         ),
-        ('SELECT "a" AS x, "it\'s", "\\"" FROM d.t', 'SELECT \'a\' AS x, "it\'s", "\\"" FROM d.t'),
-        ("SELECT 'a\nb' AS x", "SELECT 'a\\nb' AS x"),
+        ('SELECT "a" AS x, "it\'s", "\\"" FROM d.t', 'SELECT "a" AS x, "it\'s", "\\"" FROM d.t'),
+        ("SELECT 'a\nb' AS x", "SELECT 'a\nb' AS x"),
         ("SELECT a--\n-1, - -1, b -- - c\n", "SELECT a - 1, - -1, b"),
         ("select  a ,b\tfrom d.t where(a)in(1,2)", "select a, b from d.t where (a) in (1, 2)"),
         ("SELECT count (*), `f` (1), a [0], x :: int", "SELECT count(*), `f`(1), a[0], x::int"),
@@ -104,13 +105,42 @@ def test_formatting_and_comments_do_not_change_the_text(data: st.DataObject) -> 
     assert _render("".join(pieces)).sql == query
 
 
-def test_a_filter_of_windows_is_written_as_spark_reads_it() -> None:
-    query = "SELECT a FROM d.t QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) = 1"
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY a) AS x FROM d.t", "PERCENTILE_CONT"),
+        ("SELECT a::TIME AS x FROM d.t", "the type TIME"),
+    ],
+)
+def test_what_spark_would_read_otherwise_is_not_translated(query: str, words: str) -> None:
+    with pytest.raises(ProjectError) as caught:
+        _render(query, "postgres")
 
-    rendered = _render(query)
+    assert words in str(caught.value)
+    assert "dialect spark" in str(caught.value.hint)
 
-    assert "QUALIFY" not in rendered.sql
-    assert rendered.tree is None
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("SELECT a FROM t WHERE N AND b", "SELECT a FROM t WHERE b"),
+        ("SELECT a FROM t WHERE b OR N AND c", "SELECT a FROM t WHERE b OR c"),
+        ("SELECT a FROM t WHERE b AND N OR c", "SELECT a FROM t WHERE b OR c"),
+        ("SELECT a FROM t WHERE (NOT (N)) ORDER BY a", "SELECT a FROM t ORDER BY a"),
+        ("SELECT N AS x, a, f(N), f(b, N) FROM t ORDER BY N DESC", "SELECT a, f(), f(b) FROM t"),
+        ("SELECT a FROM t JOIN u ON N WHERE b", "SELECT a FROM t JOIN u WHERE b"),
+        ("SELECT a + N FROM t", None),
+        ("SELECT a FROM N", None),
+    ],
+)
+def test_what_macros_leave_out_takes_its_operator_along(text: str, rest: str | None) -> None:
+    tokens = list(scan(SourceText(Path("m.sql"), text)))
+
+    left, problem = without_nothing(text, tokens, "N")
+
+    assert (problem is not None) == (rest is None)
+    assert rest is None or "".join(left.split()) == "".join(rest.split())
+    assert len(left) == len(text)
 
 
 def test_time_formats_of_another_dialect_are_translated() -> None:

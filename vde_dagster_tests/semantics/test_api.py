@@ -223,11 +223,11 @@ def test_seeds() -> None:
 
 
 def test_canonical_text() -> None:
-    assert canonical_text("SELECT  A -- x\nFROM `T`;", "spark") == "select a from `t`"
-    assert canonical_text("SELECT 'A  b'", "spark") == "select 'A  b'"
-    one = canonical_text("SELECT a FROM t WHERE x = 'it''s'", "spark")
-    assert one != canonical_text("SELECT a FROM t WHERE x = 'its'", "spark")
-    assert canonical_text("not 'sql", "spark")
+    assert canonical_text("SELECT  A -- x\nFROM `T`;") == "select a from `t`"
+    assert canonical_text("SELECT 'A  b'") == "select 'A  b'"
+    one = canonical_text("SELECT a FROM t WHERE x = 'it''s'")
+    assert one != canonical_text("SELECT a FROM t WHERE x = 'its'")
+    assert canonical_text("not 'sql")
 
 
 def test_deep_and_wide_queries_do_not_fail() -> None:
@@ -250,8 +250,8 @@ def test_realistic_queries_are_understood(name: str) -> None:
     query = QUERIES[name]
     version = semantic_version(query, CORPUS_SCHEMA)
     assert version.opaque is None
-    tree = parse_one(query, dialect="spark")
-    assert semantic_version(tree.sql("spark", pretty=True), CORPUS_SCHEMA) == version
-    if not tree.args.get("with_"):
+    formatted = query.replace(",", " , ").replace("\n", " -- a comment\n\t")
+    assert semantic_version(formatted, CORPUS_SCHEMA) == version
+    if "WITH" not in query:
         wrapped = semantic_version(f"WITH w AS ({query}) SELECT * FROM w", CORPUS_SCHEMA)
         assert wrapped == version

@@ -50,9 +50,9 @@ def render(
             start=since,
             end=until,
         )
-        import sqlglot
+        from vde_dagster.sql.shape import broken_into_lines
 
-        pretty = sqlglot.parse_one(sql, read="spark").sql(dialect="spark", pretty=True)
+        pretty = broken_into_lines(sql)
         output.result(
             {"model": model.lower(), "environment": environment, "sql": pretty},
             lambda console: console.print(pretty, markup=False),

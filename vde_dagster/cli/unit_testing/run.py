@@ -157,18 +157,18 @@ def _query(test: UnitTest, model: Model, sources: Mapping[ModelName, str], part:
 
 
 def _select_cte(test: UnitTest, sql: str, name: str) -> str:
-    from vde_dagster.project.spark_sql import spark_sql
     from vde_dagster.project.sql import parse_query
+    from vde_dagster.sql.shape import with_clause
 
-    tree = parse_query(sql)
-    with_ = tree.args.get("with_") or tree.args.get("with")
-    if with_ is None or not any(cte.alias == name for cte in with_.expressions):
+    with_ = parse_query(sql).args.get("with_")
+    clause = with_clause(sql)
+    if clause is None or with_ is None or name not in [cte.alias for cte in with_.expressions]:
         raise ProjectError(
             f"the test '{test.name}' expects rows of '{name}', which {test.model} does not define",
             hint="name a common table expression of the query",
             location=test.location,
         )
-    return f"{spark_sql(with_)} SELECT * FROM {quote(name)}"
+    return f"{clause} SELECT * FROM {quote(name)}"
 
 
 def _times(test: UnitTest) -> tuple[Interval, datetime]:

@@ -1,0 +1,255 @@
+"""Brackets where Spark groups operators otherwise than SQLGlot's parser does.
+
+In Spark `&` binds tighter than `^`, that tighter than `|`; `||` binds like `+`; comparisons are
+one level, below all of them and above LIKE, IN, BETWEEN and IS; and `-1::string` casts the number
+-1 (`valueExpression` and `predicate` in `SqlBaseParser.g4` of Spark 4.1). SQLGlot has one level
+for all bit operators and `||`, two for comparisons, and LIKE and the like above those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+T = TokenType
+_COMPARISONS = frozenset({T.EQ, T.NEQ, T.NULLSAFE_EQ, T.LT, T.LTE, T.GT, T.GTE})
+_LEVELS = {
+    **dict.fromkeys((T.STAR, T.SLASH, T.MOD, T.DIV), 6),
+    **dict.fromkeys((T.PLUS, T.DASH, T.DPIPE), 5),
+    T.DQMARK: 4,
+    T.AMP: 3,
+    T.CARET: 2,
+    T.PIPE: 1,
+    **dict.fromkeys(_COMPARISONS, 0),
+}
+_SHIFT = 4
+_SPECIAL = frozenset({T.AMP, T.PIPE, T.CARET, T.DQMARK, T.DPIPE})
+_PREDICATES = frozenset({T.LIKE, T.ILIKE, T.RLIKE, T.IN, T.BETWEEN, T.IS})
+_GENERIC = frozenset({T.ARRAY, T.MAP, T.STRUCT})
+_SIGNS = frozenset({T.DASH, T.PLUS, T.TILDE})
+_SUFFIXES = frozenset({T.DCOLON, T.L_BRACKET})
+_ENDS = (
+    _PREDICATES
+    | {T.COMMA, T.AND, T.OR, T.NOT, T.ESCAPE, T.WHEN, T.THEN, T.ELSE, T.SELECT, T.FROM, T.WHERE}
+    | {T.GROUP_BY, T.HAVING, T.QUALIFY, T.ORDER_BY, T.SORT_BY, T.CLUSTER_BY, T.DISTRIBUTE_BY}
+    | {T.LIMIT, T.OFFSET, T.UNION, T.EXCEPT, T.INTERSECT, T.JOIN, T.ON, T.USING, T.ALIAS, T.ASC}
+    | {T.DESC, T.PARTITION_BY, T.HINT, T.ROWS, T.LATERAL, T.WITH, T.DISTINCT, T.ARROW, T.FARROW}
+    | {T.WINDOW, T.VALUES, T.PIPE_GT, T.SEMICOLON, T.CROSS, T.INNER, T.OUTER, T.NATURAL}
+    | {T.GROUPING_SETS, T.PIVOT, T.UNPIVOT, T.TABLE_SAMPLE, T.ALL}
+)
+"""What stands beside an expression of values and operators."""
+_OPENING = frozenset({T.L_PAREN, T.L_BRACKET, T.CASE})
+_CLOSING = frozenset({T.R_PAREN, T.R_BRACKET, T.END})
+
+
+@dataclass(slots=True)
+class _Run:
+    """An expression of values and operators: where it begins, and its binary operators.
+
+    Args:
+        start: Index of its first token.
+        operators: (index, width, level) of each binary operator.
+        predicate: Whether a predicate such as LIKE stands before or behind it.
+        between: Whether the next AND is that of a BETWEEN.
+    """
+
+    start: int
+    operators: list[tuple[int, int, int]] = field(default_factory=list)
+    predicate: bool = False
+    between: bool = False
+    signs: list[int] = field(default_factory=list)
+
+
+def with_brackets(tokens: list[Token]) -> list[Token]:
+    """Return the tokens with brackets that make SQLGlot group them as Spark does.
+
+    Args:
+        tokens: A query's tokens, as `spark_tokens` makes them.
+    """
+    kinds = {token.token_type for token in tokens}
+    compared = bool(kinds & _COMPARISONS) and bool(kinds & _PREDICATES)
+    if not (
+        kinds & _SPECIAL
+        or compared
+        or (T.DASH in kinds and kinds & _SUFFIXES)
+        or _repeats(tokens, kinds)
+    ):
+        return tokens
+    return _Bracketer(tokens).result()
+
+
+def _repeats(tokens: list[Token], kinds: set[TokenType]) -> bool:
+    """Say whether two comparisons may stand side by side, or `<<` and `>>`."""
+    if not kinds & _COMPARISONS:
+        return False
+    last = -1
+    for token in tokens:
+        kind = token.token_type
+        if kind in _COMPARISONS:
+            if last >= 0:
+                return True
+            last = 0
+        elif kind in _ENDS:
+            last = -1
+    return False
+
+
+class _Bracketer:
+    """Finds the expressions of one query and brackets those that need it."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._before: dict[int, list[Token]] = {}
+        self._behind: dict[int, list[Token]] = {}
+
+    def result(self) -> list[Token]:
+        tokens = self._tokens
+        stack: list[_Run] = []
+        run = _Run(0)
+        index, size = 0, len(tokens)
+        while index < size:
+            kind = tokens[index].token_type
+            width = 1
+            if kind in _OPENING:
+                stack.append(run)
+                run = _Run(index + 1)
+            elif kind in _CLOSING:
+                self._finish(run, index)
+                run = stack.pop() if stack else _Run(index + 1)
+            elif kind in _ENDS:
+                run = self._ended(run, index, kind)
+            elif kind in _GENERIC and self._kind(index + 1) == T.LT:
+                width = self._type_width(index)
+            elif kind in _LEVELS and self._is_binary(run, index):
+                level = _LEVELS[kind]
+                if kind in (T.LT, T.GT) and self._kind(index + 1) == kind:
+                    level, width = _SHIFT, 2
+                run.operators.append((index, width, level))
+            elif kind == T.DASH:
+                run.signs.append(index)
+            index += width
+        self._finish(run, size)
+        if not self._before and not self._behind:
+            return tokens
+        out: list[Token] = []
+        for index, token in enumerate(tokens):
+            out += self._before.get(index, ())
+            out.append(token)
+            out += self._behind.get(index, ())
+        return out
+
+    def _kind(self, index: int) -> TokenType | None:
+        return self._tokens[index].token_type if index < len(self._tokens) else None
+
+    def _type_width(self, index: int) -> int:
+        depth = 0
+        for end in range(index + 1, len(self._tokens)):
+            kind = self._tokens[end].token_type
+            depth += (kind == T.LT) - (kind == T.GT)
+            if depth == 0:
+                return end - index + 1
+        return 1
+
+    def _is_binary(self, run: _Run, index: int) -> bool:
+        """Say whether an operator has an operand on its left; a star may be all columns."""
+        if index == run.start:
+            return False
+        if run.operators and sum(run.operators[-1][:2]) == index:
+            return False
+        before = self._tokens[index - 1].token_type
+        if before == T.TILDE or (index - 1 in run.signs):
+            return False
+        return before not in _ENDS and before not in (T.DOT, T.PLUS)
+
+    def _ended(self, run: _Run, index: int, kind: TokenType) -> _Run:
+        """End an expression at a word or comma, and begin the next one."""
+        following = _Run(index + 1)
+        if kind in _PREDICATES:
+            run.predicate = following.predicate = True
+            following.between = kind == T.BETWEEN
+        elif kind == T.NOT:
+            run.predicate = run.predicate or self._kind(index + 1) in _PREDICATES
+            following.between, following.predicate = run.between, False
+        elif kind == T.AND and run.between:
+            following.predicate = True
+        self._finish(run, index)
+        return following
+
+    def _finish(self, run: _Run, end: int) -> None:
+        for sign in run.signs:
+            if self._kind(sign + 1) == T.NUMBER and self._kind(sign + 2) in _SUFFIXES:
+                self._bracket(sign, sign + 2)
+        operators = run.operators
+        if not operators or not self._differs(run):
+            return
+        last = sum(operators[-1][:2])
+        self._group(run.start, self._operand_end(last, end), operators)
+
+    def _differs(self, run: _Run) -> bool:
+        compared = sum(level == 0 for _, _, level in run.operators)
+        if compared > 1 or (compared and run.predicate):
+            return True
+        # SQLGlot groups these from the left, whatever they are, and above + and - only.
+        bits = {level for _, _, level in run.operators if 0 < level < 5}
+        joins = any(self._kind(index) == T.DPIPE for index, _, _ in run.operators)
+        sums = any(self._kind(index) in (T.PLUS, T.DASH) for index, _, _ in run.operators)
+        return len(bits) + joins > 1 or (joins and sums)
+
+    def _group(self, start: int, end: int, operators: list[tuple[int, int, int]]) -> None:
+        """Bracket an expression, and before that both sides of the operator that binds least.
+
+        Of equal ones that is the last, as all of them group from the left.
+        """
+        least = min(level for _, _, level in operators)
+        at = max(i for i, (_, _, level) in enumerate(operators) if level == least)
+        index, width, _ = operators[at]
+        if operators[:at]:
+            self._group(start, index, operators[:at])
+        if operators[at + 1 :]:
+            self._group(index + width, end, operators[at + 1 :])
+        self._bracket(start, end)
+
+    def _operand_end(self, start: int, limit: int) -> int:
+        """Return where the operand that begins at a token ends: an alias may stand behind it."""
+        index = start
+        while self._kind(index) in _SIGNS:
+            index += 1
+        index = self._skipped(index) if self._kind(index) in _OPENING else index + 1
+        if self._kind(index - 1) == T.PARAMETER:
+            index += 1
+        while index < limit:
+            kind, word = self._kind(index), self._tokens[index].text.upper()
+            if kind in (T.L_PAREN, T.L_BRACKET):
+                index = self._skipped(index)
+            elif kind == T.DCOLON:
+                index += 1
+                generic = self._kind(index) in _GENERIC and self._kind(index + 1) == T.LT
+                index += self._type_width(index) if generic else 1
+            elif kind == T.DOT or word in ("OVER", "WITHIN", "IGNORE", "RESPECT"):
+                index += 2
+            elif word == "FILTER" and self._kind(index + 1) == T.L_PAREN:
+                index += 1
+            else:
+                break
+            if word == "OVER" and self._kind(index - 1) == T.L_PAREN:
+                index -= 1
+        return min(index, limit)
+
+    def _skipped(self, index: int) -> int:
+        """Return the index behind the bracket or END that closes the one at an index."""
+        depth = 0
+        for end in range(index, len(self._tokens)):
+            kind = self._kind(end)
+            depth += (kind in _OPENING) - (kind in _CLOSING)
+            if depth == 0:
+                return end + 1
+        return len(self._tokens)
+
+    def _bracket(self, start: int, end: int) -> None:
+        """Put brackets around tokens; outer ones are added behind inner ones."""
+        first, last = self._tokens[start], self._tokens[end - 1]
+        opening = Token(T.L_PAREN, "(", first.line, first.col, first.start, first.start)
+        closing = Token(T.R_PAREN, ")", last.line, last.col, last.end, last.end)
+        self._before.setdefault(start, []).insert(0, opening)
+        self._behind.setdefault(end - 1, []).append(closing)

@@ -1,0 +1,79 @@
+"""Reading a query in Spark's dialect: its tokens, and the tree that they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vde_dagster.sql.dialects import as_written as spark_dialect
+from vde_dagster.sql.precedence import with_brackets
+from vde_dagster.sql.spark_tokens import as_written
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokens import Token  # type: ignore[attr-defined]
+
+DOUBT = "vde_doubt"
+"""Key in a tree's `meta`: why the query has to be opaque though there is a tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A query as it was read.
+
+    Args:
+        text: The query.
+        tokens: Its tokens with their offsets.
+        tree: Its tree: calls are `exp.Anonymous`, literals are text as written, and identifiers
+            know their offsets in `meta`. It is for understanding; no SQL is written from it.
+    """
+
+    text: str
+    tokens: list[Token]
+    tree: exp.Expr
+
+
+def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
+    """Read a text of statements.
+
+    Returns:
+        Tokens by which texts can be changed, and the trees; None for an empty statement.
+
+    Raises:
+        ParseError, TokenError: SQLGlot cannot read it.
+    """
+    from sqlglot.errors import ParseError
+
+    dialect = spark_dialect("spark")
+    tokens = dialect.tokenize(text)
+    made = as_written(text, dialect.tokenize(text))
+    doubt = made.doubt
+    bracketed = with_brackets(made.tokens)
+    try:
+        trees = dialect.parser().parse(bracketed, text)
+    except ParseError:
+        if bracketed is made.tokens:
+            raise
+        trees = dialect.parser().parse(made.tokens, text)
+        doubt = doubt or "how its operators are grouped"
+    if doubt is not None:
+        for tree in trees:
+            if tree is not None:
+                tree.meta[DOUBT] = doubt
+    return tokens, trees
+
+
+def read_query(text: str) -> Reading:
+    """Read one query.
+
+    Raises:
+        ParseError, TokenError: SQLGlot cannot read it, or it is several statements.
+    """
+    from sqlglot import exp
+    from sqlglot.errors import ParseError
+
+    tokens, trees = read_statements(text)
+    statements = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
+    if len(statements) != 1:
+        raise ParseError(f"The query must be one statement, not {len(statements)}.")
+    return Reading(text, tokens, statements[0])
