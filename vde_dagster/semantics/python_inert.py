@@ -8,12 +8,18 @@ anything.
 from __future__ import annotations
 
 import ast
-import builtins
-import sys
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from functools import cache
 
+from vde_dagster.semantics.python_known import (
+    BASES,
+    CALLS,
+    DECORATORS,
+    ENUMS,
+    PURE_MODULES,
+    is_harmless,
+)
 from vde_dagster.semantics.python_mentions import is_docstring
 from vde_dagster.semantics.python_modules import (
     BUILTINS,
@@ -31,37 +37,6 @@ class Effect(IntEnum):
     ANY = 2
 
 
-_ENGINE = frozenset({"numpy", "pandas", "pyarrow", "pyspark", "sqlglot", "sqlmesh", "vde_dagster"})
-"""Packages that the engine itself has imported before any model's code."""
-
-_DECORATORS = frozenset(
-    {"abc.abstractmethod", "builtins.classmethod", "builtins.property", "builtins.staticmethod"}
-    | {"contextlib.contextmanager", "dataclasses.dataclass", "enum.unique", "functools.cache"}
-    | {"functools.cached_property", "functools.lru_cache", "functools.total_ordering"}
-    | {"functools.wraps", "sqlmesh.macro", "sqlmesh.model", "typing.final", "typing.overload"}
-    | {"pyspark.sql.functions.pandas_udf", "pyspark.sql.functions.udf", "vde_dagster.macro"}
-    | {"vde_dagster.model"}
-)
-_BASES = frozenset(
-    {"abc.ABC", "builtins.object", "typing.Generic", "typing.NamedTuple", "typing.Protocol"}
-    | {"typing.TypedDict"}
-    | {
-        f"builtins.{name}"
-        for name, value in vars(builtins).items()
-        if isinstance(value, type) and issubclass(value, BaseException)
-    }
-)
-_ENUMS = frozenset(f"enum.{name}" for name in ("Enum", "Flag", "IntEnum", "IntFlag", "StrEnum"))
-_CALLS = frozenset(
-    {f"builtins.{n}" for n in ("bytes", "dict", "float", "frozenset", "int", "list", "object")}
-    | {f"builtins.{n}" for n in ("range", "set", "str", "tuple")}
-    | {f"collections.{n}" for n in ("Counter", "OrderedDict", "defaultdict", "deque", "namedtuple")}
-    | {f"datetime.{n}" for n in ("date", "datetime", "time", "timedelta", "timezone")}
-    | {"dataclasses.field", "decimal.Decimal", "enum.auto", "fractions.Fraction"}
-    | {"logging.getLogger", "pathlib.Path", "pathlib.PurePath", "re.compile", "typing.NewType"}
-    | {"typing.TypeVar"}
-)
-_PURE_MODULES = ("pyspark.sql.types.",)
 _DEPTH = 20
 _Judge = Callable[[Module, ast.expr], bool]
 _OWN_DUNDERS = frozenset({"__all__", "__author__", "__version__"})
@@ -100,7 +75,7 @@ class Inertness:
             own = self._modules.executed(statement, where)
             if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
                 return Effect.ANY
-            if not own and not _is_harmless(statement):
+            if not own and not is_harmless(statement):
                 worst = Effect.FOREIGN
             for target in own:
                 steps = [(target, i) for i in range(len(target.statements))]
@@ -158,7 +133,7 @@ class Inertness:
             return isinstance(node.value, ast.Name) and node.value.id in properties
         function = node.func if isinstance(node, ast.Call) else node
         values = _arguments(node) if isinstance(node, ast.Call) else []
-        known = self._meaning(module, function) in _DECORATORS
+        known = self._meaning(module, function) in DECORATORS
         return known and all(self._is_plain(module, value) for value in values)
 
     def _is_inert_class(
@@ -185,12 +160,12 @@ class Inertness:
 
     def _is_base(self, module: Module, base: ast.expr, children: tuple[ast.ClassDef, ...]) -> bool:
         if isinstance(base, ast.Subscript):
-            return self._meaning(module, base.value) in _BASES and self._is_type(module, base.slice)
+            return self._meaning(module, base.value) in BASES and self._is_type(module, base.slice)
         known = self._meaning(module, base)
-        if known in _ENUMS:
+        if known in ENUMS:
             # An enum calls its own functions when it is made.
             return not any(isinstance(s, ast.FunctionDef) for c in children for s in c.body)
-        if known in _BASES:
+        if known in BASES:
             return True
         if not isinstance(base, ast.Name):
             return False
@@ -244,7 +219,7 @@ class Inertness:
         if isinstance(node, ast.Call):
             called = self._meaning(module, node.func) or ""
             values = _arguments(node)
-            pure = called in _CALLS or called.startswith(_PURE_MODULES)
+            pure = called in CALLS or called.startswith(PURE_MODULES)
             if called == "logging.getLogger":
                 values = [v for v in values if not _is_module_name(v)]
             return pure and all(self._is_literal(module, v) for v in values)
@@ -309,7 +284,7 @@ class Inertness:
         statement = module.sole(node.id)
         if not isinstance(statement, (ast.Import, ast.ImportFrom)):
             return None
-        if self._modules.executed(statement, module) or not _is_harmless(statement):
+        if self._modules.executed(statement, module) or not is_harmless(statement):
             return None
         alias = statement.names[0]
         if isinstance(statement, ast.Import):
@@ -321,17 +296,6 @@ class Inertness:
 def imports_when_executed(statement: ast.stmt) -> list[ast.Import | ast.ImportFrom]:
     """Return the imports that running a top-level statement executes."""
     return list(imports_within(statement, functions=False))
-
-
-def _is_harmless(statement: ast.Import | ast.ImportFrom) -> bool:
-    if isinstance(statement, ast.ImportFrom):
-        if statement.level:
-            return False
-        names = [statement.module or ""]
-    else:
-        names = [alias.name for alias in statement.names]
-    tops = {name.partition(".")[0] for name in names}
-    return tops <= (_ENGINE | sys.stdlib_module_names)
 
 
 def _is_special(name: str) -> bool:
