@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -42,6 +43,11 @@ class Module:
         return self.path.name == "__init__.py"
 
     @cached_property
+    def folder(self) -> str:
+        """The folder that it lies in."""
+        return str(self.path.parent)
+
+    @cached_property
     def futures(self) -> frozenset[str]:
         """What it imports from `__future__`, which changes how all of it is compiled."""
         return frozenset(
@@ -74,8 +80,9 @@ class Modules:
 
     def __init__(self, root: Path, files: Mapping[str, str] | None = None) -> None:
         self.root = root
-        self._files = None if files is None else {root / path: files[path] for path in files}
+        self._files = None if files is None else {f"{root}/{path}": files[path] for path in files}
         self._loaded: dict[Path, Module] = {}
+        self._found: dict[tuple[str, Path], Module | None] = {}
 
     def load(self, path: Path, source: str | None = None) -> Module:
         """Parse a file.
@@ -88,7 +95,9 @@ class Modules:
             return known
         text = source
         if text is None:
-            text = path.read_text(encoding="utf-8") if self._files is None else self._files[path]
+            text = (
+                path.read_text(encoding="utf-8") if self._files is None else self._files[str(path)]
+            )
         below = self.root in path.parents
         parts = list((path.relative_to(self.root) if below else path).with_suffix("").parts)
         package = ".".join(parts[:-1])
@@ -106,14 +115,23 @@ class Modules:
         """Return the project's module of that name, from the root or the importer's folder."""
         if not dotted:
             return None
-        relative = Path(*dotted.split("."))
-        for base in (self.root, self.root / "src", where.path.parent):
-            for candidate in (base / f"{relative}.py", base / relative / "__init__.py"):
+        key = (dotted, where.path)
+        if key not in self._found:
+            self._found[key] = self._find(dotted, where)
+        return self._found[key]
+
+    def _find(self, dotted: str, where: Module) -> Module | None:
+        relative = dotted.replace(".", "/")
+        # Texts are kept by strings: making and comparing paths would be most of the work.
+        for base in (str(self.root), f"{self.root}/src", where.folder):
+            for candidate in (f"{base}/{relative}.py", f"{base}/{relative}/__init__.py"):
                 if self._files is not None:
                     if candidate in self._files:
-                        return self.load(candidate)
-                elif candidate.is_file() and self.root in candidate.resolve().parents:
-                    return self.load(candidate.resolve())
+                        return self.load(Path(candidate))
+                elif os.path.isfile(candidate):
+                    found = Path(candidate).resolve()
+                    if self.root in found.parents:
+                        return self.load(found)
         return None
 
     def packages(self, dotted: str, where: Module) -> Iterator[Module]:
@@ -137,7 +155,7 @@ class Modules:
     def texts(self) -> dict[str, str]:
         """Return the text of every file by its path: all that were given, or all that were read."""
         if self._files is not None:
-            return {str(path): text for path, text in self._files.items()}
+            return dict(self._files)
         return {str(path): module.text for path, module in self._loaded.items()}
 
     def relative(self, module: Module) -> str:
