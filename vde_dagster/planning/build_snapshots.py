@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from vde_dagster import semantics
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.planning.hashing import digest
+from vde_dagster.planning.proven_keys import proven_keys
 from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
 from vde_dagster.project.kinds import (
     Embedded,
@@ -198,7 +199,9 @@ def _reads(lineage: semantics.ColumnLineage) -> tuple[Read, ...]:
 
 def _python_text(python: PythonSource) -> str:
     module, _, function = python.entrypoint.partition(":")
-    return semantics.python_version(module, function, "/project", files=python.files).text
+    return semantics.python_version(
+        module, function, "/project", files=python.files, outside=python.outside
+    ).text
 
 
 def _declared_versions(model: Model, version: semantics.SemanticVersion) -> dict[str, str]:
@@ -331,11 +334,8 @@ def _unique_keys(model: Model, version: semantics.SemanticVersion) -> tuple[froz
     keys = list(version.unique_keys)
     if isinstance(kind, Full | Seed):
         for audit in model.audits:
-            arguments = dict(audit.arguments)
-            # With a condition it looks at some of the rows only.
-            if audit.blocking and audit.name == "unique_values" and set(arguments) == {"columns"}:
-                names = [name.strip(" ()`\"'") for name in arguments["columns"].split(",")]
-                keys += [frozenset({name.lower()}) for name in names if name.isidentifier()]
+            if audit.blocking:
+                keys += proven_keys(audit.query)
     return tuple(dict.fromkeys(keys))
 
 

@@ -85,7 +85,8 @@ def model_to_json(model: Model) -> Json:
         if value != _DEFAULTS[field]:
             data[field] = value
     if model.python is not None:
-        data["python"] = [model.python.entrypoint, model.python.files]
+        outside = [model.python.outside] if model.python.outside else []
+        data["python"] = [model.python.entrypoint, model.python.files, *outside]
     if model.columns:
         data["columns"] = [[c.name, c.type, c.description] for c in model.columns]
     if model.depends_on:

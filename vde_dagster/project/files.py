@@ -128,6 +128,8 @@ def _walk(root: str, folder: str) -> Iterator[str]:
 class Hasher:
     """Hashes of contents, remembered by `stat`.
 
+    The content of a folder is the names in it.
+
     Args:
         root: The project's folder.
         known: What an earlier process left: `[size, mtime_ns, ctime_ns, inode, hash]` by path.
@@ -140,7 +142,11 @@ class Hasher:
     _contents: dict[str, bytes] = field(default_factory=dict)
 
     def hash(self, path: str) -> str:
-        """Return the hash of a file's content; of a missing file it is `missing`."""
+        """Return the hash of a file's content; of a missing file it is `missing`.
+
+        Raises:
+            OSError: It cannot be read.
+        """
         found = self.hashes.get(path)
         if found is None:
             found = self.hashes[path] = self._hash(path)
@@ -183,8 +189,13 @@ class Hasher:
         full = os.path.join(self.root, path)
         try:
             identity = _identity(full)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return "missing"
+        if os.path.isdir(full):
+            names = "\0".join(sorted(os.listdir(full)))
+            return hashlib.blake2b(os.fsencode(names), digest_size=16).hexdigest()
+        if not os.path.isfile(full):
+            return "neither a file nor a folder"
         known = self.known.get(path)
         if known is not None and known[:4] == identity:
             self.stats[path] = known

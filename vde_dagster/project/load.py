@@ -12,10 +12,12 @@ from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.cache import ProjectCache
 from vde_dagster.project.codec import file_from_json, file_to_json
 from vde_dagster.project.files import Hasher, ProjectFiles, find_files
-from vde_dagster.project.loaded import LoadedFile
+from vde_dagster.project.loaded import LoadedFile, with_what_was_read
+from vde_dagster.project.outside import hash_variables
 from vde_dagster.project.parsed import ParsedQueries
 from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.project.settings_json import settings_from_json, settings_to_json
+from vde_dagster.project.watching import Seen, watching
 
 _FOLLOWING = ("unknown macro", "unknown audit")
 """How mistakes begin that only follow from a broken file of macros or audits."""
@@ -71,7 +73,9 @@ class ProjectLoad:
         """Hash all files, those outside the project's folders included that others use."""
         self._read_records()
         uses = [use for path in self._sources() for use in self._uses(path)]
-        return self.hasher.combined([*_SETTINGS_FILES, *self.files.all(), *uses, *self.macro_uses])
+        found = self.hasher.combined([*_SETTINGS_FILES, *self.files.all(), *uses, *self.macro_uses])
+        variables = {name for path in self._sources() for name in self._variables(path)}
+        return f"{found}{hash_variables(variables)}" if variables else found
 
     def _uses(self, path: str) -> list[str]:
         """Return the files that a file draws in: as its record says, else by its imports."""
@@ -79,6 +83,10 @@ class ProjectLoad:
         if record is not None:
             return list(record["uses"])
         return self._imports(path) if path in self.files.python else []
+
+    def _variables(self, path: str) -> list[str]:
+        record = self.records[path][1] if path in self.records else self._cached(path)
+        return [] if record is None else list(record["variables"])
 
     def _imports(self, path: str) -> list[str]:
         from vde_dagster.project.python_files import with_local_imports
@@ -141,9 +149,11 @@ class ProjectLoad:
         except ProjectError:
             return "model"  # the error shows again, with its place, when the file is read
 
-    def _key(self, path: str, uses: list[str]) -> str:
+    def _key(self, path: str, record: dict[str, Any]) -> str:
         content = self.hasher.hash(path)
-        own = f"{content}{self.shared_key}{self.hasher.combined(uses)}"
+        own = f"{content}{self.shared_key}{self.hasher.combined(record['uses'])}"
+        if record["variables"]:
+            own += hash_variables(record["variables"])
         return hashlib.blake2b(own.encode(), digest_size=16).hexdigest()
 
     # -- reading ---------------------------------------------------------------------------
@@ -167,7 +177,7 @@ class ProjectLoad:
         if found is None:
             return None
         key, record = found
-        return record if key == self._key(path, record["uses"]) else None
+        return record if key == self._key(path, record) else None
 
     def load_files(self) -> list[LoadedFile]:
         """Read all files; mistakes go to `problems`."""
@@ -184,7 +194,8 @@ class ProjectLoad:
                 record = self._record(path, file) if file is not None else None
                 self.hasher.forget(path)
             if file is not None and record is not None:
-                self.records[path] = [self._key(path, record["uses"]), record]
+                if file.repeatable:
+                    self.records[path] = [self._key(path, record), record]
                 loaded.append(file)
         if self.known_problems is not None:
             self.problems = self.known_problems
@@ -205,7 +216,11 @@ class ProjectLoad:
 
     def _read_file(self, path: str) -> LoadedFile | None:
         try:
-            return self._reader(path)(Path(path), self._text(path))
+            with watching() as seen:
+                file = self._reader(path)(Path(path), self._text(path))
+            if path in self.files.sql or path in self.files.python:
+                seen.add(self._macros_saw)
+            return with_what_was_read(file, seen, self.root)
         except ProjectError as error:
             hidden = self._macro_problems and error.message.startswith(_FOLLOWING)
             if not hidden:
@@ -217,6 +232,7 @@ class ProjectLoad:
             "content": self.hasher.hash(path),
             "role": "model",
             "uses": list(file.uses),
+            "variables": list(file.variables),
             "file": file_to_json(file),
         }
 
@@ -234,7 +250,7 @@ class ProjectLoad:
         if path in self.files.python:
             from vde_dagster.project.python_models import load_python_file
 
-            return lambda p, text: load_python_file(self.root, p, text, context)
+            return lambda p, text: load_python_file(self.root, p, text, context, self.hasher.hash)
         from vde_dagster.project.sql_models import load_sql_file
 
         return lambda p, text: load_sql_file(p, text, context)
@@ -251,7 +267,9 @@ class ProjectLoad:
         macros: dict[str, Callable[..., Any]] = {}
         for path in self.files.macros:
             try:
-                collector, _ = execute(self.root, path, self._text(path))
+                text = self._text(path)
+                with watching(self._macros_saw):
+                    collector, _ = execute(self.root, path, text)
             except ProjectError as error:
                 self._macro_problems.append(error)
                 continue
@@ -270,6 +288,11 @@ class ProjectLoad:
             except ProjectError as error:
                 self._macro_problems.append(error)
         return FileContext(self.settings, macros, audits, self.parsed)
+
+    @cached_property
+    def _macros_saw(self) -> Seen:
+        """What the files of macros read when they were executed."""
+        return Seen()
 
     @cached_property
     def _macro_problems(self) -> list[ProjectError]:

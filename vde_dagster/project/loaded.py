@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.model import Model
 from vde_dagster.project.names import ModelName
+from vde_dagster.project.watching import Seen
 
 if TYPE_CHECKING:
     from vde_dagster.project.unit_values import UnitTest
@@ -35,10 +36,27 @@ class LoadedFile:
         path: The file, relative to the project's root.
         models: Its models.
         tests: Its unit tests.
-        uses: Other files that were read on its behalf (a seed's CSV, imported modules).
+        uses: Other files that were read on its behalf (a seed's CSV, imported modules, what its
+            macros opened), or would have been, had they been there.
+        variables: Environment variables that were read on its behalf; `*` for all of them.
+        repeatable: Whether nothing else was asked, so that it need not be read again while
+            these are as they were.
     """
 
     path: Path
     models: tuple[LoadedModel, ...] = ()
     tests: tuple[UnitTest, ...] = ()
     uses: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    repeatable: bool = True
+
+
+def with_what_was_read(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
+    """Add to a file's record what the project's code read while the file was loaded."""
+    uses = {*file.uses, *seen.relative_paths(root)} - {file.path.as_posix()}
+    return replace(
+        file,
+        uses=tuple(sorted(uses)),
+        variables=tuple(sorted({*file.variables, *seen.variables})),
+        repeatable=not seen.unrepeatable,
+    )

@@ -80,7 +80,9 @@ def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
         )
     problems = [error_from_json(item) for item in json.loads(done.stdout.splitlines()[-1])]
     load = ProjectLoad(root, use_cache=True)
-    load.known_problems = problems
+    if problems or not load.stale():
+        load.known_problems = problems
+    # Else a macro asks other programs: its answer is in no cache, so it is asked here too.
     return _finish(load, strict)
 
 

@@ -41,10 +41,13 @@ class PythonSource:
         entrypoint: `module/path.py:function` inside `files`.
         files: Text of the module and of every project-local module it imports, by path relative
             to the project's root (forward slashes).
+        outside: Hashes of other files and of environment variables that the code may read when
+            it runs, see `outside.Outside`.
     """
 
     entrypoint: str
     files: dict[str, str]
+    outside: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

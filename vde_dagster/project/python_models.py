@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from vde_dagster.project.macro_registry import PythonModelDefinition
 from vde_dagster.project.model import Model, PythonSource
 from vde_dagster.project.model_properties import METADATA, READ, read_model_properties
 from vde_dagster.project.names import ModelName
+from vde_dagster.project.outside import read_outside
 from vde_dagster.project.python_files import execute, parse_python
 from vde_dagster.project.rendering import render
 from vde_dagster.project.sql_models import FileContext, model_name, read_audits
@@ -28,7 +29,13 @@ _TABLE_METHODS = ("table", "resolve_table")
 _QUERY_METHODS = ("sql", "fetchdf")
 
 
-def load_python_file(root: Path, path: Path, text: str, context: FileContext) -> LoadedFile:
+def load_python_file(
+    root: Path,
+    path: Path,
+    text: str,
+    context: FileContext,
+    hash_of: Callable[[str], str],
+) -> LoadedFile:
     """Execute a Python file and read the models that it decorates.
 
     Args:
@@ -36,12 +43,14 @@ def load_python_file(root: Path, path: Path, text: str, context: FileContext) ->
         path: The file, relative to the root.
         text: Its text.
         context: What the project's files share.
+        hash_of: Hashes a file by its path relative to the root.
 
     Raises:
         ProjectError: It cannot be executed, or a definition is wrong; points at the line.
     """
     tree = parse_python(path, text)
     collector, files = execute(root, path.as_posix(), text)
+    outside = read_outside(root, files, hash_of)
     functions = [definition.function.__name__ for definition in collector.models]
     models = []
     for definition in collector.models:
@@ -53,9 +62,10 @@ def load_python_file(root: Path, path: Path, text: str, context: FileContext) ->
                 hint="give every model's function a name of its own",
                 location=location,
             )
-        python = PythonSource(f"{path.as_posix()}:{name}", files)
+        python = PythonSource(f"{path.as_posix()}:{name}", files, outside.hashes)
         models.append(_read(definition, python, location, text, tree, context))
-    return LoadedFile(path, tuple(models), uses=tuple(f for f in files if f != path.as_posix()))
+    uses = {*files, *outside.paths} - {path.as_posix()}
+    return LoadedFile(path, tuple(models), uses=tuple(sorted(uses)), variables=outside.variables)
 
 
 def _read(

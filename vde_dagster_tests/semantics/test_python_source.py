@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from vde_dagster.project.files import Hasher
+from vde_dagster.project.model import PythonSource
+from vde_dagster.project.outside import read_outside
+from vde_dagster.project.python_files import with_local_imports
+from vde_dagster.project.python_runtime import run_source
 from vde_dagster.semantics import python_version
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"
 
 FILES = {
     "models/m.py": '''
@@ -116,3 +125,57 @@ def test_what_is_reported(tmp_path: Path) -> None:
     assert "models/shared.py" in found.modules
     with pytest.raises(LookupError, match="no_such"):
         python_version("models/m.py", "no_such", tmp_path)
+
+
+def load(name: str) -> list[Any]:
+    """The cases of a file, with ids made of their section and case."""
+    sections = yaml.safe_load((FIXTURES / name).read_text())
+    return [
+        pytest.param(case, id=f"{section}: {case['case']}")
+        for section, cases in sections.items()
+        for case in cases
+    ]
+
+
+def results_and_versions(
+    case: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[str, str]]:
+    """What `model` returned, and its version, before and after a case's edit."""
+    found = []
+    for when in (0, 1):
+        with monkeypatch.context() as patch:
+            root = folder / str(when)
+            for path, text in case["files"].items():
+                old, new = case.get("edit", {}).get(path, ("", ""))
+                assert old in text
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text.replace(old, new) if when and old else text)
+            for variable, value in case.get("environment", ({}, {}))[when].items():
+                patch.setenv(variable, value)
+            patch.chdir(root)
+            main = "models/m.py"
+            files = with_local_imports(root, main, (root / main).read_text())
+            outside = read_outside(root, files, Hasher(root).hash).hashes
+            result = repr(run_source(PythonSource(f"{main}:model", files))(None))
+            version = python_version(main, "model", "/project", files=files, outside=outside)
+            found.append((result, version.text))
+    return found
+
+
+@pytest.mark.parametrize("case", load("python_changed.yaml"))
+def test_other_results_are_other_versions(
+    case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = results_and_versions(case, tmp_path, monkeypatch)
+
+    assert before[0] != after[0], "the edit changes nothing: the fixture is wrong"
+    assert before[1] != after[1]
+
+
+@pytest.mark.parametrize("case", load("python_same.yaml"))
+def test_what_cannot_matter_is_no_part_of_the_version(
+    case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = results_and_versions(case, tmp_path, monkeypatch)
+
+    assert before == after

@@ -1,0 +1,118 @@
+"""What a project's Python code reads when it runs, as far as its strings tell.
+
+A string that could be the path of a file is looked for below the project's folder; where code
+reads the environment, a word of a string that could be a variable's name is looked up there.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_FILE, _VARIABLE = "file ", "variable "
+_READS_VARIABLES = re.compile(r"\b(environb?|getenvb?|expandvars)\b")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_LONGEST = 255
+_OWN_FOLDER = ".vde/"
+_MOST_FOLDERS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What code may read.
+
+    Args:
+        hashes: Hashes of the files and variables that are there, by `file path` and
+            `variable name`.
+        paths: All paths that were looked for, relative to the root.
+        variables: All variables that were looked for.
+    """
+
+    hashes: dict[str, str]
+    paths: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+
+
+def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], str]) -> Outside:
+    """Find what the strings of Python files may name.
+
+    Args:
+        root: The project's folder.
+        files: The files' texts by path.
+        hash_of: Hashes a file by its path relative to the root.
+    """
+    texts = {text for content in files.values() for text in _strings(content)}
+    names = [text for text in texts if 0 < len(text) <= _LONGEST and text.isprintable()]
+    folders = [""]
+    for name in sorted(names):
+        folders += [f"{f}{name}/" for f in folders[:_MOST_FOLDERS] if _is_folder(root, f + name)]
+    looked = {
+        os.path.normpath(folder + name)
+        for name in names
+        for folder in folders[:_MOST_FOLDERS]
+        if "." in name or "/" in name or folder
+    }
+    # A word may come to be a folder's name.
+    looked |= {name for name in names if " " not in name}
+    paths = sorted(
+        path for path in looked if not path.startswith(_OWN_FOLDER) and not _is_folder(root, path)
+    )
+    hashes = {
+        _FILE + path: hash_of(path) for path in paths if os.path.isfile(os.path.join(root, path))
+    }
+    variables: list[str] = []
+    if any(_READS_VARIABLES.search(content) for content in files.values()):
+        variables = sorted({word for text in texts for word in _WORD.findall(text)})
+        set_ = (name for name in variables if name in os.environ)
+        hashes |= {_VARIABLE + name: hash_variables([name]) for name in set_}
+    return Outside(hashes, tuple(paths), tuple(variables))
+
+
+def mentioned(names: Iterable[str], texts: Iterable[str]) -> list[str]:
+    """Return those of the names in `Outside.hashes` that strings may stand for, sorted."""
+    texts = set(texts)
+    words = {word for text in texts for word in _WORD.findall(text)}
+    ends = {os.path.normpath(text) for text in texts if text and len(text) <= _LONGEST}
+    found = []
+    for name in names:
+        path = name.removeprefix(_FILE)
+        if name.startswith(_VARIABLE):
+            if name.removeprefix(_VARIABLE) in words:
+                found.append(name)
+        elif any(path == end or path.endswith(f"/{end}") for end in ends):
+            found.append(name)
+    return sorted(found)
+
+
+def hash_variables(names: Iterable[str]) -> str:
+    """Hash the values of environment variables, those that are not set included; `*` is all."""
+    asked = set(names)
+    if "*" in asked:
+        asked |= set(os.environ)
+    state = hashlib.blake2b(digest_size=16)
+    for name in sorted(asked):
+        value = os.environ.get(name)
+        text = "unset" if value is None else f"{len(value)}:{value}"
+        state.update(f"{len(name)}:{name}={text};".encode("utf-8", "surrogateescape"))
+    return state.hexdigest()
+
+
+def _strings(content: str) -> set[str]:
+    """Return a file's strings, except docstrings."""
+    tree = ast.parse(content)
+    documents = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return {c.value for c in constants if isinstance(c.value, str) and c not in documents}
+
+
+def _is_folder(root: Path, name: str) -> bool:
+    return os.path.isdir(os.path.join(root, name))

@@ -1,0 +1,144 @@
+"""Noting what a project's own code reads while a project is loaded: files, folders, variables.
+
+A file's record in the cache is valid only while what its macros have read is as it was. Reads are
+noted by an audit hook of the interpreter and by the class of `os.environ`, both of which do nothing
+outside of `watching`. Reads of imported packages on their own behalf are not the project's, and are
+told from it by the frames of the call.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+PROJECT_CODE = "<vde_project_"
+"""How the file names of a project's executed modules begin."""
+
+_IMPORTS = "<frozen importlib"
+_UNREPEATABLE = frozenset(
+    {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"}
+    | {"pty.spawn", "socket.connect", "sqlite3.connect", "subprocess.Popen", "urllib.Request"}
+)
+_FOLDERS = frozenset({"os.listdir", "os.scandir"})
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was read.
+
+    Args:
+        paths: Files and folders, absolute.
+        variables: Environment variables; `*` for all of them.
+        unrepeatable: Whether other programs or servers were asked, so that nothing says whether
+            the answer would be the same today.
+    """
+
+    paths: set[str] = field(default_factory=set)
+    variables: set[str] = field(default_factory=set)
+    unrepeatable: bool = False
+
+    def add(self, other: Seen) -> None:
+        """Take over what another has seen."""
+        self.paths |= other.paths
+        self.variables |= other.variables
+        self.unrepeatable |= other.unrepeatable
+
+    def relative_paths(self, root: Path) -> set[str]:
+        """Return the paths, those below a folder relative to it."""
+        return {
+            os.path.relpath(path, root) if path.startswith(f"{root}{os.sep}") else path
+            for path in self.paths
+        }
+
+
+_current: ContextVar[Seen | None] = ContextVar("vde_seen", default=None)
+_installed = False
+
+
+@contextmanager
+def watching(seen: Seen | None = None) -> Iterator[Seen]:
+    """Note what the project's code reads while the block runs, in this thread.
+
+    Args:
+        seen: Where to note it; a new value by default.
+    """
+    _install()
+    seen = Seen() if seen is None else seen
+    token = _current.set(seen)
+    try:
+        yield seen
+    finally:
+        _current.reset(token)
+
+
+def _install() -> None:
+    global _installed
+    if not _installed:
+        _installed = True
+        sys.addaudithook(_on_event)
+        os.environ.__class__ = _Environment
+
+
+def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "open" and event not in _FOLDERS and event not in _UNREPEATABLE:
+        return
+    seen = _current.get()
+    if seen is None or not _is_project_s(sys._getframe(1)):
+        return
+    if event in _UNREPEATABLE:
+        seen.unrepeatable = True
+        return
+    path = "." if arguments[0] is None else arguments[0]
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        return  # an open file's number
+    if event == "open" and _only_writes(*arguments[1:3]):
+        return
+    seen.paths.add(os.path.abspath(os.fsdecode(path)))
+
+
+def _only_writes(mode: Any, flags: Any) -> bool:
+    if isinstance(mode, str):
+        return not set(mode) & set("r+")
+    return isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY
+
+
+def _is_project_s(frame: FrameType | None) -> bool:
+    """Say whether project code asked for what happens, and not the import of a package."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(PROJECT_CODE):
+            return True
+        if name.startswith(_IMPORTS):
+            return False
+        frame = frame.f_back
+    return False
+
+
+class _Environment(type(os.environ)):  # type: ignore[misc]
+    """`os.environ` that notes what the project's code asks it for."""
+
+    def __getitem__(self, key: str) -> str:
+        _note_variable(key)
+        value: str = super().__getitem__(key)
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        _note_variable(str(key))
+        return bool(super().__contains__(key))
+
+    def __iter__(self) -> Iterator[str]:
+        _note_variable("*")
+        return iter(super().__iter__())
+
+
+def _note_variable(name: str) -> None:
+    seen = _current.get()
+    if seen is not None and _is_project_s(sys._getframe(1)):
+        seen.variables.add(name)

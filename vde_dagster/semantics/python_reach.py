@@ -1,0 +1,229 @@
+"""Which statements of a project's modules can matter to a function."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+from vde_dagster.semantics.python_inert import Effect, Inertness, imports_when_executed
+from vde_dagster.semantics.python_mentions import mentions
+from vde_dagster.semantics.python_modules import (
+    BUILTINS,
+    Import,
+    Module,
+    Modules,
+    imports_within,
+)
+
+
+class Reach:
+    """Follows names from a function, and imports from its module, until nothing new is found.
+
+    Args:
+        root: The project's folder.
+        files: See `Modules`.
+    """
+
+    def __init__(self, root: Path, files: Mapping[str, str] | None = None) -> None:
+        self.modules = Modules(root, files)
+        self.executed: dict[Module, None] = {}
+        """Every module that is imported, in no order that matters."""
+        self.kept: dict[Module, set[int]] = defaultdict(set)
+        """The statements that are taken in, by their place."""
+        self.run: dict[Module, set[int]] = defaultdict(set)
+        """Those taken in because they run with the import, mentioned or not."""
+        self.named: dict[Module, set[int]] = defaultdict(set)
+        """The imports whose names are used."""
+        self.whole: set[Module] = set()
+        self.foreign: set[str] = set()
+        self.texts: set[str] = set()
+        self.by_text = False
+        self.documents = False
+        self._anywhere = False
+        self._escaped: set[str] = set()
+        self._inertness = Inertness(self.modules)
+        self._waiting: list[tuple[Module, int]] = []
+        self._used: set[tuple[Module, int, tuple[str, ...]]] = set()
+
+    def start(self, module: Module, function: str) -> None:
+        """Take in a function and all that can matter to it."""
+        self._execute(module)
+        self._mention(module, function)
+        while self._waiting:
+            while self._waiting:
+                self._read(*self._waiting.pop())
+            for found in list(self.executed):
+                if self._anywhere or self._is_escaped(found):
+                    self._take_whole(found)
+
+    def is_in_order(self, module: Module) -> bool:
+        """Say whether the order of a module's statements can matter.
+
+        It cannot where statements only bind names, each one once, and none that is a built-in's.
+        """
+        kept = self.kept[module]
+        runs = range(len(module.statements))
+        if any(self._inertness.effect(module, index) is Effect.ANY for index in runs):
+            return True
+        return any(
+            kept & set(places) and (len(places) > 1 or name in BUILTINS)
+            for name, places in module.bindings.items()
+        )
+
+    def _execute(self, module: Module) -> None:
+        """Take in what runs when a module is imported."""
+        if module in self.executed:
+            return
+        self.executed[module] = None
+        for index, statement in enumerate(module.statements):
+            effect = self._inertness.effect(module, index)
+            if effect is not Effect.NONE:
+                self.run[module].add(index)
+                self._keep(module, index)
+            if effect is Effect.ANY or isinstance(statement, (ast.Import, ast.ImportFrom)):
+                for node in imports_when_executed(statement):
+                    self._execute_imported(module, node)
+
+    def _execute_imported(self, module: Module, node: Import) -> None:
+        for target in self.modules.executed(node, module):
+            self._execute(target)
+
+    def _take_whole(self, module: Module) -> None:
+        if module in self.whole:
+            return
+        self.whole.add(module)
+        self._execute(module)
+        for index in range(len(module.statements)):
+            self._keep(module, index)
+            self._use(module, index, ())
+
+    def _keep(self, module: Module, index: int) -> None:
+        if index not in self.kept[module]:
+            self.kept[module].add(index)
+            self._waiting.append((module, index))
+
+    def _mention(self, module: Module, name: str, rest: tuple[str, ...] = ()) -> None:
+        """Take in what a name of a module means, and of a module object the attributes `rest`."""
+        for index in module.bindings.get(name, ()):
+            self._keep(module, index)
+            self._use(module, index, rest)
+        if module.is_package and self.modules.find(f"{module.name}.{name}", module) is not None:
+            self._module_object(module, f"{module.name}.{name}", rest)
+
+    def _use(self, module: Module, index: int, rest: tuple[str, ...]) -> None:
+        """Take in what an import at a module's top level binds."""
+        statement = module.statements[index]
+        if (module, index, rest) in self._used:
+            return
+        self._used.add((module, index, rest))
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            self.named[module].add(index)
+            self._follow(module, statement, rest)
+
+    def _follow(self, module: Module, node: Import, rest: tuple[str, ...]) -> None:
+        self._execute_imported(module, node)
+        for alias in node.names:
+            if isinstance(node, ast.Import):
+                if alias.asname:
+                    self._module_object(module, alias.name, rest)
+                else:
+                    self._module_object(module, alias.name.partition(".")[0], rest)
+                continue
+            base = module.base(node)
+            target = self.modules.find(base, module)
+            dotted = f"{base}.{alias.name}" if base else alias.name
+            child = self.modules.find(dotted, module)
+            if child is not None:
+                self._module_object(module, dotted, rest)
+            if target is not None and alias.name in target.bindings:
+                self._mention(target, alias.name, rest)
+            elif target is not None and child is None:
+                self._take_whole(target)
+            elif child is None:
+                self._outside(base)
+
+    def _module_object(self, where: Module, dotted: str, rest: tuple[str, ...]) -> None:
+        """Take in what code can reach through a module: all of it, unless it names a submodule."""
+        found = self.modules.find(dotted, where)
+        child = self.modules.find(f"{dotted}.{rest[0]}", where) if rest else None
+        if child is not None and rest:
+            self._execute(child)
+            self._module_object(where, f"{dotted}.{rest[0]}", rest[1:])
+            if found is not None and rest[0] in found.bindings:
+                self._mention(found, rest[0], rest[1:])
+        elif found is not None:
+            self._execute(found)
+            self._take_whole(found)
+            if not rest:
+                self._escaped.add(found.name)
+        elif rest:
+            self._outside(dotted)
+        else:
+            # A folder without __init__.py, or a package from outside.
+            self._escaped.add(dotted)
+            self._outside(dotted)
+
+    def _outside(self, dotted: str) -> None:
+        if dotted and dotted != "__future__":
+            self.foreign.add(dotted.partition(".")[0])
+
+    def _is_escaped(self, module: Module) -> bool:
+        return any(module.name.startswith(f"{name}.") for name in self._escaped)
+
+    def _read(self, module: Module, index: int) -> None:
+        """Take in what a statement mentions."""
+        statement = module.statements[index]
+        found = mentions([statement])
+        self.texts |= found.texts
+        self.by_text |= found.by_text
+        self.documents |= found.documents
+        self._anywhere |= found.anywhere or self._changes_outside(module, statement)
+        if found.here:
+            self._take_whole(module)
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            if statement.names[0].name == "*":
+                self._take_whole(module)
+                self._follow_star(module, statement)
+            if self._inertness.import_effect(module, index) is Effect.FOREIGN:
+                self.documents = True  # Some packages read docstrings.
+            return
+        for chain in found.chains:
+            self._mention(module, chain[0], chain[1:])
+        for word in found.words & module.bindings.keys():
+            self._mention(module, word)
+        for node in imports_within(statement, functions=True):
+            for rest in _attributes(statement, node, found.chains):
+                self._follow(module, node, rest)
+
+    def _follow_star(self, module: Module, node: Import) -> None:
+        for target in self.modules.executed(node, module):
+            self._take_whole(target)
+
+    def _changes_outside(self, module: Module, statement: ast.stmt) -> bool:
+        """Say whether a statement sets an attribute of what is imported from outside."""
+        for node in ast.walk(statement):
+            if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+                continue
+            base: ast.expr = node
+            while isinstance(base, (ast.Attribute, ast.Subscript, ast.Call)):
+                base = base.func if isinstance(base, ast.Call) else base.value
+            if isinstance(base, ast.Name):
+                places = module.bindings.get(base.id, ())
+                bound = (module.statements[place] for place in places)
+                if any(isinstance(s, (ast.Import, ast.ImportFrom)) for s in bound):
+                    return True
+        return False
+
+
+def _attributes(
+    statement: ast.stmt, node: Import, chains: set[tuple[str, ...]]
+) -> set[tuple[str, ...]]:
+    """Return what a statement uses of what an import inside it binds."""
+    local = isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and not any(
+        isinstance(inner, ast.Global) for inner in ast.walk(statement)
+    )
+    bound = {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    rests = {chain[1:] for chain in chains if chain[0] in bound} if local else set()
+    return rests or {()}
