@@ -119,6 +119,8 @@ def build_snapshot(
 ) -> Snapshot:
     """Compute one model's snapshot from its parents' snapshots; its query's tree is used up."""
     version, columns, reads = _meaning(model, parents, scalar_functions, tree)
+    if model.session:
+        version, columns = _in_session(model, version, columns)
     rows = _row_version(model, version)
     version = replace(version, rows=rows, unique_keys=_unique_keys(model, version))
     fill = _fill_version(model, rows)
@@ -185,6 +187,16 @@ def _meaning(
     if declared:
         version = replace(version, columns=_declared_versions(model, version))
     return version, _columns(model, version, analysis.output_types), _reads(analysis.lineage)
+
+
+def _in_session(
+    model: Model, version: semantics.SemanticVersion, columns: tuple[OutputColumn, ...]
+) -> tuple[semantics.SemanticVersion, tuple[OutputColumn, ...]]:
+    """Let the settings by which Spark reads and computes take part in all versions."""
+    settings = [part for pair in model.session for part in pair]
+    made = {name: digest("session", value, *settings) for name, value in version.columns.items()}
+    version = replace(version, rows=digest("session", version.rows, *settings), columns=made)
+    return version, tuple(column._replace(version=made[column.name]) for column in columns)
 
 
 def _reads(lineage: semantics.ColumnLineage) -> tuple[Read, ...]:

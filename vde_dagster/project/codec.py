@@ -146,6 +146,7 @@ _PLAIN = (
     "post_statements",
     "grains",
     "stamp",
+    "session",
     "column_descriptions",
 )
 _DEFAULTS = {

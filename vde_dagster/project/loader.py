@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.assembly import assemble
 from vde_dagster.project.codec import error_from_json, error_to_json
+from vde_dagster.project.kinds import External
 from vde_dagster.project.load import ProjectLoad
 from vde_dagster.project.model import Model
 from vde_dagster.project.names import ModelName
@@ -115,6 +116,12 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
     if load.files.sql and not load.records and not load.problems:
         load.context  # noqa: B018 - a project of nothing but audits is checked too
     models, tests, mistakes = assemble(files, complete=not load.problems)
+    session = load.settings.spark.meaning()
+    if session:
+        models = {
+            name: model if isinstance(model.kind, External) else replace(model, session=session)
+            for name, model in models.items()
+        }
     shown = {str(problem) for problem in load.problems}
     problems = [*load.problems, *(error for error in mistakes if str(error) not in shown)]
     if strict and problems:

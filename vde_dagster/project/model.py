@@ -90,6 +90,7 @@ class Model:
         post_statements: SQL run after it.
         grains: Columns declared (not checked) to identify a row.
         stamp: Arbitrary text that forces a new version when it changes.
+        session: Settings of Spark's sessions that decide what queries mean, sorted.
     """
 
     name: ModelName
@@ -114,4 +115,5 @@ class Model:
     post_statements: tuple[str, ...] = ()
     grains: tuple[tuple[str, ...], ...] = ()
     stamp: str | None = None
+    session: tuple[tuple[str, str], ...] = ()
     column_descriptions: dict[str, str] = field(default_factory=dict)

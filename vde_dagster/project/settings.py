@@ -26,6 +26,27 @@ SPARK_PACKAGES = (
 )
 
 
+_HOW_IT_RUNS = tuple(
+    f"spark.sql.{name}"
+    for name in (
+        *("adaptive.", "autoBroadcastJoinThreshold", "broadcastTimeout", "catalog.", "codegen."),
+        *("debug.", "defaultCatalog", "defaultSizeInBytes", "event.", "execution.arrow."),
+        *("extensions", "files.", "hive.", "iceberg.", "inMemoryColumnarStorage.", "join."),
+        *(
+            "metadataCache",
+            "orc.compression",
+            "parquet.compression",
+            "planChangeLog.",
+            "redaction.",
+        ),
+        *("repl.", "scriptTransformation.", "shuffle.", "shuffledHashJoin", "sortMergeJoin"),
+        *("sources.parallel", "sources.partitionOverwriteMode", "streaming.", "thriftServer."),
+        *("ui.", "variable.", "warehouse.dir"),
+    )
+)
+"""Settings of Spark SQL that change no answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
     """How Spark sessions are made.
@@ -49,6 +70,20 @@ class SparkSettings:
             ProjectError: A named environment variable is not set.
         """
         return {key: expand_secrets(value) for key, value in self.config.items()}
+
+    def meaning(self) -> tuple[tuple[str, str], ...]:
+        """Return the settings that may decide what a query means, sorted.
+
+        Every setting of Spark SQL may, but for those that are known to decide only how it is run.
+
+        Raises:
+            ProjectError: A named environment variable is not set.
+        """
+        return tuple(
+            (key, expand_secrets(value))
+            for key, value in sorted(self.config.items())
+            if key.startswith("spark.sql.") and not key.startswith(_HOW_IT_RUNS)
+        )
 
 
 @dataclass(frozen=True, slots=True)

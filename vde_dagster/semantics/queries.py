@@ -35,6 +35,8 @@ _SELECT_ARGS = {
 }
 _WRAPPER_ARGS = {"this", "with_", "alias", "order", "limit", "offset", "joins"}
 _SET_ARGS = {"this", "expression", "with_", "distinct", "by_name", "order", "limit", "offset"}
+_NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
+"""Types that may have names in them, which are those of the first of several queries."""
 
 
 def bind_query(
@@ -320,7 +322,7 @@ def _set_operation(
     scope.correlation.found = any(branch.scope.correlation.found for branch in branches)
     all_rows = "union" if op == "union" else op if distinct else f"{op} all"
     kinds = [_common(branches, i) for i in range(len(first.outputs))]
-    alike = all(kind is not None and not kind.expressions for kind in kinds)
+    alike = all(kind is not None and kind.this not in _NAMING for kind in kinds)
     source = SetOperation(all_rows, branches, scope.correlation, alike)
     outputs = [
         Output(o.name, binder.terms.make("ref", source, i), kinds[i], o.written)
