@@ -32,16 +32,10 @@ _HOW_IT_RUNS = tuple(
         *("adaptive.", "autoBroadcastJoinThreshold", "broadcastTimeout", "catalog.", "codegen."),
         *("debug.", "defaultCatalog", "defaultSizeInBytes", "event.", "execution.arrow."),
         *("extensions", "files.", "hive.", "iceberg.", "inMemoryColumnarStorage.", "join."),
-        *(
-            "metadataCache",
-            "orc.compression",
-            "parquet.compression",
-            "planChangeLog.",
-            "redaction.",
-        ),
-        *("repl.", "scriptTransformation.", "shuffle.", "shuffledHashJoin", "sortMergeJoin"),
-        *("sources.parallel", "sources.partitionOverwriteMode", "streaming.", "thriftServer."),
-        *("ui.", "variable.", "warehouse.dir"),
+        *("metadataCache", "orc.compression", "parquet.compression", "planChangeLog."),
+        *("redaction.", "repl.", "scriptTransformation.", "shuffle.", "shuffledHashJoin"),
+        *("sortMergeJoin", "sources.parallel", "sources.partitionOverwriteMode", "streaming."),
+        *("thriftServer.", "ui.", "variable.", "warehouse.dir"),
     )
 )
 """Settings of Spark SQL that change no answer."""
