@@ -45,7 +45,11 @@ def trino_query(
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
+    from vde_dagster.sql.misread import is_misread
+
     try:
+        if is_misread(sql):
+            return None
         tree = sqlglot.parse_one(sql, read="spark")
         if tree.find(exp.AtTimeZone):
             # Spark's `from_utc_timestamp` moves the instant; AT TIME ZONE only shows it elsewhere.

@@ -62,3 +62,20 @@ def test_text_is_cast_to_an_integer_without_a_detour() -> None:
 )
 def test_what_sqlglot_cannot_translate_has_no_query(sql: str) -> None:
     assert body(sql) is None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 'O''Brien' FROM t",
+        "SELECT date_trunc('D', ts) FROM t",
+        "SELECT to_char(x, '999') FROM t",
+        "SELECT get_json_object(x, 'a') FROM t",
+        "SELECT a | b & c FROM t",
+        "SELECT -1::string FROM t",
+        "SELECT CAST(x AS TIME) FROM t",
+    ],
+)
+def test_what_sqlglot_takes_for_something_else_has_no_query(sql: str) -> None:
+    assert body(sql) is None
+    assert body("SELECT date_trunc('DAY', ts) FROM t WHERE x = 'a'") is not None

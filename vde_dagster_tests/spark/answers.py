@@ -63,10 +63,8 @@ def make_views(
             )
             for i in range(rows)
         ]
-        frame = session.sql(" UNION ALL ".join(lines))
-        # Local rows spare a query over the view the work of making them.
-        local = session.createDataFrame(frame.collect(), frame.schema)
-        local.createOrReplaceTempView(table.replace(".", "_"))
+        frame = session.sql(" UNION ALL ".join(lines)).coalesce(1).cache()
+        frame.createOrReplaceTempView(table.replace(".", "_"))
 
 
 def _literal(kind: str, number: int | None, rng: random.Random) -> str:
