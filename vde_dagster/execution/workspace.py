@@ -469,7 +469,7 @@ class Workspace:
             raise UsageError(
                 "production cannot be dropped", hint="roll it back, or drop another environment"
             )
-        if self.store.environment(environment) is None:
+        if not self.store.has_environment(environment):
             raise self._no_environment(environment)
         self.store.invalidate_environment(environment)
 
@@ -497,7 +497,7 @@ class Workspace:
     def _no_environment(self, environment: str) -> UsageError:
         from difflib import get_close_matches
 
-        names = [known.name for known in self.store.environments()]
+        names = self.store.environment_names()
         close = get_close_matches(environment, names, 1)
         hint = f"did you mean '{close[0]}'?" if close else f"plan it first: vde plan {environment}"
         return UsageError(f"there is no environment '{environment}'", hint=hint)

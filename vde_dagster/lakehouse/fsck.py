@@ -13,7 +13,6 @@ from sqlalchemy import select
 
 from vde_dagster.lakehouse.pointers import TABLE, VIEW, Pointer
 from vde_dagster.lakehouse.table_metadata import head_of
-from vde_dagster.lakehouse.view_ledger import published_views
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
 from vde_dagster.state.retention import LedgerTable
@@ -74,11 +73,7 @@ def fsck(lakehouse: Lakehouse) -> tuple[Finding, ...]:
     pointers = _all_pointers(lakehouse)
     tables = {table.id: table for table in store.ledger((LIVE, TOMBSTONED, DROPPING, DROPPED))}
     by_ref = {table.ref: table for table in tables.values()}
-    views: dict[TableRef, str] = {}
-    with store.reading() as conn:
-        for environment in store.environments():
-            found = published_views(conn, lakehouse.catalog_name, environment=environment.name)
-            views.update({ref: known.metadata_location for ref, known in found.items()})
+    views = _published(lakehouse)
     findings = _views(views, pointers)
     findings += _files(lakehouse, pointers, views, by_ref)
     findings += _shown_tables(lakehouse, tables, pointers)
@@ -98,6 +93,19 @@ def _all_pointers(lakehouse: Lakehouse) -> dict[TableRef, Pointer]:
             )
             for row in conn.execute(query)
         }
+
+
+def _published(lakehouse: Lakehouse) -> dict[TableRef, str]:
+    """Return the metadata file of every view that an environment is published with."""
+    view, head = schema.views.c, schema.environments.c
+    query = (
+        select(view.namespace, view.name, view.metadata_location)
+        .join_from(schema.views, schema.environments, view.environment == head.environment)
+        .where(view.catalog_name == lakehouse.catalog_name, head.live)
+        .order_by(view.environment, view.namespace, view.name)
+    )
+    with lakehouse.store.reading() as conn:
+        return {TableRef(row[0], row[1]): row[2] for row in conn.execute(query)}
 
 
 def _views(views: dict[TableRef, str], pointers: dict[TableRef, Pointer]) -> list[Finding]:
@@ -155,21 +163,30 @@ def _shown_tables(
     pointers: dict[TableRef, Pointer],
 ) -> list[Finding]:
     findings = []
-    for environment in lakehouse.store.environments():
-        for entry in environment.entries.values():
-            if entry.table_id is None:
-                continue
-            subject = f"{entry.name} in environment '{environment.name}'"
-            table = tables.get(entry.table_id)
-            advice = f"plan and apply again: vde plan {environment.name}"
-            if table is None or table.status != LIVE:
-                status = table.status if table else "unknown"
-                detail = f"its table {entry.table_id} is {status}"
-                findings.append(Finding("shown_table_not_live", subject, detail, advice))
-            elif table.created and table.ref not in pointers:
-                detail = f"its table {table.ref} is not in the catalog"
-                findings.append(Finding("table_gone", subject, detail, advice))
+    # Environments share most of their tables: what is wrong with one is asked once.
+    wrong = {
+        table_id: detail
+        for table_id in lakehouse.store.all_shown_tables()
+        if (detail := _not_served(table_id, tables.get(table_id), pointers)) is not None
+    }
+    for environment, entry in lakehouse.store.showing(wrong):
+        problem, detail = wrong[entry.table_id or ""]
+        subject = f"{entry.name} in environment '{environment}'"
+        advice = f"plan and apply again: vde plan {environment}"
+        findings.append(Finding(problem, subject, detail, advice))
     return findings
+
+
+def _not_served(
+    table_id: str, table: LedgerTable | None, pointers: dict[TableRef, Pointer]
+) -> tuple[Problem, str] | None:
+    """Say what is wrong with a table that an environment shows."""
+    if table is None or table.status != LIVE:
+        status = table.status if table else "unknown"
+        return "shown_table_not_live", f"its table {table_id} is {status}"
+    if table.created and table.ref not in pointers:
+        return "table_gone", f"its table {table.ref} is not in the catalog"
+    return None
 
 
 def _strangers(

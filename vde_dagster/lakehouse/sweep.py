@@ -79,10 +79,13 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
     """Remove branches of plans that nobody will apply any more."""
     store = run.store
     given_up = {t.id for t in marked.unreachable} if run.dry_run else set()
-    for table in store.ledger():
+    ledger = store.ledger()
+    # Another branch may be made meanwhile: it belongs to a plan that is alive, and stays.
+    pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
+    for table in ledger:
         if not table.created or table.id in given_up:
             continue
-        pointer = run.lakehouse.metadata_location(table.ref)
+        pointer = pointers.get(table.ref)
         if pointer is None or not run.lakehouse.files.exists(pointer):
             continue
         refs = run.lakehouse.files.read_json(pointer).get("refs", {})
@@ -118,8 +121,10 @@ def expire_snapshots(run: Cleaning) -> None:
     """Forget superseded Iceberg snapshots of live tables after their time."""
     oldest = run.store.clock.now() - run.keep_snapshots
     oldest_ms = int(oldest.timestamp() * 1000)
-    for table in run.store.ledger():
-        pointer = run.lakehouse.metadata_location(table.ref)
+    ledger = run.store.ledger()
+    pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
+    for table in ledger:
+        pointer = pointers.get(table.ref)
         if pointer is None or not run.lakehouse.files.exists(pointer):
             continue
         metadata = run.lakehouse.files.read_json(pointer)
