@@ -369,8 +369,9 @@ class Workspace:
     def fsck(self) -> tuple[Finding, ...]:
         """Check that every pointer leads to its files, and that what is shown is there."""
         from vde_dagster.lakehouse.fsck import fsck
+        from vde_dagster.lakehouse.janitor import retention_of
 
-        return fsck(self.lakehouse)
+        return fsck(self.lakehouse, retention_of(self.settings).uncommitted_grace)
 
     def export_state(self, path: Path, *, replace: bool = False) -> dict[str, int]:
         """Write state and catalog to a file.

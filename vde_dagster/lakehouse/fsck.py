@@ -1,21 +1,24 @@
 """`vde fsck`: what is damaged, and what to do about it. Reads only.
 
-It looks at every pointer of the catalog and every line of the ledger; it never looks for files
-that nobody names, and repairs nothing by itself.
+It looks at every pointer of the catalog, at every line of the ledger, and in the folders of tables
+for data files that were never committed. It repairs nothing by itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import select
 
+from vde_dagster.lakehouse.orphans import find_orphans
 from vde_dagster.lakehouse.pointers import TABLE, VIEW, Pointer
 from vde_dagster.lakehouse.table_metadata import head_of
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
-from vde_dagster.state.retention import LedgerTable
+from vde_dagster.state.retention import LedgerTable, Retention
 from vde_dagster.state.tables import DROPPED, DROPPING, LIVE, TOMBSTONED
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ Problem = Literal[
     "table_gone",
     "shown_table_not_live",
     "stranger",
+    "orphans",
 ]
 
 
@@ -50,8 +54,8 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
-        """Whether somebody cannot read what was published; strangers harm nobody."""
-        return self.problem != "stranger"
+        """Whether somebody cannot read what was published; the rest only takes space."""
+        return self.problem not in ("stranger", "orphans")
 
     def to_json(self) -> dict[str, str]:
         """Return plain JSON data."""
@@ -63,8 +67,12 @@ class Finding:
         }
 
 
-def fsck(lakehouse: Lakehouse) -> tuple[Finding, ...]:
+def fsck(lakehouse: Lakehouse, orphan_grace: timedelta | None = None) -> tuple[Finding, ...]:
     """Check every pointer, every published view and every table that an environment shows.
+
+    Args:
+        lakehouse: The catalog.
+        orphan_grace: How old a data file is that cannot be committed any more.
 
     Raises:
         StoreError: The state store cannot be reached.
@@ -78,6 +86,8 @@ def fsck(lakehouse: Lakehouse) -> tuple[Finding, ...]:
     findings += _files(lakehouse, pointers, views, by_ref)
     findings += _shown_tables(lakehouse, tables, pointers)
     findings += _strangers(pointers, by_ref)
+    grace = Retention().uncommitted_grace if orphan_grace is None else orphan_grace
+    findings += _orphans(lakehouse, tables.values(), pointers, grace)
     return tuple(findings)
 
 
@@ -203,3 +213,26 @@ def _strangers(
         for ref, pointer in pointers.items()
         if pointer.kind == TABLE and ref.namespace in namespaces and ref not in tables
     ]
+
+
+def _orphans(
+    lakehouse: Lakehouse,
+    tables: Iterable[LedgerTable],
+    pointers: dict[TableRef, Pointer],
+    grace: timedelta,
+) -> list[Finding]:
+    before = lakehouse.store.clock.now() - grace
+    findings = []
+    for table in tables:
+        pointer = pointers.get(table.ref)
+        if table.status != LIVE or pointer is None or pointer.kind != TABLE:
+            continue
+        found = find_orphans(lakehouse, table, pointer.location, before)
+        if found.files:
+            detail = (
+                f"{len(found.files)} data files ({found.bytes} bytes) that no metadata of it "
+                f"names, the oldest {found.files[0].location}"
+            )
+            advice = "a run that was killed left them; the janitor deletes them"
+            findings.append(Finding("orphans", str(table.ref), detail, advice))
+    return findings

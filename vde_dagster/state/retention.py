@@ -49,6 +49,9 @@ class Retention:
             the longest run.
         cap: The largest share of all tables that may be given up at once.
         cap_floor: So many may be given up at once whatever their share.
+        orphan_grace: How long a data file is kept that was written and never committed; has to
+            be longer than the longest run.
+        orphan_cap: The most such files that are deleted at once.
     """
 
     history_versions: int = 50
@@ -56,6 +59,13 @@ class Retention:
     grace: timedelta = timedelta(hours=24)
     cap: float = 0.5
     cap_floor: int = 10
+    orphan_grace: timedelta = timedelta(hours=72)
+    orphan_cap: int = 10_000
+
+    @property
+    def uncommitted_grace(self) -> timedelta:
+        """How old a data file has to be that nobody can commit it any more."""
+        return max(self.orphan_grace, self.grace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +138,11 @@ class RetentionStore(PublicationStore):
         """Return the physical tables with one of the statuses, oldest first."""
         with self.reading() as conn:
             return self._ledger(conn, statuses)
+
+    def leased_tables(self) -> set[str]:
+        """Return the ids of the tables that somebody works on just now."""
+        with self.reading() as conn:
+            return self._leased(conn)
 
     def start_dropping(self, connection: Connection, table_id: str, location: str | None) -> bool:
         """Claim a tombstoned table for deletion, after checking again that nothing shows it.
@@ -306,9 +321,7 @@ class RetentionStore(PublicationStore):
         query = (
             select(entry.environment, entry.table_id, entry.valid_from, entry.valid_to)
             .where(entry.table_id.is_not(None), entry.valid_to.is_not(None))
-            .order_by(
-                entry.environment, entry.model_namespace, entry.model_name, entry.valid_from
-            )
+            .order_by(entry.environment, entry.model_namespace, entry.model_name, entry.valid_from)
         )
         rising = {environment: versions[::-1] for environment, versions in kept.items()}
         for environment, table_id, since, until in conn.execute(query):
