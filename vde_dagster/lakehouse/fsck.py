@@ -175,9 +175,9 @@ def _shown_tables(
     findings = []
     # Environments share most of their tables: what is wrong with one is asked once.
     wrong = {
-        table_id: detail
+        table_id: found
         for table_id in lakehouse.store.all_shown_tables()
-        if (detail := _not_served(table_id, tables.get(table_id), pointers)) is not None
+        if (found := _not_served(table_id, tables.get(table_id), pointers)) is not None
     }
     for environment, entry in lakehouse.store.showing(wrong):
         problem, detail = wrong[entry.table_id or ""]

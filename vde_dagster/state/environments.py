@@ -127,6 +127,7 @@ class EnvironmentStore(TableStore):
             select(func.count())
             .where(entry.environment == head.environment, entry.valid_to.is_(None))
             .scalar_subquery()
+            .label("models")
         )
         query = (
             select(
@@ -148,7 +149,19 @@ class EnvironmentStore(TableStore):
             .order_by(head.environment)
         )
         with self.reading() as conn:
-            return [EnvironmentSummary(*row) for row in conn.execute(query)]
+            return [
+                EnvironmentSummary(
+                    name=row.environment,
+                    version=row.version,
+                    models=row.models,
+                    published_at=row.published_at,
+                    published_by=row.published_by,
+                    plan_id=row.plan_id,
+                    expires_at=row.expires_at,
+                    note=row.note,
+                )
+                for row in conn.execute(query)
+            ]
 
     def environment_names(self) -> list[str]:
         """Return the name of every environment that there is now, in order."""
@@ -228,8 +241,8 @@ class EnvironmentStore(TableStore):
             select(entry.valid_to).where(entry.environment == name, entry.valid_to.is_not(None)),
         )
         with self.reading() as conn:
-            changed_at = sorted(conn.execute(changes).scalars())
-            earlier = list(conn.execute(versions).scalars())
+            changed_at: list[int] = sorted(conn.execute(changes).scalars())
+            earlier: list[int] = list(conn.execute(versions).scalars())
         found: list[int] = []
         latest = bisect_right(changed_at, version)
         for number in earlier:

@@ -223,7 +223,7 @@ class RetentionStore(PublicationStore):
         A version's age counts from the day on which the next one replaced it.
         """
         heads = schema.environments.c
-        alive = set(conn.execute(select(heads.environment).where(heads.live)).scalars())
+        alive: set[str] = set(conn.execute(select(heads.environment).where(heads.live)).scalars())
         table = schema.environment_versions.c
         # As plain numbers: there may be a hundred thousand, and nearly all are only compared.
         published = type_coerce(table.published_at, BigInteger)
@@ -231,10 +231,9 @@ class RetentionStore(PublicationStore):
         oldest = schema.to_micros(now - policy.history)
         kept: dict[str, list[int]] = {}
         forgotten: list[tuple[str, int]] = []
-        before, later, replaced_at = None, 0, 0
-        for environment, version, at in conn.execute(
-            query.order_by(table.environment, table.version.desc())
-        ):
+        before, later, replaced_at = "", 0, 0
+        rows: Iterable[Any] = conn.execute(query.order_by(table.environment, table.version.desc()))
+        for environment, version, at in rows:
             if environment != before:
                 before, later = environment, 0
             current = later == 0 and environment in alive
@@ -324,7 +323,8 @@ class RetentionStore(PublicationStore):
             .order_by(entry.environment, entry.model_namespace, entry.model_name, entry.valid_from)
         )
         rising = {environment: versions[::-1] for environment, versions in kept.items()}
-        for environment, table_id, since, until in conn.execute(query):
+        rows: Iterable[Any] = conn.execute(query)
+        for environment, table_id, since, until in rows:
             versions = rising.get(environment, [])
             place = bisect_left(versions, until)
             if place and versions[place - 1] >= since:
