@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from vde_dagster.cli.output import simple_table
 from vde_dagster.cli.plan_view import count
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from rich.console import Console
 
-    from vde_dagster.lakehouse.janitor import JanitorReport
+    from vde_dagster.lakehouse.janitor import Decision, JanitorReport
 
 
 def show_janitor(console: Console, report: JanitorReport) -> None:
@@ -19,12 +22,12 @@ def show_janitor(console: Console, report: JanitorReport) -> None:
     rows = [
         (
             decision.action.replace("_", " "),
-            decision.subject,
+            subject,
             decision.error or decision.reason,
             decision.outcome,
             size(decision.bytes),
         )
-        for decision in acted
+        for decision, subject in _lines(acted)
     ]
     if rows:
         console.print(simple_table(("action", "subject", "reason", "outcome", "size"), rows))
@@ -35,6 +38,25 @@ def show_janitor(console: Console, report: JanitorReport) -> None:
         f"{verb} {size(report.bytes) or '0 B'} in {count(len(acted), 'step')}, keeps {kept}"
         + (f"; [red]{failed} failed, the next run tries again[/]" if failed else "")
     )
+
+
+def _lines(decisions: Iterable[Decision]) -> Iterator[tuple[Decision, str]]:
+    """Yield decisions with their subject; versions of one environment that go are one line."""
+    grouped = itertools.groupby(decisions, lambda each: (each.action, _environment(each)))
+    for (action, environment), group in grouped:
+        alike = list(group)
+        if action != "forget_version" or len(alike) == 1:
+            yield from ((decision, decision.subject) for decision in alike)
+            continue
+        numbers = [int(decision.subject.rsplit(" ", 1)[1]) for decision in alike]
+        span = f"{min(numbers)} to {max(numbers)}"
+        if len(numbers) != max(numbers) - min(numbers) + 1:
+            span = f"{span}, {len(numbers)} of them"
+        yield alike[0], f"{environment} versions {span}"
+
+
+def _environment(decision: Decision) -> str:
+    return decision.subject.split(" ", 1)[0] if decision.action == "forget_version" else ""
 
 
 def size(number: int | None) -> str:

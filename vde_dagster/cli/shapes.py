@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.interval import iso
+
+if TYPE_CHECKING:
+    from vde_dagster.state.environments import EnvironmentSummary
 
 
 def instant_json(value: datetime | None) -> str | None:
@@ -14,12 +17,14 @@ def instant_json(value: datetime | None) -> str | None:
     return iso(value) if value is not None else None
 
 
-def environment_json(environment: Environment) -> dict[str, Any]:
+def environment_json(environment: Environment | EnvironmentSummary) -> dict[str, Any]:
     """Describe one version of an environment."""
     return {
         "name": environment.name,
         "version": environment.version,
-        "models": len(environment.entries),
+        "models": (
+            len(environment.entries) if isinstance(environment, Environment) else environment.models
+        ),
         "published_at": instant_json(environment.published_at),
         "published_by": environment.published_by,
         "plan": environment.plan_id,

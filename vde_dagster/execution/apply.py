@@ -30,7 +30,6 @@ from vde_dagster.execution.fill_table import TABLE_WAIT_SECONDS, TableFiller
 from vde_dagster.execution.lease_names import environment_lease, table_lease
 from vde_dagster.execution.publish import publish_plan
 from vde_dagster.execution.run_graph import run_graph
-from vde_dagster.execution.shown_tables import shown_tables
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.plan import Plan, PlannedModel
@@ -137,7 +136,7 @@ class Applier:
     def _work(self, held: ExitStack, lease: Lease) -> tuple[Environment, Plan]:
         plan = self._real_tables()
         self.on_event(ApplyStarted(plan))
-        shown = shown_tables(self.store)
+        shown = self.store.shown_tables(m.table.id for m in plan.models if m.table)
         held_tables = self._hold_tables(plan, shown, held)
         written: dict[str, str] = {}
         filler = TableFiller(

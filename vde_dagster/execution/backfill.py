@@ -52,19 +52,16 @@ def plan_backfill(
 
 
 def _showing(workspace: Workspace, snapshot_id: str) -> Environment:
-    environments = [workspace.store.environment(e.name) for e in workspace.store.environments()]
-    showing = [
-        environment
-        for environment in environments
-        if environment is not None
-        and any(entry.snapshot_id == snapshot_id for entry in environment.entries.values())
-    ]
-    if not showing:
-        raise UsageError(
-            "no environment shows this version of the model",
-            hint="apply the plan that introduces it",
-        )
-    return min(showing, key=lambda environment: (environment.name != PRODUCTION, environment.name))
+    names = workspace.store.environments_showing(snapshot_id)
+    # Production first; what is dropped in between shows nothing any more.
+    for name in sorted(names, key=lambda name: (name != PRODUCTION, name)):
+        environment = workspace.store.environment(name)
+        if environment is not None:
+            return environment
+    raise UsageError(
+        "no environment shows this version of the model",
+        hint="apply the plan that introduces it",
+    )
 
 
 def _descendants(plan: Plan, name: ModelName) -> set[ModelName]:

@@ -11,7 +11,7 @@ from vde_dagster.execution.gather_state import complete_state
 from vde_dagster.execution.lease_names import environment_lease
 from vde_dagster.execution.publish import define_views, dropped_views
 from vde_dagster.lakehouse import Publication
-from vde_dagster.planning.environment import PRODUCTION, Environment
+from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.missing import ALWAYS, Window, infer_starts, missing_intervals
 from vde_dagster.planning.order import in_order
@@ -43,8 +43,7 @@ def rollback(
 ) -> RollbackResult:
     """Publish an earlier version of an environment in one transaction; see `Workspace.rollback`."""
     store = workspace.store
-    current = store.environment(environment)
-    if current is None:
+    if not store.has_environment(environment):
         raise UsageError(
             f"there is no environment '{environment}'", hint=f"plan it: vde plan {environment}"
         )
@@ -53,8 +52,7 @@ def rollback(
         current = store.environment(environment)
         assert current is not None
         old = _find(workspace, current, version)
-        production = store.environment(PRODUCTION)
-        state = complete_state(store, old, production, ())
+        state = complete_state(store, old, None, ())
         _check_tables(old, state)
         resolver = Resolver(environment, old.entries, state.snapshots, state.tables)
         views = define_views(resolver, workspace.settings, store, workspace.engine)
@@ -92,7 +90,7 @@ def _find(workspace: Workspace, current: Environment, version: int | None) -> En
                 hint=f"its versions are {', '.join(kept)}",
             )
         return old
-    for number in range(current.version - 1, 0, -1):
+    for number in store.differing_versions(current.name, current.version):
         old = store.environment_at(current.name, number)
         if old is not None and old.entries != current.entries:
             return old

@@ -369,8 +369,9 @@ class Workspace:
     def fsck(self) -> tuple[Finding, ...]:
         """Check that every pointer leads to its files, and that what is shown is there."""
         from vde_dagster.lakehouse.fsck import fsck
+        from vde_dagster.lakehouse.janitor import retention_of
 
-        return fsck(self.lakehouse)
+        return fsck(self.lakehouse, retention_of(self.settings).uncommitted_grace)
 
     def export_state(self, path: Path, *, replace: bool = False) -> dict[str, int]:
         """Write state and catalog to a file.
@@ -469,7 +470,7 @@ class Workspace:
             raise UsageError(
                 "production cannot be dropped", hint="roll it back, or drop another environment"
             )
-        if self.store.environment(environment) is None:
+        if not self.store.has_environment(environment):
             raise self._no_environment(environment)
         self.store.invalidate_environment(environment)
 
@@ -497,7 +498,7 @@ class Workspace:
     def _no_environment(self, environment: str) -> UsageError:
         from difflib import get_close_matches
 
-        names = [known.name for known in self.store.environments()]
+        names = self.store.environment_names()
         close = get_close_matches(environment, names, 1)
         hint = f"did you mean '{close[0]}'?" if close else f"plan it first: vde plan {environment}"
         return UsageError(f"there is no environment '{environment}'", hint=hint)

@@ -6,8 +6,10 @@ import ctypes
 import gzip
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +22,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 _THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file as the storage lists it.
+
+    Args:
+        location: Where it lies.
+        bytes: Its size.
+        written_at: When it was last written (UTC), by the storage's clock.
+    """
+
+    location: str
+    bytes: int
+    written_at: datetime
 
 
 def local_path(location: str) -> str | None:
@@ -85,6 +102,21 @@ class MetadataFiles:
         remote = self.file_io(location).new_input(location)
         return len(remote) if remote.exists() else None
 
+    def list_files(self, folder: str) -> Iterator[StoredFile]:
+        """Yield every file below a folder; one that is not there has none."""
+        path = local_path(folder)
+        if path is not None:
+            yield from _list_local(path, folder)
+            return
+        from pyarrow.fs import FileSelector, FileType
+
+        filesystem, root = self._filesystem(folder)
+        selector = FileSelector(root, allow_not_found=True, recursive=True)
+        for info in filesystem.get_file_info(selector):
+            if info.type == FileType.File and info.mtime is not None:
+                location = f"{folder}/{info.path.removeprefix(root).lstrip('/')}"
+                yield StoredFile(location, info.size, info.mtime.astimezone(timezone.utc))
+
     def write_all(self, files: Iterable[tuple[str, bytes]], point: str) -> None:
         """Write new files, and make them survive a power cut where they are on this machine.
 
@@ -113,8 +145,16 @@ class MetadataFiles:
         else:
             self.each(lambda file: self._write_remote(file[0], file[1], point), listed)
 
-    def delete_all(self, locations: Iterable[str], point: str) -> None:
-        """Delete files; those that are gone already are no error, nor are folders left empty."""
+    def delete_all(
+        self, locations: Iterable[str], point: str, *, keep_folders: bool = False
+    ) -> None:
+        """Delete files; those that are gone already are no error, nor are folders left empty.
+
+        Args:
+            locations: The files.
+            point: The side effect's name.
+            keep_folders: Whether empty folders stay, since others may be about to write there.
+        """
         folders: set[str] = set()
         for location in locations:
             with self._effects.at(point, location):
@@ -127,7 +167,7 @@ class MetadataFiles:
                     # Hadoop's local file system leaves a checksum beside what it wrote.
                     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
                     folders.add(str(file.parent))
-        for folder in folders:
+        for folder in () if keep_folders else folders:
             if os.path.isdir(folder) and not os.listdir(folder):
                 os.rmdir(folder)
 
@@ -200,6 +240,24 @@ class MetadataFiles:
                 os.sync()
         finally:
             os.close(descriptor)
+
+
+def _list_local(path: str, location: str) -> Iterator[StoredFile]:
+    try:
+        entries = list(os.scandir(path))
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        place = f"{location}/{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            yield from _list_local(entry.path, place)
+        elif entry.is_file(follow_symlinks=False):
+            try:
+                found = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # somebody was faster
+            written = datetime.fromtimestamp(found.st_mtime, timezone.utc)
+            yield StoredFile(place, found.st_size, written)
 
 
 def read_metadata(files: MetadataFiles, location: str, what: str) -> dict[str, Any]:

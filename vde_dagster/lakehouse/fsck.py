@@ -1,22 +1,24 @@
 """`vde fsck`: what is damaged, and what to do about it. Reads only.
 
-It looks at every pointer of the catalog and every line of the ledger; it never looks for files
-that nobody names, and repairs nothing by itself.
+It looks at every pointer of the catalog, at every line of the ledger, and in the folders of tables
+for data files that were never committed. It repairs nothing by itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import select
 
+from vde_dagster.lakehouse.orphans import find_orphans
 from vde_dagster.lakehouse.pointers import TABLE, VIEW, Pointer
 from vde_dagster.lakehouse.table_metadata import head_of
-from vde_dagster.lakehouse.view_ledger import published_views
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
-from vde_dagster.state.retention import LedgerTable
+from vde_dagster.state.retention import LedgerTable, Retention
 from vde_dagster.state.tables import DROPPED, DROPPING, LIVE, TOMBSTONED
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ Problem = Literal[
     "table_gone",
     "shown_table_not_live",
     "stranger",
+    "orphans",
 ]
 
 
@@ -51,8 +54,8 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
-        """Whether somebody cannot read what was published; strangers harm nobody."""
-        return self.problem != "stranger"
+        """Whether somebody cannot read what was published; the rest only takes space."""
+        return self.problem not in ("stranger", "orphans")
 
     def to_json(self) -> dict[str, str]:
         """Return plain JSON data."""
@@ -64,8 +67,12 @@ class Finding:
         }
 
 
-def fsck(lakehouse: Lakehouse) -> tuple[Finding, ...]:
+def fsck(lakehouse: Lakehouse, orphan_grace: timedelta | None = None) -> tuple[Finding, ...]:
     """Check every pointer, every published view and every table that an environment shows.
+
+    Args:
+        lakehouse: The catalog.
+        orphan_grace: How old a data file is that cannot be committed any more.
 
     Raises:
         StoreError: The state store cannot be reached.
@@ -74,15 +81,13 @@ def fsck(lakehouse: Lakehouse) -> tuple[Finding, ...]:
     pointers = _all_pointers(lakehouse)
     tables = {table.id: table for table in store.ledger((LIVE, TOMBSTONED, DROPPING, DROPPED))}
     by_ref = {table.ref: table for table in tables.values()}
-    views: dict[TableRef, str] = {}
-    with store.reading() as conn:
-        for environment in store.environments():
-            found = published_views(conn, lakehouse.catalog_name, environment=environment.name)
-            views.update({ref: known.metadata_location for ref, known in found.items()})
+    views = _published(lakehouse)
     findings = _views(views, pointers)
     findings += _files(lakehouse, pointers, views, by_ref)
     findings += _shown_tables(lakehouse, tables, pointers)
     findings += _strangers(pointers, by_ref)
+    grace = Retention().uncommitted_grace if orphan_grace is None else orphan_grace
+    findings += _orphans(lakehouse, tables.values(), pointers, grace)
     return tuple(findings)
 
 
@@ -98,6 +103,19 @@ def _all_pointers(lakehouse: Lakehouse) -> dict[TableRef, Pointer]:
             )
             for row in conn.execute(query)
         }
+
+
+def _published(lakehouse: Lakehouse) -> dict[TableRef, str]:
+    """Return the metadata file of every view that an environment is published with."""
+    view, head = schema.views.c, schema.environments.c
+    query = (
+        select(view.namespace, view.name, view.metadata_location)
+        .join_from(schema.views, schema.environments, view.environment == head.environment)
+        .where(view.catalog_name == lakehouse.catalog_name, head.live)
+        .order_by(view.environment, view.namespace, view.name)
+    )
+    with lakehouse.store.reading() as conn:
+        return {TableRef(row[0], row[1]): row[2] for row in conn.execute(query)}
 
 
 def _views(views: dict[TableRef, str], pointers: dict[TableRef, Pointer]) -> list[Finding]:
@@ -155,21 +173,30 @@ def _shown_tables(
     pointers: dict[TableRef, Pointer],
 ) -> list[Finding]:
     findings = []
-    for environment in lakehouse.store.environments():
-        for entry in environment.entries.values():
-            if entry.table_id is None:
-                continue
-            subject = f"{entry.name} in environment '{environment.name}'"
-            table = tables.get(entry.table_id)
-            advice = f"plan and apply again: vde plan {environment.name}"
-            if table is None or table.status != LIVE:
-                status = table.status if table else "unknown"
-                detail = f"its table {entry.table_id} is {status}"
-                findings.append(Finding("shown_table_not_live", subject, detail, advice))
-            elif table.created and table.ref not in pointers:
-                detail = f"its table {table.ref} is not in the catalog"
-                findings.append(Finding("table_gone", subject, detail, advice))
+    # Environments share most of their tables: what is wrong with one is asked once.
+    wrong = {
+        table_id: found
+        for table_id in lakehouse.store.all_shown_tables()
+        if (found := _not_served(table_id, tables.get(table_id), pointers)) is not None
+    }
+    for environment, entry in lakehouse.store.showing(wrong):
+        problem, detail = wrong[entry.table_id or ""]
+        subject = f"{entry.name} in environment '{environment}'"
+        advice = f"plan and apply again: vde plan {environment}"
+        findings.append(Finding(problem, subject, detail, advice))
     return findings
+
+
+def _not_served(
+    table_id: str, table: LedgerTable | None, pointers: dict[TableRef, Pointer]
+) -> tuple[Problem, str] | None:
+    """Say what is wrong with a table that an environment shows."""
+    if table is None or table.status != LIVE:
+        status = table.status if table else "unknown"
+        return "shown_table_not_live", f"its table {table_id} is {status}"
+    if table.created and table.ref not in pointers:
+        return "table_gone", f"its table {table.ref} is not in the catalog"
+    return None
 
 
 def _strangers(
@@ -186,3 +213,26 @@ def _strangers(
         for ref, pointer in pointers.items()
         if pointer.kind == TABLE and ref.namespace in namespaces and ref not in tables
     ]
+
+
+def _orphans(
+    lakehouse: Lakehouse,
+    tables: Iterable[LedgerTable],
+    pointers: dict[TableRef, Pointer],
+    grace: timedelta,
+) -> list[Finding]:
+    before = lakehouse.store.clock.now() - grace
+    findings = []
+    for table in tables:
+        pointer = pointers.get(table.ref)
+        if table.status != LIVE or pointer is None or pointer.kind != TABLE:
+            continue
+        found = find_orphans(lakehouse, table, pointer.location, before)
+        if found.files:
+            detail = (
+                f"{len(found.files)} data files ({found.bytes} bytes) that no metadata of it "
+                f"names, the oldest {found.files[0].location}"
+            )
+            advice = "a run that was killed left them; the janitor deletes them"
+            findings.append(Finding("orphans", str(table.ref), detail, advice))
+    return findings

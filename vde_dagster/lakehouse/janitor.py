@@ -2,6 +2,7 @@
 
 The janitor deletes only what this package's own ledger names, gives a tombstone before it deletes,
 deletes only after the grace time, and checks once more when it does. Every step can be repeated.
+Data files that were never committed are the one thing that no ledger can name: see `orphans`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ Action = Literal[
     "close_plan",
     "forget_version",
     "delete_files",
+    "delete_orphans",
     "drop_namespace",
     "expire_snapshots",
     "forget_records",
@@ -118,6 +120,7 @@ def retention_of(settings: Settings) -> Retention:
         history_versions=settings.history_versions,
         history=timedelta(days=settings.history_days),
         grace=timedelta(hours=settings.janitor_grace_hours),
+        orphan_grace=timedelta(hours=settings.orphan_grace_hours),
     )
 
 
@@ -164,6 +167,7 @@ def clean(
     sweep.drop_branches(run, marked)
     sweep.expire_snapshots(run)
     sweep.delete_left_over_files(run)
+    sweep.delete_orphans(run)
     sweep.drop_namespaces(run)
     _forget_records(run)
     return JanitorReport(dry_run, tuple(run.decisions))

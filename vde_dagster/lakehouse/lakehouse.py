@@ -113,6 +113,12 @@ class Lakehouse:
             pointer = read_pointers(conn, self.catalog_name, [ref]).get(ref)
         return pointer.location if pointer is not None and pointer.kind == TABLE else None
 
+    def metadata_locations(self, refs: Iterable[TableRef]) -> dict[TableRef, str]:
+        """Return the metadata files of those names that are tables, read together."""
+        with self.store.reading() as conn:
+            pointers = read_pointers(conn, self.catalog_name, refs)
+        return {ref: at.location for ref, at in pointers.items() if at.kind == TABLE}
+
     def load_table(self, ref: TableRef) -> Table:
         """Return a table as PyIceberg has it.
 

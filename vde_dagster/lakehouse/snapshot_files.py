@@ -42,13 +42,35 @@ def unused_files(files: MetadataFiles, before: dict[str, Any], after: dict[str, 
 
 
 def _reachable(io: FileIO, manifest_list: str, known: dict[str, set[str]]) -> set[str]:
+    return _files(io, manifest_list, known, discard_deleted=True)
+
+
+def named_by_snapshot(io: FileIO, manifest_list: str, known: dict[str, set[str]]) -> set[str]:
+    """Return a manifest list, its manifests and every data and delete file that they name.
+
+    Files that the snapshot itself deleted are among them: an older one has them.
+
+    Args:
+        io: Reads them.
+        manifest_list: The snapshot's.
+        known: Files by manifest, added to: each manifest is read once.
+
+    Raises:
+        FileNotFoundError: One of them is missing.
+    """
+    return _files(io, manifest_list, known, discard_deleted=False)
+
+
+def _files(
+    io: FileIO, manifest_list: str, known: dict[str, set[str]], *, discard_deleted: bool
+) -> set[str]:
     """Return a manifest list, its manifests and their files; each manifest is read once."""
     from pyiceberg.manifest import read_manifest_list
 
     found = {manifest_list}
     for manifest in read_manifest_list(io.new_input(manifest_list)):
         if manifest.manifest_path not in known:
-            entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
+            entries = manifest.fetch_manifest_entry(io, discard_deleted=discard_deleted)
             known[manifest.manifest_path] = {
                 manifest.manifest_path,
                 *(entry.data_file.file_path for entry in entries),

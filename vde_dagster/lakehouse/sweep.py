@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
 
+from vde_dagster.errors import VdeError
 from vde_dagster.lakehouse.branch_names import PREFIX, parse_branch
 from vde_dagster.lakehouse.files import read_metadata
 from vde_dagster.lakehouse.janitor import Cleaning, Decision
+from vde_dagster.lakehouse.orphans import find_orphans
 from vde_dagster.lakehouse.pointers import (
     TABLE,
+    PointerMovedError,
     Swap,
     drop_namespace_if_empty,
+    is_at,
     swap_pointers,
 )
 from vde_dagster.lakehouse.prepare import encode_metadata, next_file
@@ -79,10 +84,13 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
     """Remove branches of plans that nobody will apply any more."""
     store = run.store
     given_up = {t.id for t in marked.unreachable} if run.dry_run else set()
-    for table in store.ledger():
+    ledger = store.ledger()
+    # Another branch may be made meanwhile: it belongs to a plan that is alive, and stays.
+    pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
+    for table in ledger:
         if not table.created or table.id in given_up:
             continue
-        pointer = run.lakehouse.metadata_location(table.ref)
+        pointer = pointers.get(table.ref)
         if pointer is None or not run.lakehouse.files.exists(pointer):
             continue
         refs = run.lakehouse.files.read_json(pointer).get("refs", {})
@@ -118,8 +126,10 @@ def expire_snapshots(run: Cleaning) -> None:
     """Forget superseded Iceberg snapshots of live tables after their time."""
     oldest = run.store.clock.now() - run.keep_snapshots
     oldest_ms = int(oldest.timestamp() * 1000)
-    for table in run.store.ledger():
-        pointer = run.lakehouse.metadata_location(table.ref)
+    ledger = run.store.ledger()
+    pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
+    for table in ledger:
+        pointer = pointers.get(table.ref)
         if pointer is None or not run.lakehouse.files.exists(pointer):
             continue
         metadata = run.lakehouse.files.read_json(pointer)
@@ -150,6 +160,8 @@ def _change_table(
 ) -> bool:
     """Write a table's next metadata and swap its pointer; a lost race is a failure, retried.
 
+    Its file then is nobody's, and deleted at once.
+
     Files that only forgotten snapshots have are noted in the same transaction; they are deleted
     after the grace time, like the files of publications.
     """
@@ -162,16 +174,68 @@ def _change_table(
     if changed is None:
         return False
     location = next_file(metadata["location"], pointer)
-    lakehouse.files.write_all([(location, encode_metadata(changed))], f"{name}.write")
     unused = unused_files(lakehouse.files, metadata, changed)
+    lakehouse.files.write_all([(location, encode_metadata(changed))], f"{name}.write")
+    attempts = 0
 
     def work(conn: Connection) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts > 1 and is_at(conn, lakehouse.catalog_name, ref, location):
+            return  # committed before; only the answer was lost
         swap_pointers(conn, lakehouse.catalog_name, [Swap(ref, TABLE, pointer, location)])
         if unused:
             store.note_unused_files(conn, unused)
 
-    store.run_transaction(work, name=name, idempotent=False)
+    try:
+        store.run_transaction(work, name=name)
+    except PointerMovedError:
+        lakehouse.files.delete_all([location], f"{name}.delete")
+        raise
     return True
+
+
+def delete_orphans(run: Cleaning) -> None:
+    """Delete data files of live tables that were written and never committed; see `orphans`."""
+    store, retention = run.store, run.retention
+    grace = retention.uncommitted_grace
+    ledger = [table for table in store.ledger() if table.created]
+    pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
+    left = retention.orphan_cap
+    for table in ledger:
+        before = store.clock.now() - grace
+        try:
+            found = find_orphans(run.lakehouse, table, pointers.get(table.ref), before)
+        except (VdeError, OSError) as error:
+            reason = "its folder could not be searched for files that were never committed"
+            failed = Decision("delete_orphans", str(table.ref), reason, "failed", error=str(error))
+            run.tell(failed)
+            continue
+        files, waiting = found.files[:left], found.files[left:]
+        left -= len(files)
+        if files:
+            reason = (
+                f"{len(files)} data files that no metadata of it names, older than "
+                f"{grace // timedelta(hours=1)} hours"
+            )
+            size = sum(file.bytes for file in files)
+            decision = Decision("delete_orphans", str(table.ref), reason, "planned", size)
+            run.act(decision, _orphan_deleter(run, [file.location for file in files]))
+        if waiting:
+            reason = (
+                f"{len(waiting)} data files that no metadata of it names, but so many "
+                "are deleted at once that they have to wait"
+            )
+            run.tell(Decision("delete_orphans", str(table.ref), reason, "kept"))
+
+
+def _orphan_deleter(run: Cleaning, locations: list[str]) -> Callable[[], bool]:
+    def work() -> bool:
+        # A writer of today may be about to use the folder of its partition.
+        run.lakehouse.files.delete_all(locations, "janitor.delete_orphan", keep_folders=True)
+        return True
+
+    return work
 
 
 def delete_left_over_files(run: Cleaning) -> None:

@@ -300,7 +300,7 @@ def _drop_environment(hooks: Hooks) -> dg.JobDefinition:
 def _forget_dropped(instance: dg.DagsterInstance, workspace: Any) -> None:
     """Take partitions of environments away that exist no more, and of plans made for them."""
     effects = workspace.store.effects
-    alive = {environment.name for environment in workspace.store.environments()}
+    alive = set(workspace.store.environment_names())
     for name in instance.get_dynamic_partitions(str(ENVIRONMENTS.name)):
         if name not in alive:
             delete_partition(effects, instance, ENVIRONMENTS, name)

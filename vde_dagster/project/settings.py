@@ -131,6 +131,7 @@ class Settings:
         history_versions: Environment versions kept for rollback.
         history_days: Days for which an environment's versions are kept.
         janitor_grace_hours: Hours for which an unused table is kept.
+        orphan_grace_hours: Hours for which a data file is kept that was never committed.
         snapshot_retention_days: Days for which Iceberg snapshots of live tables are kept.
         spark: Spark's settings.
         dagster: Dagster's settings.
@@ -159,6 +160,7 @@ class Settings:
     history_versions: int = 50
     history_days: int = 30
     janitor_grace_hours: int = 24
+    orphan_grace_hours: int = 72
     snapshot_retention_days: int = 7
     spark: SparkSettings = field(default_factory=SparkSettings)
     dagster: DagsterSettings = field(default_factory=DagsterSettings)

@@ -162,6 +162,13 @@ class PublicationStore(LeaseStore):
         with self.reading() as conn:
             return [_record(row) for row in conn.execute(query)]
 
+    def files_to_delete(self) -> list[str]:
+        """Return the files that only forgotten Iceberg snapshots had, noted and still there."""
+        table = schema.publications.c
+        query = select(table.files).where(table.cleaned_at.is_(None), table.status == "unused")
+        with self.reading() as conn:
+            return [file[0] for row in conn.execute(query) for file in unpack(row.files)]
+
     def mark_publication_cleaned(self, publication_id: str) -> None:
         """Record that a publication left no file behind that is not in use."""
         table = schema.publications

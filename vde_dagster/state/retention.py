@@ -8,12 +8,23 @@ time, when everybody who had read of it before is gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, ScalarResult, delete, select, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Row,
+    ScalarResult,
+    delete,
+    func,
+    select,
+    type_coerce,
+    update,
+)
 
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
@@ -38,6 +49,9 @@ class Retention:
             the longest run.
         cap: The largest share of all tables that may be given up at once.
         cap_floor: So many may be given up at once whatever their share.
+        orphan_grace: How long a data file is kept that was written and never committed; has to
+            be longer than the longest run.
+        orphan_cap: The most such files that are deleted at once.
     """
 
     history_versions: int = 50
@@ -45,6 +59,13 @@ class Retention:
     grace: timedelta = timedelta(hours=24)
     cap: float = 0.5
     cap_floor: int = 10
+    orphan_grace: timedelta = timedelta(hours=72)
+    orphan_cap: int = 10_000
+
+    @property
+    def uncommitted_grace(self) -> timedelta:
+        """How old a data file has to be that nobody can commit it any more."""
+        return max(self.orphan_grace, self.grace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +138,11 @@ class RetentionStore(PublicationStore):
         """Return the physical tables with one of the statuses, oldest first."""
         with self.reading() as conn:
             return self._ledger(conn, statuses)
+
+    def leased_tables(self) -> set[str]:
+        """Return the ids of the tables that somebody works on just now."""
+        with self.reading() as conn:
+            return self._leased(conn)
 
     def start_dropping(self, connection: Connection, table_id: str, location: str | None) -> bool:
         """Claim a tombstoned table for deletion, after checking again that nothing shows it.
@@ -196,23 +222,28 @@ class RetentionStore(PublicationStore):
 
         A version's age counts from the day on which the next one replaced it.
         """
-        heads = {row.environment: row for row in conn.execute(select(schema.environments))}
-        table = schema.environment_versions
-        query = select(table.c.environment, table.c.version, table.c.published_at)
+        heads = schema.environments.c
+        alive: set[str] = set(conn.execute(select(heads.environment).where(heads.live)).scalars())
+        table = schema.environment_versions.c
+        # As plain numbers: there may be a hundred thousand, and nearly all are only compared.
+        published = type_coerce(table.published_at, BigInteger)
+        query = select(table.environment, table.version, published)
+        oldest = schema.to_micros(now - policy.history)
         kept: dict[str, list[int]] = {}
         forgotten: list[tuple[str, int]] = []
-        newer: dict[str, list[datetime]] = {}
-        for row in conn.execute(query.order_by(table.c.environment, table.c.version.desc())):
-            later = newer.setdefault(row.environment, [])
-            head = heads.get(row.environment)
-            current = head is not None and head.live and not later
-            fresh = not later or later[-1] + policy.history > now
-            if current or (fresh and len(later) < policy.history_versions):
-                if head is not None and head.live:
-                    kept.setdefault(row.environment, []).append(row.version)
+        before, later, replaced_at = "", 0, 0
+        rows: Iterable[Any] = conn.execute(query.order_by(table.environment, table.version.desc()))
+        for environment, version, at in rows:
+            if environment != before:
+                before, later = environment, 0
+            current = later == 0 and environment in alive
+            fresh = later == 0 or replaced_at > oldest
+            if current or (fresh and later < policy.history_versions):
+                if environment in alive:
+                    kept.setdefault(environment, []).append(version)
             else:
-                forgotten.append((row.environment, row.version))
-            later.append(row.published_at)
+                forgotten.append((environment, version))
+            later, replaced_at = later + 1, at
         return kept, forgotten
 
     def _dead_plans(self, conn: Connection, policy: Retention, now: datetime) -> dict[str, str]:
@@ -263,22 +294,45 @@ class RetentionStore(PublicationStore):
                 reasons[table_id] = f"the plan {plan_id} may still be applied"
         for table_id in self._leased(conn):
             reasons[table_id] = "it is being written"
-        entry = schema.entries.c
-        for environment, versions in kept.items():
-            current = max(versions)
-            query = select(entry.table_id, entry.valid_from, entry.valid_to).where(
-                entry.environment == environment, entry.table_id.is_not(None)
-            )
-            for row in conn.execute(query):
-                until = row.valid_to if row.valid_to is not None else current + 1
-                shown = [v for v in versions if row.valid_from <= v < until]
-                if current in shown:
-                    reasons[row.table_id] = f"environment '{environment}' shows it"
-                elif shown and row.table_id not in reasons:
-                    reasons[row.table_id] = (
-                        f"version {max(shown)} of environment '{environment}' can be rolled back to"
-                    )
+        current = self._shown_now(conn)
+        for table_id, reason in self._shown_before(conn, kept):
+            if table_id not in current:
+                reasons.setdefault(table_id, reason)
+        for table_id, environment in current.items():
+            reasons[table_id] = f"environment '{environment}' shows it"
         return reasons
+
+    def _shown_now(self, conn: Connection) -> dict[str, str]:
+        """Return an environment that shows it, by table, of all tables that are shown now."""
+        entry = schema.entries.c
+        query = (
+            select(entry.table_id, func.max(entry.environment))
+            .where(entry.table_id.is_not(None), entry.valid_to.is_(None))
+            .group_by(entry.table_id)
+        )
+        return {row[0]: row[1] for row in conn.execute(query)}
+
+    def _shown_before(
+        self, conn: Connection, kept: dict[str, list[int]]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield tables that earlier versions show that can be rolled back to, with the reason."""
+        entry = schema.entries.c
+        query = (
+            select(entry.environment, entry.table_id, entry.valid_from, entry.valid_to)
+            .where(entry.table_id.is_not(None), entry.valid_to.is_not(None))
+            .order_by(entry.environment, entry.model_namespace, entry.model_name, entry.valid_from)
+        )
+        rising = {environment: versions[::-1] for environment, versions in kept.items()}
+        rows: Iterable[Any] = conn.execute(query)
+        for environment, table_id, since, until in rows:
+            versions = rising.get(environment, [])
+            place = bisect_left(versions, until)
+            if place and versions[place - 1] >= since:
+                yield (
+                    table_id,
+                    f"version {versions[place - 1]} of environment '{environment}' can be rolled "
+                    "back to",
+                )
 
     def _planned_tables(self, conn: Connection, dead: dict[str, str]) -> dict[str, set[str]]:
         table = schema.plans.c
@@ -334,16 +388,18 @@ class RetentionStore(PublicationStore):
             .where(schema.leases.c.expires_at <= self.clock.now())
             .values(owner=None)
         )
-        oldest: dict[str, int] = {}
-        versions, entries = schema.environment_versions, schema.entries
+        gone: dict[str, list[int]] = {}
         for environment, version in found.forgotten:
-            conn.execute(
-                delete(versions).where(
-                    versions.c.environment == environment, versions.c.version == version
+            gone.setdefault(environment, []).append(version)
+        versions, entries = schema.environment_versions, schema.entries
+        for environment, numbers in gone.items():
+            for part in chunks(numbers):
+                conn.execute(
+                    delete(versions).where(
+                        versions.c.environment == environment, versions.c.version.in_(part)
+                    )
                 )
-            )
-            oldest[environment] = max(version, oldest.get(environment, 0))
-        for environment, version in oldest.items():
+        for environment, version in ((name, max(numbers)) for name, numbers in gone.items()):
             # An entry that ended at or before the first kept version is in none of them.
             conn.execute(
                 delete(entries).where(

@@ -27,7 +27,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_VERSION = "0001"
+SCHEMA_VERSION = "0002"
 VERSION_TABLE = "vde_alembic_version"
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -161,6 +161,14 @@ entries = Table(
     Column("snapshot_id", String(64), nullable=False),
     Column("table_id", String(64)),
     Index("vde_entries_valid", "environment", "valid_to"),
+    # Who shows a table now, asked at every fill: among all environments, without reading them.
+    Index(
+        "vde_entries_shown",
+        "table_id",
+        "environment",
+        sqlite_where=text("valid_to IS NULL"),
+        postgresql_where=text("valid_to IS NULL"),
+    ),
 )
 
 plans = Table(

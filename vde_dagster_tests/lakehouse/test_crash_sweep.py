@@ -18,8 +18,9 @@ import pytest
 
 from vde_dagster.errors import VdeError
 from vde_dagster.lakehouse.janitor import JanitorReport
+from vde_dagster.lakehouse.new_table import EmptyCommit
 from vde_dagster.state.faults import MODES, Fault, FaultInjector, Mode, ProcessKilled
-from vde_dagster_tests.lakehouse.oracle import Seen, look, query
+from vde_dagster_tests.lakehouse.oracle import Seen, load, look, query
 from vde_dagster_tests.lakehouse.protocol import Job, Process, World, fast_folder
 from vde_dagster_tests.state.builders import FakeClock, days
 
@@ -56,6 +57,7 @@ def _expired(world: World) -> None:
     process.apply(Job("d2", "qa", 0, (("orders", "qa"),)))
     process.apply(Job("d3", "qa", 1, (("orders", "qa2"),)))
     _abandoned_branch(world)
+    _uncommitted_file(world)
     world.clock.advance(days=40)
 
 
@@ -64,6 +66,26 @@ def _abandoned_branch(world: World) -> None:
     injector = FaultInjector(fault, clock=world.clock, in_process=True)
     with pytest.raises(ProcessKilled):
         world.process(injector).apply(replace(CHANGED, id="p9"))
+
+
+def _uncommitted_file(world: World) -> None:
+    """A run was killed between a data file and its commit, on the table that prod shows."""
+    (row,) = query(
+        world.url,
+        "SELECT t.metadata_location FROM iceberg_tables t JOIN vde_tables v "
+        "ON v.namespace = t.table_namespace AND v.name = t.table_name "
+        "WHERE v.fill_version = 'fill-orders-1'",
+    )
+    metadata = load(row[0])
+    for snapshot in metadata["snapshots"]:
+        # The engine of these tests writes none, and unsure means no deletion.
+        manifests = EmptyCommit(snapshot["snapshot-id"], snapshot["manifest-list"])
+        Path(manifests.manifest_list.removeprefix("file://")).write_bytes(manifests.content())
+    stray = Path(metadata["location"].removeprefix("file://")) / "data" / "00000-stray.parquet"
+    stray.parent.mkdir()
+    stray.write_bytes(b"rows")
+    written = world.clock.now().timestamp()
+    os.utime(stray, (written, written))
 
 
 def _given_up(world: World) -> None:
@@ -170,6 +192,7 @@ def check_nothing_is_left(world: World) -> None:
         assert report.failures == ()
     seen = look(world.url)
     assert all(not branches for branches in seen.branches.values())
+    assert list(world.warehouse.rglob("*.parquet")) == [], "data files that nobody committed"
     pointed = {row[0] for row in query(world.url, "SELECT metadata_location FROM iceberg_tables")}
     on_disk = {f"file://{path}" for path in world.warehouse.rglob("*.metadata.json")}
     assert pointed <= on_disk

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
+from vde_dagster.lakehouse import sweep
 from vde_dagster.lakehouse.fsck import fsck
 from vde_dagster.lakehouse.janitor import JanitorReport, clean
+from vde_dagster.lakehouse.pointers import Swap
+from vde_dagster.state.faults import Fault, FaultInjector
 from vde_dagster_tests.lakehouse.oracle import look, query
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, World, fast_folder
 from vde_dagster_tests.state.builders import FakeClock, days, plan, snapshot, table
@@ -182,6 +186,50 @@ def test_old_iceberg_snapshots_go_and_filled_intervals_stay(world: World, clock:
     assert told(janitor(world), "expire_snapshots") == []
     again = world.process().apply(Job("again", "prod", 2, (("orders", "1"),), days(0, 1, 2, 3)))
     assert again.version == 3
+
+
+def test_a_lost_race_leaves_no_metadata_file(
+    world: World, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(world, "1")
+    clock.advance(days=30)
+    world.process().apply(Job("more", "prod", 1, (("orders", "1"),), days(0, 1, 2)))
+    clock.advance(days=30)
+    swap = sweep.swap_pointers
+
+    def late(connection: Connection, catalog: str, swaps: Sequence[Swap]) -> None:
+        """Somebody else commits between the janitor's reading and its swap."""
+        moved = [replace(each, before=f"{each.before}.other") for each in swaps]
+        swap(connection, catalog, moved)
+
+    before = metadata_files(world)
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep, "swap_pointers", late)
+        (failure,) = janitor(world).failures
+    assert failure.action == "expire_snapshots"
+    assert "was changed by somebody else" in str(failure.error)
+    assert metadata_files(world) == before
+    assert told(janitor(world), "expire_snapshots") == [failure.subject]
+    assert len(metadata_files(world)) == len(before) + 1
+
+
+def test_an_expiry_whose_answer_is_lost_is_done_once(world: World, clock: FakeClock) -> None:
+    publish(world, "1")
+    clock.advance(days=30)
+    world.process().apply(Job("more", "prod", 1, (("orders", "1"),), days(0, 1, 2)))
+    clock.advance(days=30)
+    before = metadata_files(world)
+    fault = Fault("janitor.expire_snapshots.commit", "lose_answer")
+    process = world.process(FaultInjector(fault, clock=clock, in_process=True))
+    report = clean(process.store, process.lakehouse, RETENTION, timedelta(days=7))
+    assert report.failures == ()
+    assert len(metadata_files(world)) == len(before) + 1
+    look(world.url)
+
+
+def metadata_files(world: World) -> set[Path]:
+    """Name the metadata files of tables."""
+    return set(world.warehouse.glob("vde_physical/*/metadata/*.metadata.json"))
 
 
 def test_fsck_names_what_is_damaged(world: World) -> None:

@@ -29,12 +29,12 @@ def environments(
     with opened(project) as workspace:
         from vde_dagster.cli.shapes import environment_json, short_time
 
-        found = workspace.store.environments()
+        found = workspace.store.environment_summaries()
         rows = [
             (
                 environment.name,
                 environment.version,
-                len(environment.entries),
+                environment.models,
                 short_time(environment.published_at),
                 environment.published_by,
                 short_time(environment.expires_at) or "never",

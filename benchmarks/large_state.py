@@ -1,0 +1,249 @@
+"""Commands on a large state: 200 environments of 500 versions over 1,000 models.
+
+    python -m benchmarks.large_state [--environments 200] [--versions 500] [--models 1000]
+
+Goals, in seconds of CPU: 1 for a rollback and for the list of environments, 6 for the janitor.
+
+Each environment was planned once, edited once (a tenth of its models) and run every hour since,
+so that a rollback has to look past all the runs. The models, their tables and the views of the
+environments that are rolled back are made by the package, the other rows are those that it
+writes. Whole processes on SQLite, CPU seconds and peak MB; the best of three.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from sqlalchemy import insert
+
+from vde_dagster.errors import SourceLocation
+from vde_dagster.execution.publish import define_views
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse import Publication
+from vde_dagster.lakehouse.new_table import NewTable
+from vde_dagster.planning.build_snapshots import CANONICALISER
+from vde_dagster.planning.environment import Entry, Environment
+from vde_dagster.planning.hashing import digest
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.snapshot import OutputColumn, Snapshot
+from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
+from vde_dagster.project.kinds import IncrementalByTimeRange
+from vde_dagster.project.model import Model
+from vde_dagster.project.names import ModelName
+from vde_dagster.semantics import SemanticVersion
+from vde_dagster.state import schema
+
+RUNS = 3
+COLUMNS = 10
+GOALS = {"rollback": 1.0, "environments": 1.0, "janitor --dry-run": 6.0}
+NOW = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0)
+DAY = NOW.replace(hour=0)
+
+
+@dataclass(frozen=True)
+class Built:
+    """One version of a model, and the table that serves it."""
+
+    snapshot: Snapshot
+    table: PhysicalTable
+
+    @property
+    def entry(self) -> Entry:
+        """What an environment has of it."""
+        return Entry(self.snapshot.name, self.snapshot.id, self.table.id)
+
+
+def build(workspace: Workspace, number: int, version: int) -> Built:
+    """Make a version of a model with its snapshot and its filled table, as an apply does."""
+    name = ModelName(f"layer_{number % 10}", f"model_{number:05d}")
+    names = ("event_date", *(f"column_{n}" for n in range(COLUMNS - 1)))
+    rows = digest("rows", str(name), str(version))
+    hashes = {column: digest(rows, column) for column in names}
+    parts = ", ".join(f"COALESCE(x.{column}, {number}) AS {column}" for column in names)
+    query = f"SELECT {parts} FROM raw.source_{number % 50} AS x WHERE x.column_1 > {version}"
+    model = Model(
+        name=name,
+        kind=IncrementalByTimeRange("event_date"),
+        location=SourceLocation(Path(f"models/{name}.sql"), 1, 1),
+        query=query,
+        source=query,
+        start=DAY - timedelta(days=1),
+    )
+    snapshot = Snapshot(
+        id=digest("snapshot", rows),
+        model=model,
+        version=SemanticVersion(rows, hashes),
+        fill_version=digest("fill", rows),
+        metadata_hash=digest("metadata", rows),
+        layout_hash=digest("layout"),
+        columns=tuple(OutputColumn(column, "DATE", hashes[column]) for column in names),
+        parents=(),
+        canonicaliser=CANONICALISER,
+        definition_hash=digest("definition", rows),
+    )
+    table_id = uuid.uuid4().hex
+    columns = tuple(PhysicalColumn(column, hashes[column], "DATE") for column in names)
+    ref = TableRef("vde_physical", f"{name.namespace}__{name.name}_{table_id[:8]}")
+    table = PhysicalTable(table_id, ref, snapshot.fill_version, columns, snapshot.id)
+    lakehouse, store = workspace.lakehouse, workspace.store
+    types = tuple((column, "DATE", None) for column in names)
+    lakehouse.create_table(NewTable(ref, types, lakehouse.table_location(ref, table_id), {}))
+    with store.transaction() as connection:
+        store.save_snapshots([snapshot], connection)
+        store.ensure_table(table, connection)
+        made = store.mark_created(table, [(column, "DATE") for column in names], connection)
+        filled = Interval(DAY - timedelta(days=1), DAY)
+        store.record_intervals(table_id, filled, "plan", 1, 1000, connection)
+    return Built(snapshot, made)
+
+
+def publish_really(workspace: Workspace, name: str, entries: dict[ModelName, Built]) -> None:
+    """Write the views of an environment into the catalog; its versions are written after."""
+    resolver = Resolver(
+        name,
+        {model: built.entry for model, built in entries.items()},
+        {built.snapshot.id: built.snapshot for built in entries.values()},
+        {built.table.id: built.table for built in entries.values()},
+    )
+    environment = Environment(name, 0, resolver.entries, uuid.uuid4().hex, NOW, "benchmark")
+    views = define_views(resolver, workspace.settings, workspace.store, workspace.engine)
+    workspace.lakehouse.publish(Publication(environment, 0, views))
+
+
+def bulk_versions(
+    workspace: Workspace, name: str, first: Sequence[Built], edited: Sequence[Built], versions: int
+) -> None:
+    """Write the rows of an environment's versions: planned, edited, then run."""
+    replaced = {built.snapshot.name for built in edited}
+    began = NOW - timedelta(hours=versions)
+    with workspace.store.transaction() as connection:
+        for table in (schema.environments, schema.environment_versions, schema.entries):
+            connection.execute(table.delete().where(table.c.environment == name))
+        connection.execute(
+            insert(schema.environments),
+            {
+                "environment": name,
+                "version": versions,
+                "live": True,
+                "expires_at": NOW + timedelta(days=7),
+            },
+        )
+        connection.execute(
+            insert(schema.environment_versions),
+            [
+                {
+                    "environment": name,
+                    "version": version,
+                    "publication_id": uuid.uuid4().hex,
+                    "plan_id": uuid.uuid4().hex,
+                    "published_at": began + timedelta(hours=version),
+                    "published_by": "benchmark",
+                    "expires_at": NOW + timedelta(days=7),
+                    "note": "plan" if version < 3 else "run",
+                    "added": len(first) if version == 1 else 0,
+                    "changed": len(edited) if version == 2 else 0,
+                    "removed": 0,
+                    "dropped": False,
+                }
+                for version in range(1, versions + 1)
+            ],
+        )
+        rows = [(built, 1, 2 if built.snapshot.name in replaced else None) for built in first]
+        rows += [(built, 2, None) for built in edited]
+        connection.execute(
+            insert(schema.entries),
+            [
+                {
+                    "environment": name,
+                    "model_namespace": built.snapshot.name.namespace,
+                    "model_name": built.snapshot.name.name,
+                    "valid_from": since,
+                    "valid_to": until,
+                    "snapshot_id": built.snapshot.id,
+                    "table_id": built.table.id,
+                }
+                for built, since, until in rows
+            ],
+        )
+
+
+def names(count: int) -> Iterator[str]:
+    """Name the environments; the first ones are those that are rolled back."""
+    yield "prod"
+    yield from (f"dev_{number:03d}" for number in range(count - 1))
+
+
+def make_state(root: Path, environments: int, versions: int, models: int) -> None:
+    """Write the project and its state."""
+    (root / "models").mkdir()
+    with Workspace.open(root) as workspace:
+        workspace.lakehouse.ensure_namespaces(["vde_physical"])
+        first = [build(workspace, number, 1) for number in range(models)]
+        edited = [build(workspace, number, 2) for number in range(0, models, 10)]
+        current = {built.snapshot.name: built for built in [*first, *edited]}
+        for number, name in enumerate(names(environments)):
+            if number <= RUNS:
+                publish_really(workspace, name, current)
+            bulk_versions(workspace, name, first, edited, versions)
+
+
+def measure(root: Path, arguments: Sequence[str]) -> tuple[float, float]:
+    """Run a command; return its seconds of CPU and peak MB."""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(root / "compiled")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    command = [sys.executable, "-m", "vde_dagster.cli", *arguments, "--project", str(root)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    )
+    assert process.stderr is not None
+    message = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    if status:
+        raise SystemExit(f"{' '.join(arguments)} failed:\n{message.decode()}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--environments", type=int, default=200)
+    parser.add_argument("--versions", type=int, default=500)
+    parser.add_argument("--models", type=int, default=1000)
+    parser.add_argument("--keep", type=Path, help="an empty folder, to make the project in")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        root = chosen.keep or Path(temporary)
+        make_state(root, chosen.environments, chosen.versions, chosen.models)
+        size = (root / ".vde" / "vde.db").stat().st_size / 1e6
+        print(
+            f"{chosen.environments} environments of {chosen.versions} versions over "
+            f"{chosen.models} models, {size:.0f} MB of state; CPU s of whole processes"
+        )
+        measure(root, ["history", "prod"])  # compiles what later calls find compiled
+        calls: dict[str, list[list[str]]] = {
+            "environments": [["environments"]] * RUNS,
+            "janitor --dry-run": [["janitor", "--dry-run"]] * RUNS,
+            "fsck": [["fsck"]] * RUNS,
+            "rollback": [["rollback", f"dev_{number:03d}"] for number in range(RUNS)],
+        }
+        for name, commands in calls.items():
+            figures = [measure(root, command) for command in commands]
+            cpu, size = min(figures)
+            goal = GOALS.get(name)
+            told = "" if goal is None else f"  goal {goal} s {'met' if cpu <= goal else 'MISSED'}"
+            print(f"vde {name:20} {cpu:6.2f} s {size:5.0f} MB{told}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""What the janitor decided, for people: many versions that go are one line."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from vde_dagster.cli.janitor_view import show_janitor
+from vde_dagster.lakehouse.janitor import Decision, JanitorReport
+
+
+def shown(*subjects: str) -> list[str]:
+    decisions = [Decision("forget_version", s, "it is older", "planned") for s in subjects]
+    console = Console(file=io.StringIO(), width=200)
+    show_janitor(console, JanitorReport(True, tuple(decisions)))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def test_versions_of_an_environment_that_go_are_one_line() -> None:
+    lines = shown("dev version 1", *(f"prod version {n}" for n in (4, 3, 2)), "qa version 9")
+    assert lines[2:] == [
+        "forget version dev version 1 it is older planned",
+        "forget version prod versions 2 to 4 it is older planned",
+        "forget version qa version 9 it is older planned",
+        "would free 0 B in 5 steps, keeps 0",
+    ]
+
+
+def test_gaps_are_told() -> None:
+    assert "prod versions 2 to 7, 3 of them" in shown(*(f"prod version {n}" for n in (7, 3, 2)))[2]

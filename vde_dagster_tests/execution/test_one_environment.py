@@ -1,0 +1,104 @@
+"""Commands about one environment read no other, however many there are and however old they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.environment import Environment
+from vde_dagster.state import StateStore
+from vde_dagster.state.environments import EnvironmentStore
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+FILES = {
+    "models/first.sql": "MODEL (name db.first, kind FULL); SELECT 1 AS n",
+    "models/last.sql": "MODEL (name db.last, kind FULL); SELECT max(n) AS n FROM db.first",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder(tmp_path / "project", FILES)
+
+
+@pytest.fixture
+def workspace(folder: ProjectFolder) -> Iterator[Workspace]:
+    """Production, and `dev` with two versions that differ, then twenty that do not."""
+    with open_fake(folder.root) as opened:
+        opened.apply(opened.plan("prod"))
+        opened.apply(opened.plan("dev"))
+        folder.edit("models/last.sql", "max(n)", "min(n)")
+        opened.reload()
+        opened.apply(opened.plan("dev"))
+        for _ in range(20):
+            again(opened.store, "dev")
+        yield opened
+
+
+def again(store: StateStore, name: str) -> None:
+    """Publish what an environment shows once more, as a run does."""
+    from dataclasses import replace
+    from uuid import uuid4
+
+    now = store.environment(name)
+    assert now is not None
+    following = replace(now, publication_id=uuid4().hex, note="run")
+    store.run_transaction(
+        lambda conn: store.write_environment_version(conn, following, now.version)
+    )
+
+
+def test_a_rollback_reads_its_own_environment_and_few_of_its_versions(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[tuple[str, int | None]] = []
+    now, at = EnvironmentStore.environment, EnvironmentStore.environment_at
+
+    def one(self: EnvironmentStore, name: str, *more: object) -> Environment | None:
+        read.append((name, None))
+        return now(self, name, *more)  # type: ignore[arg-type]
+
+    def one_at(self: EnvironmentStore, name: str, version: int) -> Environment | None:
+        read.append((name, version))
+        return at(self, name, version)
+
+    monkeypatch.setattr(EnvironmentStore, "environment", one)
+    monkeypatch.setattr(EnvironmentStore, "environment_at", one_at)
+    result = workspace.rollback("dev")
+    assert result.restored == 1
+    assert read == [("dev", None), ("dev", 1)]
+
+
+@pytest.mark.parametrize("name", ["dev", "prod"])
+def test_an_apply_reads_no_other_environment_to_know_what_is_shown(
+    workspace: Workspace, folder: ProjectFolder, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.edit("models/last.sql", "min(n)", "sum(n)")
+    workspace.reload()
+    plan = workspace.plan(name)
+    monkeypatch.setattr(EnvironmentStore, "environments", None)
+    assert workspace.apply(plan).published
+
+
+def test_dropping_reads_no_environment(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EnvironmentStore, "environment", None)
+    monkeypatch.setattr(EnvironmentStore, "environments", None)
+    workspace.drop_environment("dev")
+
+
+def test_fsck_reads_no_environment(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    with workspace.store.transaction() as conn:
+        conn.exec_driver_sql("UPDATE vde_tables SET status = 'tombstoned'")
+    monkeypatch.setattr(EnvironmentStore, "environments", None)
+    found = [each for each in workspace.fsck() if each.problem == "shown_table_not_live"]
+    assert [each.subject for each in found] == [
+        f"db.{model} in environment '{name}'"
+        for name in ("dev", "prod")
+        for model in ("first", "last")
+    ]
