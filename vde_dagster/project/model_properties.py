@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from vde_dagster.errors import ProjectError
@@ -14,7 +15,9 @@ from vde_dagster.project.instants import parse_end, parse_instant
 from vde_dagster.project.kind_properties import read_kind
 from vde_dagster.project.kinds import Kind, View
 from vde_dagster.project.model import Column
+from vde_dagster.project.nesting import NESTED_HINT, too_deep
 from vde_dagster.project.settings import Settings
+from vde_dagster.project.sql_tokens import SourceText
 from vde_dagster.project.suggestions import suggest
 
 READ = frozenset(
@@ -251,11 +254,14 @@ def canonical_type(
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
+    if too_deep(SourceText(Path("type"), text), 0, len(text)) is not None:
+        raise error(f"the type '{text}' is nested too deeply", NESTED_HINT)
     try:
-        type_ = exp.DataType.build(text, dialect=dialect)
+        type_: object = exp.DataType.build(text, dialect=dialect)
     except (SqlglotError, ValueError):
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types")) from None
-    if type_.this == exp.DType.USERDEFINED:
+    # A text such as INT '1' is read as a cast.
+    if not isinstance(type_, exp.DataType) or type_.this == exp.DType.USERDEFINED:
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types"))
     return type_.sql(dialect="spark")
 
