@@ -403,15 +403,25 @@ class Workspace:
         """
         return self.store.import_state(path)
 
-    def query(self, environment: str, sql: str, limit: int | None = None) -> QueryResult:
+    def query(
+        self, environment: str, sql: str, limit: int | None = None, *, raw: bool = False
+    ) -> QueryResult:
         """Run a query in which model names mean the environment's views.
 
+        Args:
+            environment: The environment.
+            sql: The query, in Spark SQL.
+            limit: The most rows to return.
+            raw: Whether to leave out the rules of `query_rules`, which keep a query to models;
+                for who may do on this machine whatever Spark may do.
+
         Raises:
-            UsageError: There is no such environment, or the query cannot be read.
+            UsageError: There is no such environment, or the query cannot be read or does more
+                than to read models.
         """
         from vde_dagster.execution.query import query_environment
 
-        return query_environment(self, environment_name(environment), sql, limit)
+        return query_environment(self, environment_name(environment), sql, limit, raw=raw)
 
     def render(
         self,

@@ -32,4 +32,3 @@ def find_jinja(source: SourceText, start: int, end: int, *, backslash: bool = Tr
     except ProjectError:
         pass  # Something before it is not closed, which is a mistake of its own.
     return None
-
