@@ -1,8 +1,8 @@
 """What a query that somebody asks of an environment may do: read its models, and nothing else.
 
-Spark reads any file for `text.`/etc/passwd``, and calls any method of Java for `reflect(…)`; who may
-query an environment need not own the machine that Spark runs on. Functions are looked for among
-the query's tokens, so that no reading of the grammar can hide one; tables in its tree.
+Spark reads any file for ``text.`/etc/passwd` ``, and calls any method of Java for `reflect(…)`, and
+who may query an environment need not own the machine that Spark runs on. Functions are looked for
+among the query's tokens, so that no reading of the grammar can hide one; tables in its tree.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def check_query(sql: str, known: Collection[ModelName], catalog: str) -> None:
 
 
 def refuse_substitution(sql: str) -> None:
-    """Refuse `${env:HOME}`: Spark puts in what it stands for before it reads the SQL, in strings too.
+    """Refuse `${env:HOME}`, which Spark replaces before it reads the SQL, in strings too.
 
     Args:
         sql: The query as it was written, or as it is handed to Spark.

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.planning.environment import PRODUCTION, environment_name
 from vde_dagster.planning.interval import Interval, IntervalSet, utc
 from vde_dagster.planning.plan import Plan, PlanKind
@@ -100,7 +100,12 @@ class Workspace:
         """
         from vde_dagster.project.loader import load_project
 
-        return load_project(self.root)
+        try:
+            return load_project(self.root)
+        except ProjectError as error:
+            from vde_dagster.execution.mistakes import all_mistakes
+
+            raise all_mistakes(self.root, error) from None
 
     @cached_property
     def store(self) -> StateStore:

@@ -16,7 +16,6 @@ from vde_dagster.project.sql_tokens import (
     unquote,
 )
 
-
 _WITH_VARIABLES = ("audits", "defaults", "cron")
 """Properties with variables in them, and one whose values begin with the same sign."""
 

@@ -53,7 +53,7 @@ def _def(expander: Expander, arguments: list[str]) -> str:
 
 
 def _var(expander: Expander, arguments: list[str]) -> str:
-    """`@VAR('name'[, default])`: a variable of the settings; one that nobody defined is a mistake."""
+    """`@VAR('name'[, default])`: a variable of the settings, or the default."""
     if len(arguments) not in (1, 2):
         raise expander.error("@VAR takes a name and perhaps a default")
     _, tokens = expander.tokens(arguments[0])

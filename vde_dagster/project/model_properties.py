@@ -257,11 +257,11 @@ def canonical_type(
     if too_deep(SourceText(Path("type"), text), 0, len(text)) is not None:
         raise error(f"the type '{text}' is nested too deeply", NESTED_HINT)
     try:
-        type_: object = exp.DataType.build(text, dialect=dialect)
+        type_ = exp.DataType.build(text, dialect=dialect)
     except (SqlglotError, ValueError):
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types")) from None
-    # A text such as INT '1' is read as a cast.
-    if not isinstance(type_, exp.DataType) or type_.this == exp.DType.USERDEFINED:
+    values = [t for t in type_.find_all(exp.DataType) if t.args.get("values")]  # ARRAY<INT>[1]
+    if values or type_.this == exp.DType.USERDEFINED:
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types"))
     return type_.sql(dialect="spark")
 

@@ -1,4 +1,4 @@
-"""Parameters of Spark's own in a query (`${x}`, `:x`, `?`): nothing in a project gives them a value.
+"""Parameters of Spark's own in a query (`${x}`, `:x`, `?`): nothing in a project sets them.
 
 Spark would take `${x}` from its configuration, which no version of a model can see, and has no
 value for the others; a plan must not find that out first when it is applied.

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from vde_dagster.errors import ProjectError, SourceLocation
 
-
 MOST_BYTES = 2_000_000
-"""Far more than people write, and still read in seconds. Data has its own files, without a limit."""
+"""Far more than people write, and read in seconds. Data has files of its own, without a limit."""
 
 
 def decoded(path: Path, content: bytes) -> str:
