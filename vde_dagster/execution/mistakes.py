@@ -33,12 +33,14 @@ def all_mistakes(root: Path, found: ProjectError) -> ProjectError:
 
 
 def _understood(project: Project) -> dict[ModelName, Model]:
-    """Leave out models that read, directly or not, what a file with a mistake may define."""
+    """Leave out what a file with a mistake may define, and all that reads it: more follows from it."""
     models = project.models
     own = {name.namespace for name, m in models.items() if not isinstance(m.kind, External)}
+    told = "\n".join(problem.message for problem in project.problems)
     unknown: set[ModelName] = set()
     for name, model in models.items():  # Parents come first.
         undeclared = isinstance(model.kind, External) and not model.columns
-        if (undeclared and name.namespace in own) or not unknown.isdisjoint(model.depends_on):
+        doubtful = (undeclared and name.namespace in own) or str(name) in told
+        if doubtful or not unknown.isdisjoint(model.depends_on):
             unknown.add(name)
     return {name: model for name, model in models.items() if name not in unknown}
