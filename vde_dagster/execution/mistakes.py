@@ -33,7 +33,7 @@ def all_mistakes(root: Path, found: ProjectError) -> ProjectError:
 
 
 def _understood(project: Project) -> dict[ModelName, Model]:
-    """Leave out what a file with a mistake may define, and all that reads it: more follows from it."""
+    """Leave out what a file with a mistake may define, and all that reads it."""
     models = project.models
     own = {name.namespace for name, m in models.items() if not isinstance(m.kind, External)}
     told = "\n".join(problem.message for problem in project.problems)

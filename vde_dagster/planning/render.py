@@ -14,7 +14,7 @@ from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.time_column import TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.model import Audit, Model
-from vde_dagster.project.names import ModelName
+from vde_dagster.project.names import ModelName, quote
 from vde_dagster.project.spark_sql import spark_sql
 from vde_dagster.project.sql import parse_query
 from vde_dagster.project.time_variables import substitute_time_variables, time_variable_values
@@ -71,7 +71,7 @@ def replace_tables(sql: str, relation_of: Relation) -> str:
     """
     tree = parse_query(sql)
     for table in _tables_read(tree):
-        name = ModelName.parse(".".join(part.name for part in table.parts[-2:]))
+        name = ModelName.parse(".".join(quote(part.name) for part in table.parts[-2:]))
         query = relation_of(name)
         if query is None:
             continue
