@@ -131,6 +131,7 @@ class StoreError(VdeError):
 _MOST_OF_MESSAGE = 1_200
 _MOST_OF_HINT = 500
 _MOST_OF_WORD = 200
+_LONG_BLANK = re.compile(r"\s{20,}")
 _LONG_WORD = re.compile(rf"\S{{{_MOST_OF_WORD + 1},}}")
 
 
@@ -143,6 +144,7 @@ def shortened(text: str, most: int) -> str:
     """
     if len(text) > _MOST_OF_WORD:
         text = _LONG_WORD.sub(lambda word: _without_middle(word[0], _MOST_OF_WORD), text)
+        text = _LONG_BLANK.sub(" … ", text)
     return _without_middle(text, most)
 
 

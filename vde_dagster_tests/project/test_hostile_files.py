@@ -76,6 +76,11 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
         "models/m.sql",
         "is not there",
     ),
+    "seed of a name of many lines": (
+        {"models/m.sql": SEED.replace(b"c.csv", b"c" + b"\n" * 500 + b".csv")},
+        "models/m.sql",
+        "is not there",
+    ),
     "brackets": (
         {"models/m.sql": MODEL + b"SELECT\n " + b"(" * DEEP + b"1" + b")" * DEEP + b" AS a"},
         "models/m.sql:3",
@@ -209,6 +214,7 @@ def test_a_hostile_file_is_refused_shortly_in_every_sense(case: str, tmp_path: P
     assert message in error.message
     assert str(error.location).startswith(place)
     assert len(str(error)) <= 2_000
+    assert str(error).count("\n") < 20
 
 
 def test_a_carriage_return_alone_ends_a_line_of_a_seed(tmp_path: Path) -> None:
