@@ -5,15 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vde_dagster.orchestration.definitions import vde_definitions
     from vde_dagster.project.macro_registry import macro, model
 
-__all__ = ["macro", "model"]
+__all__ = ["macro", "model", "vde_definitions"]
+
+_HOMES = {
+    "macro": "vde_dagster.project.macro_registry",
+    "model": "vde_dagster.project.macro_registry",
+    "vde_definitions": "vde_dagster.orchestration.definitions",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the decorators for project files when they are asked for."""
-    if name in __all__:
-        from vde_dagster.project import macro_registry
+    """Import a name at its first use: a project's files need no Dagster."""
+    if name in _HOMES:
+        from importlib import import_module
 
-        return getattr(macro_registry, name)
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +41,8 @@ class VdeError(Exception):
     """
 
     exit_code = 1
+    _quotes = False
+    """Whether messages quote what a user wrote, be it a whole file: they are cut to a screen."""
 
     def __init__(
         self,
@@ -47,6 +51,9 @@ class VdeError(Exception):
         hint: str | None = None,
         location: SourceLocation | None = None,
     ) -> None:
+        if self._quotes:
+            message = shortened(message, _MOST_OF_MESSAGE)
+            hint = shortened(hint, _MOST_OF_HINT) if hint else hint
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -67,15 +74,34 @@ class VdeError(Exception):
 
 
 class ProjectError(VdeError):
-    """A mistake in the project's files: the user fixes the file."""
+    """A mistake in the project's files, or several: the user fixes the files."""
 
     exit_code = 2
+    _quotes = True
+    _several: tuple[ProjectError, ...] = ()
+
+    @property
+    def mistakes(self) -> tuple[ProjectError, ...]:
+        """Every single mistake; this one where there are no others."""
+        return self._several or (self,)
+
+    @staticmethod
+    def of(mistakes: Iterable[ProjectError]) -> ProjectError:
+        """Make one error of one or several mistakes; its message lists them, one a line."""
+        parts = tuple(part for mistake in mistakes for part in mistake.mistakes)
+        if len(parts) == 1:
+            return parts[0]
+        error = ProjectError(f"the project has {len(parts)} mistakes:")
+        error.message = "\n".join([error.message, *(f"  {part}" for part in parts)])
+        error._several = parts
+        return error
 
 
 class UsageError(VdeError):
     """A mistake in the call (an unknown environment, a wrong interval): the user calls again."""
 
     exit_code = 2
+    _quotes = True
 
 
 class ConflictError(VdeError):
@@ -100,3 +126,30 @@ class UnknownOutcomeError(VdeError):
 
 class StoreError(VdeError):
     """The state store or the catalog cannot be used (unreachable, or of another version)."""
+
+
+_MOST_OF_MESSAGE = 1_200
+_MOST_OF_HINT = 500
+_MOST_OF_WORD = 200
+_LONG_BLANK = re.compile(r"\s{20,}")
+_LONG_WORD = re.compile(rf"\S{{{_MOST_OF_WORD + 1},}}")
+
+
+def shortened(text: str, most: int) -> str:
+    """Leave out the middle of a long text, and of long words in it.
+
+    Args:
+        text: The text.
+        most: How many characters it may have.
+    """
+    if len(text) > _MOST_OF_WORD:
+        text = _LONG_WORD.sub(lambda word: _without_middle(word[0], _MOST_OF_WORD), text)
+        text = _LONG_BLANK.sub(" … ", text)
+    return _without_middle(text, most)
+
+
+def _without_middle(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    tail = most // 4
+    return f"{text[: most - tail - 3]} … {text[-tail:]}"

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from vde_dagster.cli.output import print_json
-from vde_dagster.errors import VdeError
+from vde_dagster.errors import ProjectError, VdeError
 
 CANCELLED = 130
 """Exit code after Ctrl-C, as shells have it (128 + SIGINT)."""
@@ -30,9 +30,10 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
     if isinstance(error, VdeError):
         code = error.exit_code
         detail = _detail(error)
-        lines = [_headline(error)]
-        if error.hint:
-            lines.append(f"hint: {error.hint}")
+        mistakes = error.mistakes if isinstance(error, ProjectError) else (error,)
+        lines = [line for mistake in mistakes for line in _lines(mistake)]
+        if len(mistakes) > 1:
+            lines.append(f"{len(mistakes)} mistakes")
     else:
         code = 1
         message = f"unexpected {type(error).__name__}: {_first_line(error)}"
@@ -72,15 +73,22 @@ _EMPTY: dict[str, Any] = {
     "file": None,
     "line": None,
     "column": None,
+    "mistakes": [],
 }
 
 
-def _headline(error: VdeError) -> str:
+def _lines(error: VdeError) -> list[str]:
     where = f"{error.location}: " if error.location else ""
-    return f"{where}error: {error.message}"
+    headline = f"{where}error: {error.message}"
+    return [headline, f"hint: {error.hint}"] if error.hint else [headline]
 
 
 def _detail(error: VdeError) -> dict[str, Any]:
+    mistakes = error.mistakes if isinstance(error, ProjectError) else ()
+    return {**_one(error), "mistakes": [_one(mistake) for mistake in mistakes]}
+
+
+def _one(error: VdeError) -> dict[str, Any]:
     location = error.location
     return {
         "message": error.message,

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ConflictError, UsageError
-from vde_dagster.planning.environment import PRODUCTION
+from vde_dagster.planning.environment import PRODUCTION, Environment
+from vde_dagster.planning.resolver import qualified
+from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.views import environment_view_name
+from vde_dagster.project.kinds import External
 from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ class QueryResult:
 
 
 def query_environment(
-    workspace: Workspace, environment: str, sql: str, limit: int | None
+    workspace: Workspace, environment: str, sql: str, limit: int | None, *, raw: bool = False
 ) -> QueryResult:
     """Run a query over an environment's views; see `Workspace.query`.
 
@@ -41,6 +44,7 @@ def query_environment(
     """
     from sqlglot.errors import SqlglotError
 
+    from vde_dagster.execution.query_rules import check_query, refuse_substitution
     from vde_dagster.planning.render import render_environment_query
 
     for _ in range(ATTEMPTS):
@@ -50,6 +54,7 @@ def query_environment(
                 f"there is no environment '{environment}'",
                 hint=f"plan and apply it first: vde apply {environment}",
             )
+        externals = _externals(workspace, before)
         names = set(before.entries)
         production = workspace.store.environment(PRODUCTION)
         elsewhere = set(production.entries) - names if production else set()
@@ -58,7 +63,10 @@ def query_environment(
             name: ModelName,
             names: set[ModelName] = names,
             elsewhere: set[ModelName] = elsewhere,
+            externals: set[ModelName] = externals,
         ) -> str | None:
+            if name in externals:
+                return qualified(TableRef(name.namespace, name.name), workspace.settings.catalog)
             if name in names:
                 return environment_view_name(name, environment, workspace.settings.catalog)
             if name in elsewhere:
@@ -69,6 +77,9 @@ def query_environment(
                 )
             return None
 
+        if not raw:
+            # What production alone has is told apart below, with a message of its own.
+            check_query(sql, names | elsewhere, workspace.settings.catalog)
         try:
             rendered = render_environment_query(sql, view)
         except SqlglotError as error:
@@ -76,6 +87,8 @@ def query_environment(
                 f"the query cannot be read: {str(error).splitlines()[0]}",
                 hint="write it in Spark SQL",
             ) from error
+        if not raw:
+            refuse_substitution(rendered)  # What was escaped in a string is written out here.
         columns, rows = workspace.engine().query(rendered, limit)
         after = workspace.store.environment(environment)
         if after is not None and after.publication_id == before.publication_id:
@@ -84,3 +97,14 @@ def query_environment(
         f"environment '{environment}' was published {ATTEMPTS} times while the query ran",
         hint="query again",
     )
+
+
+def _externals(workspace: Workspace, environment: Environment) -> set[ModelName]:
+    """Return the external tables that an environment's models read: they have no views."""
+    ids = {e.snapshot_id: e.name for e in environment.entries.values() if e.table_id is None}
+    snapshots = workspace.store.snapshots(ids)
+    return {
+        name
+        for snapshot, name in ids.items()
+        if snapshot in snapshots and isinstance(snapshots[snapshot].model.kind, External)
+    }

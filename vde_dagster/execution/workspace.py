@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.planning.environment import PRODUCTION, environment_name
 from vde_dagster.planning.interval import Interval, IntervalSet, utc
 from vde_dagster.planning.plan import Plan, PlanKind
@@ -100,7 +100,12 @@ class Workspace:
         """
         from vde_dagster.project.loader import load_project
 
-        return load_project(self.root)
+        try:
+            return load_project(self.root)
+        except ProjectError as error:
+            from vde_dagster.execution.mistakes import all_mistakes
+
+            raise all_mistakes(self.root, error) from None
 
     @cached_property
     def store(self) -> StateStore:
@@ -404,15 +409,25 @@ class Workspace:
         """
         return self.store.import_state(path)
 
-    def query(self, environment: str, sql: str, limit: int | None = None) -> QueryResult:
+    def query(
+        self, environment: str, sql: str, limit: int | None = None, *, raw: bool = False
+    ) -> QueryResult:
         """Run a query in which model names mean the environment's views.
 
+        Args:
+            environment: The environment.
+            sql: The query, in Spark SQL.
+            limit: The most rows to return.
+            raw: Whether to leave out the rules of `query_rules`, which keep a query to models;
+                for who may do on this machine whatever Spark may do.
+
         Raises:
-            UsageError: There is no such environment, or the query cannot be read.
+            UsageError: There is no such environment, or the query cannot be read or does more
+                than to read models.
         """
         from vde_dagster.execution.query import query_environment
 
-        return query_environment(self, environment_name(environment), sql, limit)
+        return query_environment(self, environment_name(environment), sql, limit, raw=raw)
 
     def render(
         self,

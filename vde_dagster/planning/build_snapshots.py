@@ -77,16 +77,20 @@ def build_snapshots(
         Snapshots by name, in topological order.
 
     Raises:
-        ProjectError: A query names a column that its parent does not have.
+        ProjectError: A query names a column that its parent does not have. What reads a model
+            with a mistake is not looked at; all others are.
     """
     memo, parsed = memo or Memo(), parsed or ParsedQueries()
     graph = {name: [p for p in model.depends_on if p in models] for name, model in models.items()}
     out: dict[ModelName, Snapshot] = {}
     seen: dict[ModelName, str] = {}
+    mistakes: list[ProjectError] = []
     try:
         with rare_collections():
             for name in TopologicalSorter(graph).static_order():
                 model = models[name]
+                if any(parent not in out for parent in graph[name]):
+                    continue  # A parent has a mistake, so what it has is not known.
                 if isinstance(model.kind, External) and not model.columns:
                     columns = catalog_columns(name)
                     if columns:
@@ -98,15 +102,32 @@ def build_snapshots(
                 snapshot = memo.get(key, model)
                 if snapshot is None:
                     tree = parsed.take(model.query) if model.query else None
-                    snapshot = build_snapshot(
-                        model, parents, scalar_functions, canonicaliser, tree=tree
-                    )
+                    try:
+                        snapshot = build_snapshot(
+                            model, parents, scalar_functions, canonicaliser, tree=tree
+                        )
+                    except ProjectError as error:
+                        mistakes.append(error)
+                        continue
+                    except RecursionError:
+                        mistakes.append(_nested(model))
+                        continue
                     memo.put(key, snapshot)
                 out[name] = snapshot
                 seen[name] = _as_seen(snapshot)
     finally:
         parsed.clear()
+    if mistakes:
+        raise ProjectError.of(mistakes)
     return out
+
+
+def _nested(model: Model) -> ProjectError:
+    return ProjectError(
+        f"{model.name}: the query is nested too deeply",
+        hint="split it into several models",
+        location=model.location,
+    )
 
 
 def build_snapshot(

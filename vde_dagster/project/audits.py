@@ -199,7 +199,10 @@ def _render_builtin(
     expander = _argument_expander(call, context)
     items: Items = {}
     for key, text in {**builtin.optional, **arguments}.items():
-        expanded = expander.expand_text(text)
+        try:
+            expanded = expander.expand_text(text)
+        except ProjectError as error:
+            raise _error(call, f"audit {call.name}: {error.message}", error.hint) from error
         if key == "condition":
             items[key] = (expanded,)
         else:

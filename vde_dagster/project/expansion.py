@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vde_dagster.errors import ProjectError
+from vde_dagster.project.jinja import JINJA, JINJA_HINT, find_jinja
+from vde_dagster.project.nesting import NESTED, NESTED_HINT, too_deep
+from vde_dagster.project.parameters import PARAMETER_HINT, find_parameter
 from vde_dagster.project.sql import placeholder
 from vde_dagster.project.sql_tokens import (
     BACKSLASH_DIALECTS,
@@ -34,6 +37,7 @@ NOTHING = "__vde_nothing__"
 
 _PARAMETERS = TIME_VARIABLES | {"this_model"}
 _MAX_DEPTH = 50
+_ALONE = ("'@' stands alone", "write @name or @macro(…)")
 
 UserMacro = Callable[..., Any]
 
@@ -108,7 +112,25 @@ class Expander:
             starts.append(position)
             origins.append((origin, verbatim))
             position += len(text)
-        return Expanded("".join(p[0] for p in pieces), tuple(starts), tuple(origins))
+        expanded = Expanded("".join(p[0] for p in pieces), tuple(starts), tuple(origins))
+        self._check(expanded)
+        return expanded
+
+    def _check(self, expanded: Expanded) -> None:
+        """Refuse what no parser should see, be it in the file or returned by a macro."""
+        source, end = SourceText(self.source.path, expanded.text), len(expanded.text)
+        backslash = self.scope.dialect in BACKSLASH_DIALECTS
+        found = find_jinja(source, 0, end, backslash=backslash)
+        if found is not None:
+            raise self.source.error(JINJA, expanded.origin(found), JINJA_HINT)
+        found = too_deep(source, 0, end, backslash=backslash)
+        if found is not None:
+            raise self.source.error(NESTED, expanded.origin(found), NESTED_HINT)
+        parameter = find_parameter(source) if self.scope.dialect == "spark" else None
+        if parameter is not None:
+            found, text = parameter
+            message = f"unknown variable '{text}'"
+            raise self.source.error(message, expanded.origin(found), PARAMETER_HINT)
 
     def expand_text(self, text: str) -> str:
         """Expand the macros of a macro's argument or result."""
@@ -151,10 +173,10 @@ class Expander:
         done = start
         while (at := next_at(source, done, end, backslash=backslash)) is not None:
             tokens = _call_tokens(scan(source, at, end, backslash=backslash))
-            if len(tokens) == 1:
-                break
             if top:
                 self._call_offset = at
+            if len(tokens) == 1:
+                raise self.error(*_ALONE)
             text, used = self._replace(source, tokens)
             pieces.append((source.text[done:at], done if top else self._call_offset, top))
             pieces.append((text, self._call_offset, False))
@@ -166,7 +188,7 @@ class Expander:
         """Return what the macro at the first token stands for, and how many tokens it takes."""
         following = tokens[1]
         if following.start != tokens[0].end:
-            raise self.error("'@' stands alone", "write @name or @macro(…)")
+            raise self.error(*_ALONE)
         if following.kind == "string":
             return "'" + self._template(unquote(following)).replace("'", "''") + "'", 2
         if following.text == "{":

@@ -16,6 +16,9 @@ from vde_dagster.project.sql_tokens import (
     unquote,
 )
 
+_WITH_VARIABLES = ("audits", "defaults", "cron")
+"""Properties with variables in them, and one whose values begin with the same sign."""
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -208,7 +211,20 @@ def parse_header(source: SourceText, tokens: list[Token]) -> Header:
             f"end the {word.text.upper()} (…) header with a semicolon",
         )
     properties = read_properties(source, tokens[2:closing])
+    for name, value in properties.items():
+        if name not in _WITH_VARIABLES:
+            _refuse_variables(value)
     return Header(word.text.upper(), properties, source, word.start)
+
+
+def _refuse_variables(value: Value) -> None:
+    for sign, name in pairwise(value.tokens):
+        if sign.text == "@" and name.start == sign.end:
+            raise value.source.error(
+                f"'@{name.text}' in property '{value.name}': variables are not supported there",
+                sign.start,
+                "write the value itself; put a text with '@' between quotes",
+            )
 
 
 def read_properties(source: SourceText, tokens: list[Token]) -> dict[str, Value]:

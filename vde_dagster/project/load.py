@@ -8,15 +8,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.errors import ProjectError
 from vde_dagster.project.cache import ProjectCache
 from vde_dagster.project.codec import file_from_json, file_to_json
 from vde_dagster.project.files import Hasher, ProjectFiles, find_files
 from vde_dagster.project.loaded import LoadedFile, with_what_was_read
+from vde_dagster.project.nesting import nested_too_deeply
 from vde_dagster.project.outside import hash_variables
 from vde_dagster.project.parsed import ParsedQueries
 from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.project.settings_json import settings_from_json, settings_to_json
+from vde_dagster.project.sql_tokens import SourceText
+from vde_dagster.project.text_files import decoded
 from vde_dagster.project.watching import Seen, watching
 
 _FOLLOWING = ("unknown macro", "unknown audit")
@@ -222,10 +225,14 @@ class ProjectLoad:
                 seen.add(self._macros_saw)
             return with_what_was_read(file, seen, self.root)
         except ProjectError as error:
-            hidden = self._macro_problems and error.message.startswith(_FOLLOWING)
-            if not hidden:
-                self.problems.append(error)
-            return None
+            self.problems += [
+                mistake
+                for mistake in error.mistakes
+                if not (self._macro_problems and mistake.message.startswith(_FOLLOWING))
+            ]
+        except RecursionError:
+            self.problems.append(nested_too_deeply(SourceText(Path(path), self._text(path))))
+        return None
 
     def _record(self, path: str, file: LoadedFile) -> dict[str, Any]:
         return {
@@ -261,7 +268,6 @@ class ProjectLoad:
         from vde_dagster.project.audits import read_audit
         from vde_dagster.project.python_files import execute
         from vde_dagster.project.sql_models import FileContext
-        from vde_dagster.project.sql_tokens import SourceText
         from vde_dagster.project.statements import split_blocks
 
         macros: dict[str, Callable[..., Any]] = {}
@@ -299,12 +305,4 @@ class ProjectLoad:
         return []
 
     def _text(self, path: str) -> str:
-        try:
-            text = self.hasher.content(path).decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ProjectError(
-                f"the file is not UTF-8: {error}",
-                hint="save it as UTF-8",
-                location=SourceLocation(Path(path)),
-            ) from error
-        return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+        return decoded(Path(path), self.hasher.content(path))

@@ -54,7 +54,7 @@ def load_project(root: Path, *, strict: bool = True, use_cache: bool = True) -> 
 
     Raises:
         ProjectError: The settings are wrong; when strict, any mistake. Several mistakes are one
-            error whose message lists them, one a line.
+            error that has them all, see `ProjectError.mistakes`.
     """
     return _finish(ProjectLoad(root, use_cache), strict)
 
@@ -125,17 +125,10 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
     shown = {str(problem) for problem in load.problems}
     problems = [*load.problems, *(error for error in mistakes if str(error) not in shown)]
     if strict and problems:
-        raise _one_error(problems)
+        raise ProjectError.of(problems)
     return Project(
         load.root, load.settings, models, tests, tuple(problems), load.files_hash(), load.parsed
     )
-
-
-def _one_error(problems: list[ProjectError]) -> ProjectError:
-    if len(problems) == 1:
-        return problems[0]
-    lines = "\n".join(f"  {problem}" for problem in problems)
-    return ProjectError(f"the project has {len(problems)} mistakes:\n{lines}")
 
 
 def main(arguments: list[str]) -> int:

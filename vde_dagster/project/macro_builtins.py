@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vde_dagster.project.sql_tokens import matching, split_top_level, unquote
+from vde_dagster.project.suggestions import suggest
 
 if TYPE_CHECKING:
     from vde_dagster.project.expansion import Expander
@@ -52,14 +53,20 @@ def _def(expander: Expander, arguments: list[str]) -> str:
 
 
 def _var(expander: Expander, arguments: list[str]) -> str:
-    """`@VAR('name'[, default])`: a variable of the settings."""
+    """`@VAR('name'[, default])`: a variable of the settings, or the default."""
     if len(arguments) not in (1, 2):
         raise expander.error("@VAR takes a name and perhaps a default")
     _, tokens = expander.tokens(arguments[0])
     value = expander.scope.variables.get(unquote(tokens[0]).lower()) if tokens else None
     if value is not None:
         return value
-    return expander.expand_text(arguments[1]) if len(arguments) == 2 else "NULL"
+    if len(arguments) == 2:
+        return expander.expand_text(arguments[1])
+    name = unquote(tokens[0]) if tokens else ""
+    known = suggest(name.lower(), expander.scope.variables, "variables")
+    raise expander.error(
+        f"unknown variable '{name}'", f"{known}; or give a default: @VAR('{name}', 0)"
+    )
 
 
 def _eval(expander: Expander, arguments: list[str]) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from vde_dagster.errors import ProjectError
+from vde_dagster.project.nesting import too_deep
 from vde_dagster.project.sql import query_sql, restore_parameters
+from vde_dagster.project.sql_tokens import SourceText
 from vde_dagster.sql.dialects import as_written
 
 if TYPE_CHECKING:
@@ -187,8 +190,8 @@ def _bracketed(text: str, dialect: str) -> str:
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 
-    if "@" in text:
-        return text
+    if "@" in text or too_deep(SourceText(Path("macro"), text), 0, len(text)) is not None:
+        return text  # What is too deep is refused with the place of the call.
     try:
         tree = parse_one(text, dialect=dialect)
     except SqlglotError:  # not an expression of its own: a clause, a list, part of a statement

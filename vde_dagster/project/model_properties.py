@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.cron import normalise_cron
@@ -14,8 +15,13 @@ from vde_dagster.project.instants import parse_end, parse_instant
 from vde_dagster.project.kind_properties import read_kind
 from vde_dagster.project.kinds import Kind, View
 from vde_dagster.project.model import Column
+from vde_dagster.project.nesting import NESTED_HINT, too_deep
 from vde_dagster.project.settings import Settings
+from vde_dagster.project.sql_tokens import SourceText
 from vde_dagster.project.suggestions import suggest
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 READ = frozenset(
     [
@@ -251,13 +257,24 @@ def canonical_type(
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
+    if too_deep(SourceText(Path("type"), text), 0, len(text)) is not None:
+        raise error(f"the type '{text}' is nested too deeply", NESTED_HINT)
     try:
         type_ = exp.DataType.build(text, dialect=dialect)
-    except (SqlglotError, ValueError):
+    except (SqlglotError, ValueError, TypeError):  # The last by the compiled build, for a value.
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types")) from None
-    if type_.this == exp.DType.USERDEFINED:
+    if not _is_type(type_):
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types"))
     return type_.sql(dialect="spark")
+
+
+def _is_type(found: exp.Expr) -> bool:
+    """Say whether it is a type, and not a value of one such as `ARRAY<INT>[1]`."""
+    from sqlglot import exp
+
+    if not isinstance(found, exp.DataType) or found.this == exp.DType.USERDEFINED:
+        return False
+    return not any(part.args.get("values") for part in found.find_all(exp.DataType))
 
 
 def _descriptions(value: Value | None) -> dict[str, str]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import os
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.macro_registry import Collector
+from vde_dagster.project.nesting import nested_too_deeply
 from vde_dagster.project.python_runtime import LocalModules
+from vde_dagster.project.sql_tokens import SourceText
+from vde_dagster.project.text_files import decoded
 
 _Imports = tuple[str, int, tuple[str, ...]]
 
@@ -22,6 +26,9 @@ def parse_python(path: Path, text: str) -> ast.Module:
     """
     try:
         return ast.parse(text, str(path))
+    except (MemoryError, RecursionError):
+        # What Python's own parser says to brackets or operators without end.
+        raise nested_too_deeply(SourceText(path, text)) from None
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         raise ProjectError(
@@ -54,7 +61,7 @@ def with_local_imports(root: Path, path: str, text: str) -> dict[str, str]:
         for name in _imported_names(current, parse_python(Path(current), content)):
             for found in _local_files(root, name):
                 if found not in files:
-                    waiting.append((found, (root / found).read_text("utf-8")))
+                    waiting.append((found, decoded(Path(found), (root / found).read_bytes())))
     return dict(sorted(files.items()))
 
 
@@ -111,7 +118,7 @@ def _local_files(root: Path, name: str) -> Iterator[str]:
         return  # this package's own checkout may be the project: its decorators are never copied
     for count in range(1, len(parts) + 1):
         base = "/".join(parts[:count])
-        if (root / base / "__init__.py").is_file():
-            yield f"{base}/__init__.py"
-        if (root / f"{base}.py").is_file():
-            yield f"{base}.py"
+        # Not by pathlib, which raises for a name that is longer than any file's.
+        for path in (f"{base}/__init__.py", f"{base}.py"):
+            if os.path.isfile(root / path):
+                yield path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,8 +111,9 @@ def resolve_seed_path(settings: Settings, written: str, model_path: Path) -> str
             Path(plain),
         ]
     for candidate in candidates:
-        target = (root / candidate).resolve()
-        if target.is_file():
+        # By a string first: pathlib raises for a name that is longer than any file's.
+        if os.path.isfile(root / candidate):
+            target = (root / candidate).resolve()
             try:
                 return target.relative_to(root).as_posix()
             except ValueError:
@@ -152,7 +154,7 @@ def _parse(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Tabl
             ),
             read_options=csv.ReadOptions(column_names=names, skip_rows=1),
         )
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
         line = _malformed_line(content, kind.delimiter, len(names))
         raise ProjectError(
             f"the CSV file is malformed: {str(error).splitlines()[0]}",
@@ -166,10 +168,15 @@ def _malformed_line(content: bytes, delimiter: str, width: int) -> int | None:
     import csv
     import io
 
-    reader = csv.reader(io.StringIO(content.decode("utf-8-sig")), delimiter=delimiter)
-    for row in reader:
-        if row and len(row) != width:
-            return reader.line_num
+    # Without translation of line ends: a carriage return alone ends a line, as it does for Arrow.
+    text = io.StringIO(content.decode("utf-8-sig"), newline="")
+    reader = csv.reader(text, delimiter=delimiter)
+    try:
+        for row in reader:
+            if row and len(row) != width:
+                return reader.line_num
+    except csv.Error:
+        return reader.line_num
     return None
 
 
@@ -178,14 +185,26 @@ def _header(content: bytes, delimiter: str, location: SourceLocation) -> list[st
     import io
 
     try:
-        first = content[: 1 << 20].decode("utf-8-sig", "ignore")
-        names = [name.strip() for name in next(csv.reader(io.StringIO(first), delimiter=delimiter))]
         content.decode("utf-8")
+        first = io.StringIO(content[: 1 << 20].decode("utf-8-sig", "ignore"), newline="")
+        names = [name.strip() for name in next(csv.reader(first, delimiter=delimiter), [])]
+    except csv.Error as error:
+        raise ProjectError(
+            f"the first line of the CSV file cannot be read: {error}",
+            hint="its first line names the columns",
+            location=SourceLocation(location.path, 1),
+        ) from None
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ProjectError(
             "the CSV file is not UTF-8", location=SourceLocation(location.path, line)
         ) from None
+    if not names:
+        raise ProjectError(
+            "the first line of the CSV file is blank",
+            hint="its first line names the columns",
+            location=SourceLocation(location.path, 1),
+        )
     seen: set[str] = set()
     for name in names:
         if not name or name.lower() in seen:
@@ -256,7 +275,7 @@ def _are_dates(values: Any) -> bool:
 
     try:
         values.cast(pa.timestamp("us"))
-    except pa.ArrowInvalid:
+    except pa.ArrowException:
         return False
     return True
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.nesting import nested_too_deeply
 from vde_dagster.project.settings import (
     ENV_PREFIX,
     DagsterSettings,
@@ -19,7 +20,9 @@ from vde_dagster.project.settings import (
     SparkSettings,
     set_in_environment,
 )
+from vde_dagster.project.sql_tokens import SourceText
 from vde_dagster.project.suggestions import suggest
+from vde_dagster.project.text_files import decoded
 
 _PYPROJECT = Path("pyproject.toml")
 _FIELDS = tuple(f for f in dataclasses.fields(Settings) if f.name != "root")
@@ -60,9 +63,11 @@ def _read_table(root: Path) -> tuple[str, dict[str, Any]]:
         import tomllib
     else:  # pragma: no cover - tomli is the same parser under another name
         import tomli as tomllib
-    text = path.read_text("utf-8")
+    text = decoded(_PYPROJECT, path.read_bytes())
     try:
         document = tomllib.loads(text)
+    except RecursionError:
+        raise nested_too_deeply(SourceText(_PYPROJECT, text)) from None
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"at line (\d+), column (\d+)", str(error))
         line, column = (int(found[1]), int(found[2])) if found else (None, None)
@@ -71,7 +76,8 @@ def _read_table(root: Path) -> tuple[str, dict[str, Any]]:
             hint="correct the file; see https://toml.io",
             location=SourceLocation(_PYPROJECT, line, column),
         ) from error
-    table = document.get("tool", {}).get("vde", {})
+    tools = document.get("tool", {})
+    table = tools.get("vde", {}) if isinstance(tools, dict) else {}
     if not isinstance(table, dict):
         raise _problem("", "tool.vde has to be a table", text, "write [tool.vde]")
     return text, table
@@ -87,7 +93,7 @@ def _sqlmesh_defaults(root: Path) -> dict[str, Any]:
         return {}
     from vde_dagster.project.yaml_lines import load_yaml
 
-    document = load_yaml(Path("config.yaml"), path.read_text("utf-8"))
+    document = load_yaml(Path("config.yaml"), decoded(Path("config.yaml"), path.read_bytes()))
     config = document.value if isinstance(document.value, dict) else {}
     defaults = config.get("model_defaults")
     found = {

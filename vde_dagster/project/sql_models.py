@@ -27,6 +27,7 @@ from vde_dagster.project.names import ModelName
 from vde_dagster.project.parsed import ParsedQueries
 from vde_dagster.project.rendering import NamingRules, Rendered, render, render_statement
 from vde_dagster.project.settings import Settings
+from vde_dagster.project.sql import placeholder
 from vde_dagster.project.sql_tokens import SourceText
 from vde_dagster.project.statements import Block, Statement, split_blocks
 from vde_dagster.project.suggestions import closest, suggest
@@ -92,13 +93,20 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
         here = dataclasses.replace(context, audits=audits)
     models: list[LoadedModel] = []
     uses: list[str] = []
+    mistakes: list[ProjectError] = []
     for block in blocks:
         if block.header.word == "MODEL":
-            loaded = _load_block(source, block, here)
+            try:
+                loaded = _load_block(source, block, here)
+            except ProjectError as error:
+                mistakes.append(error)
+                continue
             if loaded is not None:
                 models.append(loaded)
                 if isinstance(loaded.model.kind, Seed):
                     uses.append(loaded.model.kind.path)
+    if mistakes:
+        raise ProjectError.of(mistakes)
     return LoadedFile(path, tuple(models), uses=tuple(uses))
 
 
@@ -118,6 +126,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
             )
         return _without_query(source, block, properties, name, context)
     pre, query, post = _classify(source, block, parts)
+    _check_variables(source, query)
     rendered = render(expander, query, context.rules)
     if rendered.tree is not None:
         context.parsed.keep(rendered.sql, rendered.tree)
@@ -218,6 +227,16 @@ def _classify(
     at = found[0]
     texts = [expanded for _, expanded in parts]
     return texts[:at], texts[at], texts[at + 1 :]
+
+
+def _check_variables(source: SourceText, query: Expanded) -> None:
+    found = query.text.find(placeholder("this_model"))
+    if found >= 0:
+        raise source.error(
+            "@this_model means the model's table, which its query cannot read",
+            query.origin(found),
+            "name other models; @this_model is for audits and statements",
+        )
 
 
 def _check_time_column(properties: ModelProperties, kind: Value | None) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vde_dagster.project.header import Header, parse_header
+from vde_dagster.project.jinja import JINJA, JINJA_HINT, find_jinja
+from vde_dagster.project.nesting import refuse_too_deep
 from vde_dagster.project.sql_tokens import (
     BACKSLASH_DIALECTS,
     SourceText,
@@ -54,6 +56,12 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
     Raises:
         ProjectError: A header is malformed, or something stands before the first one.
     """
+    # First of all: Jinja would be mistaken for other things, and what is deep ends the parser.
+    backslash = default_dialect in BACKSLASH_DIALECTS
+    jinja = find_jinja(source, 0, len(source.text), backslash=backslash)
+    if jinja is not None and "JINJA_" not in source.text[:jinja].upper():
+        raise source.error(JINJA, jinja, JINJA_HINT)
+    refuse_too_deep(source, 0, len(source.text), backslash=backslash)
     dialect = default_dialect
     blocks: list[Block] = []
     header: Header | None = None

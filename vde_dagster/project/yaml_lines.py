@@ -9,6 +9,10 @@ from typing import Any
 import yaml
 
 from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.nesting import nested_too_deeply
+from vde_dagster.project.sql_tokens import SourceText
+
+_MOST_VALUES = 200_000
 
 KeyPath = tuple[str | int, ...]
 
@@ -56,6 +60,14 @@ def load_yaml(path: Path, text: str) -> YamlDocument:
             value = None if node is None else loader.construct_document(node)
         finally:
             loader.dispose()
+    except RecursionError:
+        raise nested_too_deeply(SourceText(path, text)) from None
+    except (ValueError, OverflowError) as error:  # such as the 30th of February
+        raise ProjectError(
+            f"a value cannot be read: {error}",
+            hint="put it between quotes, or correct it",
+            location=SourceLocation(path),
+        ) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         location = SourceLocation(path, mark.line + 1, mark.column + 1) if mark else None
@@ -70,6 +82,13 @@ def load_yaml(path: Path, text: str) -> YamlDocument:
 
 def _note_lines(node: Any, keys: KeyPath, lines: dict[KeyPath, int], path: Path) -> None:
     lines.setdefault(keys, node.start_mark.line + 1)
+    if len(lines) > _MOST_VALUES:
+        # A few lines of aliases of aliases are a billion values.
+        raise ProjectError(
+            f"the file has more than {_MOST_VALUES} values",
+            hint="write them out, without aliases (*name) of aliases",
+            location=SourceLocation(path, node.start_mark.line + 1),
+        )
     if isinstance(node, yaml.MappingNode):
         for key, child in node.value:
             below = (*keys, str(key.value))

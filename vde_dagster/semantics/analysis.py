@@ -136,12 +136,14 @@ def _understood(
 def _distinct_names(outputs: list[Output]) -> list[Output]:
     """Outputs under names of their own; Spark refuses to store two columns of one name."""
     taken: set[str] = set()
+    numbers: dict[str, int] = {}
     named: list[Output] = []
     for output in outputs:
-        name, n = output.name, 1
+        name, n = output.name, numbers.get(output.name, 1)
         while name in taken:
             n += 1
             name = f"{output.name}:{n}"
+        numbers[output.name] = n
         taken.add(name)
         named.append(Output(name, output.node, output.type, output.written))
     return named

@@ -58,6 +58,35 @@ def test_a_query_that_cannot_be_run_is_an_error_without_a_traceback(
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT reflect('java.lang.System', 'getProperty', 'user.home') AS a", "reflect"),
+        ("SELECT * FROM text.`{file}`", "neither a model"),
+        ("SELECT '\\u0024{{env:PATH}}' AS a", "environment variables"),
+    ],
+)
+def test_a_query_reads_files_and_calls_java_with_raw_only(
+    sql: str, said: str, unchanged: ProjectFolder, vde: Vde
+) -> None:
+    sql = sql.format(file=unchanged.root / "pyproject.toml")
+    refused = vde("query", "prod", sql, "--project", unchanged.root, "--json")
+    assert refused.code == 2
+    assert said in refused.json["error"]["message"]
+    assert "--raw" in refused.json["error"]["hint"]
+    ended = vde("query", "prod", sql, "--raw", "--project", unchanged.root, "--json")
+    assert ended.code == 0, ended.err
+    assert ended.json["rows"]
+
+
+def test_raw_queries_mean_the_models_too(unchanged: ProjectFolder, vde: Vde) -> None:
+    calls = [
+        vde("query", "prod", REVENUE, *raw, "--project", unchanged.root, "--json")
+        for raw in ((), ("--raw",))
+    ]
+    assert calls[0].json["rows"] == calls[1].json["rows"] != []
+
+
 def test_a_change_is_tried_in_dev_compared_promoted_and_rolled_back(
     published: ProjectFolder, vde: Vde
 ) -> None:

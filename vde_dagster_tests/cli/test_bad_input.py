@@ -113,9 +113,44 @@ def test_several_mistakes_are_told_at_once(template: ProjectFolder, vde: Vde) ->
     for mistake in ("unknown kind", "cycle"):
         for path, text in MISTAKES[mistake][0].items():
             template.write(path, text)
+    template.write("models/marts/jinja.sql", "MODEL (name marts.jinja);\nSELECT {{ x }}")
+    template.write(
+        "models/marts/column.sql", "MODEL (name marts.column);\nSELECT amnt FROM staging.orders"
+    )
+    for command in (["plan", "prod"], ["info"]):
+        ended = vde(*command, "--project", template.root, "--json")
+        assert ended.code == 2
+        mistakes = ended.json["error"]["mistakes"]
+        assert [(mistake["file"], mistake["line"]) for mistake in mistakes] == [
+            ("models/marts/bad.sql", 3),
+            ("models/marts/jinja.sql", 2),
+            ("models/a.sql", 1),
+            ("models/marts/column.sql", 2),
+        ]
+        assert all(mistake["message"] and mistake["hint"] for mistake in mistakes)
+        assert "Traceback" not in ended.err
+        for mistake in mistakes:
+            assert f"error: {mistake['message']}\nhint: {mistake['hint']}\n" in ended.err
+            assert f"{mistake['file']}:{mistake['line']}" in ended.err
+
+
+def test_one_mistake_is_listed_as_several_are(template: ProjectFolder, vde: Vde) -> None:
+    template.write("models/marts/jinja.sql", "MODEL (name marts.jinja);\nSELECT {{ x }}")
+    error = vde("plan", "prod", "--project", template.root, "--json").json["error"]
+    (mistake,) = error["mistakes"]
+    assert mistake == {key: value for key, value in error.items() if key != "mistakes"}
+    assert error["line"] == 2
+
+
+@pytest.mark.parametrize("query", ["SELECT {{ x }} AS a", "SELECT @VAR('nobody') AS a"])
+def test_a_model_with_jinja_or_an_unknown_variable_is_not_planned(
+    query: str, template: ProjectFolder, vde: Vde
+) -> None:
+    template.write("models/marts/bad.sql", f"MODEL (name marts.bad);\n\n{query}")
     ended = vde("plan", "prod", "--project", template.root, "--json")
     assert ended.code == 2
-    assert "models/marts/bad.sql:3" in ended.err
+    assert (ended.json["error"]["file"], ended.json["error"]["line"]) == ("models/marts/bad.sql", 3)
+    assert ended.json["error"]["hint"]
 
 
 def test_a_wrong_setting_is_told_with_its_line(template: ProjectFolder, vde: Vde) -> None:

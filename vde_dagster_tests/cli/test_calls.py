@@ -118,3 +118,18 @@ def test_help_imports_nothing_heavy() -> None:
 def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert call([]) == 0
     assert "Commands" in capsys.readouterr().out
+
+
+def test_the_package_gives_its_names_at_their_first_use() -> None:
+    code = (
+        "import sys, vde_dagster;"
+        "heavy = {'dagster', 'sqlglot', 'pydantic'};"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules);"
+        "from vde_dagster import macro, model;"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules);"
+        "from vde_dagster import vde_definitions as short;"
+        "from vde_dagster.orchestration import vde_definitions;"
+        "assert short is vde_definitions"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -66,6 +66,8 @@ def _shared(one: SemanticVersion, two: SemanticVersion) -> tuple[list[int], list
 def test_queries_of_equal_versions_have_equal_answers(session: Any) -> None:
     wrong = []
     for section, before, after in _cases("same.yaml"):
+        if "BY NAME" in before or "current_timestamp" in before:
+            continue  # Spark's SQL has no UNION BY NAME; the clock does not stand still.
         one, two = _version(before), _version(after)
         left, right = _shared(one, two)
         first, second = _run(session, before), _run(session, after)

@@ -18,6 +18,10 @@ InEnvironment = Annotated[
 Sql = Annotated[
     str, typer.Argument(metavar="SQL", help="A query; model names mean the environment's views.")
 ]
+Raw = Annotated[
+    bool,
+    typer.Option("--raw", help="Run the SQL whatever it reads and calls, files and Java included."),
+]
 RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="The most rows to return.")]
 
 
@@ -63,6 +67,7 @@ def query(
     environment: EnvironmentName,
     sql: Sql,
     limit: RowLimit = None,
+    raw: Raw = False,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
@@ -70,7 +75,7 @@ def query(
     """Run a query on an environment's views."""
     output = Output(as_json)
     with opened(project) as workspace:
-        result = workspace.query(environment, sql, limit)
+        result = workspace.query(environment, sql, limit, raw=raw)
         from vde_dagster.cli.values import json_value, text_value
 
         output.result(

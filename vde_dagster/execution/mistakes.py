@@ -1,0 +1,46 @@
+"""All mistakes of a project at once: those in its files, and those that only versions show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.build_snapshots import build_snapshots
+from vde_dagster.project.kinds import External
+from vde_dagster.project.loader import Project, load_project
+from vde_dagster.project.model import Model
+from vde_dagster.project.names import ModelName
+
+
+def all_mistakes(root: Path, found: ProjectError) -> ProjectError:
+    """Add what is wrong in the queries of the files that could be read.
+
+    Args:
+        root: The project's folder.
+        found: What loading it raised.
+
+    Returns:
+        One error that has all mistakes.
+    """
+    try:
+        project = load_project(root, strict=False)
+        build_snapshots(_understood(project), lambda name: None, parsed=project.parsed)
+    except ProjectError as error:
+        mistakes = dict.fromkeys(str(mistake) for mistake in found.mistakes)
+        more = [mistake for mistake in error.mistakes if str(mistake) not in mistakes]
+        return ProjectError.of([*found.mistakes, *more])
+    return found
+
+
+def _understood(project: Project) -> dict[ModelName, Model]:
+    """Leave out what a file with a mistake may define, and all that reads it."""
+    models = project.models
+    own = {name.namespace for name, m in models.items() if not isinstance(m.kind, External)}
+    told = "\n".join(problem.message for problem in project.problems)
+    unknown: set[ModelName] = set()
+    for name, model in models.items():  # Parents come first.
+        undeclared = isinstance(model.kind, External) and not model.columns
+        doubtful = (undeclared and name.namespace in own) or str(name) in told
+        if doubtful or not unknown.isdisjoint(model.depends_on):
+            unknown.add(name)
+    return {name: model for name, model in models.items() if name not in unknown}
