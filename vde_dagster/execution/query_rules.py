@@ -161,17 +161,14 @@ def _check_tree(tree: exp.Expr, known: Collection[ModelName], catalog: str) -> N
 
 
 def _check_table_function(node: exp.Expr) -> None:
-    from sqlglot import exp
+    from vde_dagster.sql.reading import name_of_call
 
-    called = node.this
-    name = called.name if isinstance(called, exp.Anonymous) else ""
-    if isinstance(called, exp.Func) and not isinstance(called, exp.Anonymous):
-        name = called.sql_name()
+    name = name_of_call(node.this)
     qualified = bool(node.args.get("db") or node.args.get("catalog"))
-    if name.lower() not in TABLE_FUNCTIONS or qualified:
-        shown = name.lower() or node.sql(dialect="spark")
+    if name not in TABLE_FUNCTIONS or qualified:
+        shown = f"from {name}(…)" if name else node.sql(dialect="spark")
         raise UsageError(
-            f"a query cannot read from {shown}(…)" if name else f"a query cannot read {shown}",
+            f"a query cannot read {shown}",
             hint=f"it reads models, external tables and {', '.join(sorted(TABLE_FUNCTIONS))}; "
             f"{_RAW}",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -46,6 +47,7 @@ class ProjectLoad:
         self._index_changed = False
         self.cache = ProjectCache.open(self.root, use=use_cache)
         self.hasher = Hasher(self.root, self.cache.stats)
+        self._environment = dict(os.environ)  # The project's own code may change it.
         self.settings = self._settings()
         self.files: ProjectFiles = find_files(self.settings)
         self.known_problems: list[ProjectError] | None = None
@@ -78,7 +80,7 @@ class ProjectLoad:
         uses = [use for path in self._sources() for use in self._uses(path)]
         found = self.hasher.combined([*_SETTINGS_FILES, *self.files.all(), *uses, *self.macro_uses])
         variables = {name for path in self._sources() for name in self._variables(path)}
-        return f"{found}{hash_variables(variables)}" if variables else found
+        return f"{found}{hash_variables(variables, self._environment)}" if variables else found
 
     def _uses(self, path: str) -> list[str]:
         """Return the files that a file draws in: as its record says, else by its imports."""
@@ -156,7 +158,7 @@ class ProjectLoad:
         content = self.hasher.hash(path)
         own = f"{content}{self.shared_key}{self.hasher.combined(record['uses'])}"
         if record["variables"]:
-            own += hash_variables(record["variables"])
+            own += hash_variables(record["variables"], self._environment)
         return hashlib.blake2b(own.encode(), digest_size=16).hexdigest()
 
     # -- reading ---------------------------------------------------------------------------

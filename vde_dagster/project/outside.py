@@ -69,7 +69,7 @@ def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], 
     if any(_READS_VARIABLES.search(content) for content in files.values()):
         variables = sorted({word for text in texts for word in _WORD.findall(text)})
         set_ = (name for name in variables if name in os.environ)
-        hashes |= {_VARIABLE + name: hash_variables([name]) for name in set_}
+        hashes |= {_VARIABLE + name: hash_variables([name], os.environ) for name in set_}
     return Outside(hashes, tuple(paths), tuple(variables))
 
 
@@ -89,14 +89,14 @@ def mentioned(names: Iterable[str], texts: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
-def hash_variables(names: Iterable[str]) -> str:
+def hash_variables(names: Iterable[str], environment: Mapping[str, str]) -> str:
     """Hash the values of environment variables, those that are not set included; `*` is all."""
     asked = set(names)
     if "*" in asked:
-        asked |= set(os.environ)
+        asked |= set(environment)
     state = hashlib.blake2b(digest_size=16)
     for name in sorted(asked):
-        value = os.environ.get(name)
+        value = environment.get(name)
         text = "unset" if value is None else f"{len(value)}:{value}"
         state.update(f"{len(name)}:{name}={text};".encode("utf-8", "surrogateescape"))
     return state.hexdigest()

@@ -14,7 +14,7 @@ from vde_dagster.semantics._sqlglot import data_type
 from vde_dagster.semantics.algebra import Node
 from vde_dagster.semantics.literals import is_plain_date, plain_string
 from vde_dagster.semantics.names import Ambiguous, NotFound, Scope, Unclear, resolve
-from vde_dagster.sql.spark_tokens import MARK
+from vde_dagster.sql.reading import name_of_call
 
 if TYPE_CHECKING:
     from vde_dagster.semantics.binder import Binder
@@ -28,9 +28,7 @@ _AGGREGATES = ("aggregate", "ordered aggregate")
 
 def called(e: exp.Expr) -> str:
     """The lower-case name of a call, one for all names that mean the same; "" for no call."""
-    if not isinstance(e, exp.Anonymous):
-        return ""
-    name = e.name.rstrip(MARK).lower()
+    name = name_of_call(e)
     return spark_functions.ALIASES.get(name, name)
 
 

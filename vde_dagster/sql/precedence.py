@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
+from vde_dagster.sql.spark_tokens import COMPARISONS
+
 T = TokenType
-_COMPARISONS = frozenset({T.EQ, T.NEQ, T.NULLSAFE_EQ, T.LT, T.LTE, T.GT, T.GTE})
 _LEVELS = {
     **dict.fromkeys((T.STAR, T.SLASH, T.MOD, T.DIV), 6),
     **dict.fromkeys((T.PLUS, T.DASH, T.DPIPE), 5),
@@ -21,7 +22,7 @@ _LEVELS = {
     T.AMP: 3,
     T.CARET: 2,
     T.PIPE: 1,
-    **dict.fromkeys(_COMPARISONS, 0),
+    **dict.fromkeys(COMPARISONS, 0),
 }
 _SHIFT = 4
 _SPECIAL = frozenset({T.AMP, T.PIPE, T.CARET, T.DQMARK, T.DPIPE})
@@ -68,7 +69,7 @@ def with_brackets(tokens: list[Token]) -> list[Token]:
         tokens: A query's tokens, as `spark_tokens` makes them.
     """
     kinds = {token.token_type for token in tokens}
-    compared = bool(kinds & _COMPARISONS) and bool(kinds & _PREDICATES)
+    compared = bool(kinds & COMPARISONS) and bool(kinds & _PREDICATES)
     if not (
         kinds & _SPECIAL
         or compared
@@ -81,12 +82,12 @@ def with_brackets(tokens: list[Token]) -> list[Token]:
 
 def _repeats(tokens: list[Token], kinds: set[TokenType]) -> bool:
     """Say whether two comparisons may stand side by side, or `<<` and `>>`."""
-    if not kinds & _COMPARISONS:
+    if not kinds & COMPARISONS:
         return False
     last = -1
     for token in tokens:
         kind = token.token_type
-        if kind in _COMPARISONS:
+        if kind in COMPARISONS:
             if last >= 0:
                 return True
             last = 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.sql.dialects import as_written as spark_dialect
 from vde_dagster.sql.precedence import with_brackets
-from vde_dagster.sql.spark_tokens import as_written
+from vde_dagster.sql.spark_tokens import MARK, as_written
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -31,6 +31,13 @@ class Reading:
     text: str
     tokens: list[Token]
     tree: exp.Expr
+
+
+def name_of_call(e: exp.Expr) -> str:
+    """Return the lower-case name of a call as it was written; "" for anything else."""
+    from sqlglot import exp
+
+    return e.name.rstrip(MARK).lower() if isinstance(e, exp.Anonymous) else ""
 
 
 def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:

@@ -37,6 +37,12 @@ _BEFORE_OPERAND = frozenset(
 """What no operator stands behind, so that `AND(a, b)` there is a call."""
 _OPERATORS = frozenset({"AND", "OR", "LIKE", "ILIKE", "RLIKE", "DIV"})
 _GENERIC = frozenset({T.ARRAY, T.MAP, T.STRUCT})
+COMPARISONS = frozenset({T.EQ, T.NEQ, T.NULLSAFE_EQ, T.LT, T.LTE, T.GT, T.GTE})
+OPERATORS = COMPARISONS | {
+    *(T.STAR, T.SLASH, T.MOD, T.DIV, T.PLUS, T.DASH, T.DPIPE, T.DQMARK, T.AMP, T.CARET, T.PIPE),
+    *(T.DCOLON, T.L_BRACKET, T.DOT, T.COLON),
+}
+"""What may stand between two values, or behind one."""
 _QUERIES = frozenset({T.SELECT, T.WITH, T.FROM, T.VALUES, T.TABLE})
 _LITERAL_TYPES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "X"})
 _UNITS = frozenset(
@@ -278,9 +284,9 @@ class _Reader:
     def _path(self, index: int) -> int:
         """Write `v:a.b[0]` as `v[':a.b[0]']`; no string of the author's begins with a colon."""
         tokens, end = self._in, index + 1
-        before = self._out[-1] if self._out else None
-        value = before is not None and (
-            before.token_type in (T.VAR, T.IDENTIFIER, T.R_PAREN, T.R_BRACKET)
+        kinds = [token.token_type for token in self._out[-2:]]
+        value = kinds[:1] == [T.DCOLON] or (
+            bool(kinds) and kinds[-1] in (T.VAR, T.IDENTIFIER, T.R_PAREN, T.R_BRACKET)
         )
         if not value or end >= len(tokens):
             self._out.append(tokens[index])
@@ -332,7 +338,11 @@ class _Reader:
             return True
         behind = self._in[index + 2].token_type if index + 2 < len(self._in) else None
         if name in ("ANY", "SOME", "ALL"):
-            return kind in (T.LIKE, T.ILIKE) or behind in _QUERIES
+            patterns = kind in (T.LIKE, T.ILIKE)
+            end = self._end_of_bracket(index + 1) + 1
+            if patterns and end < len(self._in) and self._in[end].token_type in OPERATORS:
+                self._doubt = "an operator behind LIKE ANY"
+            return patterns or behind in _QUERIES
         if name == "EXISTS":
             return behind in _QUERIES
         if name == "REPLACE":

@@ -112,7 +112,7 @@ def _show(e: exp.Expr) -> str:
             text = key.name if isinstance(key, exp.Literal) else f"[{_show(key)}]"
             return f"{_show(e.this)}{text}"
         case exp.Dot():
-            return f"{_show(e.this)}.{e.expression.name}"
+            return f"{_show(e.this)}[{e.expression.name}]"
     return e.name or repr(e)
 
 
@@ -128,16 +128,23 @@ def _chain(e: exp.Expr, kind: type) -> list[str]:
     e = e.unnest()
     if isinstance(e, kind):
         return [*_chain(e.this, kind), *_chain(e.expression, kind)]
+    if isinstance(e, exp.Like | exp.ILike) and isinstance(e.expression, exp.Any | exp.All):
+        if kind is (exp.Or if isinstance(e.expression, exp.Any) else exp.And):
+            return _each_pattern(e)
     return [_show(e)]
 
 
 def _patterns(e: exp.Expr, *, negated: bool) -> str:
     """Show LIKE ANY and LIKE ALL as Spark reads them: one LIKE per pattern."""
+    each = _each_pattern(e, negated=negated)
+    return f"({(' OR ' if isinstance(e.expression, exp.Any) else ' AND ').join(each)})"
+
+
+def _each_pattern(e: exp.Expr, *, negated: bool | None = None) -> list[str]:
+    negated = bool(e.args.get("negate")) if negated is None else negated
     symbol = "LIKE" if isinstance(e, exp.Like) else "ILIKE"
     inner = e.expression.this.unnest()
     patterns = inner.expressions if isinstance(inner, exp.Tuple) else [inner]
     one = f"({_show(e.this)} {symbol} {{}})"
     each = [one.format(_show(pattern)) for pattern in patterns]
-    if negated:
-        each = [f"(NOT {text})" for text in each]
-    return f"({(' OR ' if isinstance(e.expression, exp.Any) else ' AND ').join(each)})"
+    return [f"(NOT {text})" for text in each] if negated else each
