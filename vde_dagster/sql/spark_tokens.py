@@ -35,6 +35,7 @@ _BEFORE_OPERAND = frozenset(
     | {T.AND, T.OR, T.EQ, T.NEQ, T.LT, T.LTE, T.GT, T.GTE, T.GROUP_BY, T.ORDER_BY, T.DISTINCT}
 )
 """What no operator stands behind, so that `AND(a, b)` there is a call."""
+_QUANTIFIERS = frozenset({"ANY", "SOME", "ALL"})
 _OPERATORS = frozenset({"AND", "OR", "LIKE", "ILIKE", "RLIKE", "DIV"})
 _GENERIC = frozenset({T.ARRAY, T.MAP, T.STRUCT})
 COMPARISONS = frozenset({T.EQ, T.NEQ, T.NULLSAFE_EQ, T.LT, T.LTE, T.GT, T.GTE})
@@ -321,6 +322,10 @@ class _Reader:
             if kind == T.GROUPING_SETS and before not in (T.GROUP_BY, T.COMMA, T.L_PAREN):
                 self._doubt = "GROUP BY … GROUPING SETS without a comma"
             return
+        if name in _QUANTIFIERS and self._in[index - 1].token_type in (T.LIKE, T.ILIKE):
+            end = self._end_of_bracket(index + 1) + 1
+            if end < len(self._in) and self._in[end].token_type in OPERATORS:
+                self._doubt = "an operator behind LIKE ANY"
         if name not in known or (index and self._is_no_call(index, name)):
             return
         if kind != T.IDENTIFIER:
@@ -337,12 +342,8 @@ class _Reader:
         if kind in _NO_CALL_BEHIND and before.text.upper() not in ("OUTER", "VIEW"):
             return True
         behind = self._in[index + 2].token_type if index + 2 < len(self._in) else None
-        if name in ("ANY", "SOME", "ALL"):
-            patterns = kind in (T.LIKE, T.ILIKE)
-            end = self._end_of_bracket(index + 1) + 1
-            if patterns and end < len(self._in) and self._in[end].token_type in OPERATORS:
-                self._doubt = "an operator behind LIKE ANY"
-            return patterns or behind in _QUERIES
+        if name in _QUANTIFIERS:
+            return kind in (T.LIKE, T.ILIKE) or behind in _QUERIES
         if name == "EXISTS":
             return behind in _QUERIES
         if name == "REPLACE":

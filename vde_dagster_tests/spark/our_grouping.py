@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -49,11 +47,22 @@ def canonical(shown: str) -> str:
     before = None
     while before != shown:
         before = shown
-        shown = re.sub(r"\(\+ ([\w.:\[\]]+)\)", r"\1", shown)
         shown = _without_plus(shown)
-        shown = re.sub(r"\(NOT \(([\w.:\[\]]+) IS (NULL|UNKNOWN)\)\)", r"(\1 IS NOT \2)", shown)
-        shown = re.sub(r"\(NOT \((\([^()]*\)) IS (NULL|UNKNOWN)\)\)", r"(\1 IS NOT \2)", shown)
+        for word in ("NULL", "UNKNOWN"):
+            shown = _with_outer_not(shown, f" IS NOT {word})", f" IS {word}))")
     return shown
+
+
+def _with_outer_not(shown: str, end: str, new: str) -> str:
+    """Write `(x IS NOT NULL)` as `(NOT (x IS NULL))`."""
+    at = shown.find(end)
+    if at < 0:
+        return shown
+    depth, start = 1, at
+    while depth:
+        start -= 1
+        depth += (shown[start] == ")") - (shown[start] == "(")
+    return f"{shown[:start]}(NOT {shown[start:at]}{new}{shown[at + len(end) :]}"
 
 
 def _without_plus(shown: str) -> str:
@@ -128,10 +137,10 @@ def _chain(e: exp.Expr, kind: type) -> list[str]:
     e = e.unnest()
     if isinstance(e, kind):
         return [*_chain(e.this, kind), *_chain(e.expression, kind)]
-    if isinstance(e, exp.Like | exp.ILike) and isinstance(e.expression, exp.Any | exp.All):
-        if kind is (exp.Or if isinstance(e.expression, exp.Any) else exp.And):
-            return _each_pattern(e)
-    return [_show(e)]
+    if not isinstance(e, exp.Like | exp.ILike):
+        return [_show(e)]
+    joined = {exp.Any: exp.Or, exp.All: exp.And}.get(e.expression.__class__)
+    return _each_pattern(e) if kind is joined else [_show(e)]
 
 
 def _patterns(e: exp.Expr, *, negated: bool) -> str:
