@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 from vde_dagster.sql.dialects import as_written as spark_dialect
 from vde_dagster.sql.precedence import with_brackets
 from vde_dagster.sql.spark_tokens import MARK, as_written
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-    from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 DOUBT = "vde_doubt"
 """Key in a tree's `meta`: why the query has to be opaque though there is a tree."""
@@ -35,8 +34,6 @@ class Reading:
 
 def name_of_call(e: exp.Expr) -> str:
     """Return the lower-case name of a call as it was written; "" for anything else."""
-    from sqlglot import exp
-
     return e.name.rstrip(MARK).lower() if isinstance(e, exp.Anonymous) else ""
 
 
@@ -44,16 +41,14 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
     """Read a text of statements.
 
     Returns:
-        Tokens by which texts can be changed, and the trees; None for an empty statement.
+        Tokens, whose offsets are those of the text, and the trees; None for an empty statement.
 
     Raises:
         ParseError, TokenError: SQLGlot cannot read it.
     """
-    from sqlglot.errors import ParseError
-
     dialect = spark_dialect("spark")
     tokens = dialect.tokenize(text)
-    made = as_written(text, dialect.tokenize(text))
+    made = as_written(text, tokens)
     doubt = made.doubt
     bracketed = with_brackets(made.tokens)
     try:
@@ -76,9 +71,6 @@ def read_query(text: str) -> Reading:
     Raises:
         ParseError, TokenError: SQLGlot cannot read it, or it is several statements.
     """
-    from sqlglot import exp
-    from sqlglot.errors import ParseError
-
     tokens, trees = read_statements(text)
     statements = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
     if len(statements) != 1:

@@ -38,6 +38,11 @@ _BEFORE_OPERAND = frozenset(
 _QUANTIFIERS = frozenset({"ANY", "SOME", "ALL"})
 _OPERATORS = frozenset({"AND", "OR", "LIKE", "ILIKE", "RLIKE", "DIV"})
 _GENERIC = frozenset({T.ARRAY, T.MAP, T.STRUCT})
+_NOTED = (
+    _STRINGS | _PREFIXED | _GENERIC | {T.NUMBER, T.INTERVAL, T.GT, T.COLON, T.COLLATE, T.UNKNOWN}
+)
+_NOTED_BEHIND = _STRINGS | {T.L_PAREN}
+"""Tokens that are looked at, and what tokens in front of them are looked at for."""
 COMPARISONS = frozenset({T.EQ, T.NEQ, T.NULLSAFE_EQ, T.LT, T.LTE, T.GT, T.GTE})
 OPERATORS = COMPARISONS | {
     *(T.STAR, T.SLASH, T.MOD, T.DIV, T.PLUS, T.DASH, T.DPIPE, T.DQMARK, T.AMP, T.CARET, T.PIPE),
@@ -109,22 +114,26 @@ class _Reader:
     def __init__(self, text: str, tokens: list[Token]) -> None:
         self._text = text
         self._in = tokens
+        self._kinds: list[TokenType | None] = [*(token.token_type for token in tokens), None]
         self._out: list[Token] = []
         self._doubt: str | None = None
         self._closing: dict[int, int] | None = None
         self._changes: dict[int, Callable[[Token], None]] = {}
 
     def read(self) -> AsWritten:
-        tokens, out, text = self._in, self._out, self._text
-        known = _known_functions()
+        tokens, kinds, out, text = self._in, self._kinds, self._out, self._text
+        known, changes = _known_functions(), self._changes
         index, size = 0, len(tokens)
         while index < size:
-            token = tokens[index]
-            kind = token.token_type
+            token, kind, following = tokens[index], kinds[index], kinds[index + 1]
+            if kind not in _NOTED and following not in _NOTED_BEHIND and not changes:
+                out.append(token)
+                index += 1
+                continue
             if kind in _STRINGS:
                 index = self._string(index)
                 continue
-            change = self._changes.get(index) if self._changes else None
+            change = changes.get(index)
             if change is not None:
                 change(token)
                 if token.token_type != T.SPACE:
@@ -136,33 +145,29 @@ class _Reader:
                     index += 1  # A number such as 1L is three tokens in one place.
             elif kind in _PREFIXED:
                 self._prefixed(token)
-            elif index + 1 < size:
-                following = tokens[index + 1].token_type
-                if following == T.L_PAREN:
-                    self._before_bracket(index, token, known)
-                elif following in _STRINGS and token.text.upper() in _LITERAL_TYPES:
-                    index = self._typed_literal(index)
-                    continue
-                elif kind == T.INTERVAL:
-                    index = self._interval(index)
-                    continue
-                elif kind == T.GT and following == T.GT:
-                    index = self._shift(index)
-                    continue
-                elif kind == T.COLON:
-                    index = self._path(index)
-                    continue
-                elif following == T.LT and kind in _GENERIC:
-                    index = self._type(index)
-                    continue
-                else:
-                    self._other(token, kind)
+            elif following == T.L_PAREN:
+                self._before_bracket(index, token, known)
+            elif following in _STRINGS and token.text.upper() in _LITERAL_TYPES:
+                index = self._typed_literal(index)
+                continue
+            elif kind == T.INTERVAL:
+                index = self._interval(index)
+                continue
+            elif kind == T.GT and following == T.GT:
+                index = self._shift(index)
+                continue
+            elif kind == T.COLON:
+                index = self._path(index)
+                continue
+            elif following == T.LT and kind in _GENERIC:
+                index = self._type(index)
+                continue
             else:
-                out.append(token)
+                self._other(token, kind)
             index += 1
         return AsWritten(out, self._doubt)
 
-    def _other(self, token: Token, kind: TokenType) -> None:
+    def _other(self, token: Token, kind: TokenType | None) -> None:
         if kind == T.COLLATE:
             self._doubt = "COLLATE"
         elif kind == T.UNKNOWN and self._after_is():
@@ -367,10 +372,10 @@ class _Reader:
         if self._closing is None:
             self._closing = {}
             stack: list[int] = []
-            for index, token in enumerate(self._in):
-                if token.token_type == T.L_PAREN:
+            for index, kind in enumerate(self._kinds):
+                if kind == T.L_PAREN:
                     stack.append(index)
-                elif token.token_type == T.R_PAREN and stack:
+                elif kind == T.R_PAREN and stack:
                     self._closing[stack.pop()] = index
         return self._closing.get(opening, len(self._in) - 1)
 
