@@ -1,0 +1,388 @@
+"""What Spark 4.1's built-in functions are: which kind each name is of, and which names are equal.
+
+Every name that ``SHOW FUNCTIONS`` lists stands in exactly one of the lists below, which
+``vde_dagster_tests/spark/test_spark_functions.py`` holds against Spark's own registry. That two
+names, units or types are equal is proved there too, by running both sides on awkward values; what
+is not proved counts as written. Names and literals are in lower case.
+(https://spark.apache.org/docs/latest/api/sql/)
+"""
+
+from __future__ import annotations
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Lines of ``canonical: alias alias …`` as a mapping from aliases to canonical names."""
+    pairs: dict[str, str] = {}
+    for line in text.strip().splitlines():
+        canonical, _, aliases = line.partition(":")
+        pairs.update(dict.fromkeys(aliases.split(), canonical.strip()))
+    return pairs
+
+
+SCALAR = _names("""
+abs acos acosh add_months aes_decrypt aggregate approx_top_k_estimate array array_append
+array_compact array_contains array_distinct array_except array_insert array_intersect array_join
+array_max array_min array_position array_prepend array_remove array_repeat array_size array_sort
+array_union arrays_overlap arrays_zip ascii asin asinh assert_true atan atan2 atanh
+base64 bigint bin binary bit_count bit_get bit_length bitmap_bit_position bitmap_bucket_number
+bitmap_count boolean bround btrim bucket
+cardinality cbrt ceil ceiling char char_length character_length chr coalesce collate collation
+concat concat_ws contains conv convert_timezone cos cosh cot crc32 csc
+date date_add date_diff date_format date_from_unix_date date_part date_sub date_trunc dateadd
+datediff datepart day dayname dayofmonth dayofweek dayofyear days decimal decode degrees double
+e element_at elt encode endswith equal_null exists exp expm1 extract
+factorial filter find_in_set flatten float floor forall format_number format_string from_avro
+from_csv from_json from_unixtime from_utc_timestamp from_xml
+get get_json_object getbit greatest hash hex hll_sketch_estimate hll_union hour hours hypot
+if ifnull initcap instr int is_valid_utf8 is_variant_null isnan isnotnull isnull
+json_array_length json_object_keys
+kll_sketch_get_n_bigint kll_sketch_get_n_double kll_sketch_get_n_float
+kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double kll_sketch_get_quantile_float
+kll_sketch_get_rank_bigint kll_sketch_get_rank_double kll_sketch_get_rank_float
+kll_sketch_to_string_bigint kll_sketch_to_string_double kll_sketch_to_string_float
+last_day lcase least left len length levenshtein ln locate log log10 log1p log2 lower lpad ltrim
+luhn_check make_date make_dt_interval make_interval make_time make_timestamp make_timestamp_ltz
+make_timestamp_ntz make_valid_utf8 make_ym_interval map map_concat map_contains_key map_entries
+map_filter map_from_arrays map_from_entries map_keys map_values map_zip_with mask md5 minute mod
+month monthname months months_between
+named_struct nanvl negative next_day nullif nullifzero nvl nvl2 octet_length overlay
+parse_json parse_url pi pmod position positive pow power printf quarter quote
+radians raise_error reduce regexp_count regexp_extract regexp_extract_all regexp_instr regexp_like
+regexp_replace regexp_substr repeat replace reverse right rint round rpad rtrim
+schema_of_avro schema_of_csv schema_of_json schema_of_variant schema_of_xml sec second sentences
+sequence sha sha1 sha2 shiftleft shiftright shiftrightunsigned sign signum sin sinh size slice
+smallint sort_array soundex space split split_part sqrt st_asbinary st_geogfromwkb st_geomfromwkb
+st_setsrid st_srid startswith str_to_map string struct substr substring substring_index
+tan tanh theta_difference theta_intersection theta_sketch_estimate theta_union time time_diff
+time_trunc timestamp timestamp_micros timestamp_millis timestamp_seconds tinyint to_avro to_binary
+to_char to_csv to_date to_json to_number to_time to_timestamp to_timestamp_ltz to_timestamp_ntz
+to_unix_timestamp to_utc_timestamp to_varchar to_variant_object to_xml transform transform_keys
+transform_values translate trim trunc truncate try_add try_aes_decrypt try_divide try_element_at
+try_make_interval try_make_timestamp try_make_timestamp_ltz try_make_timestamp_ntz try_mod
+try_multiply try_parse_json try_parse_url try_subtract try_to_binary try_to_date try_to_number
+try_to_time try_to_timestamp try_url_decode try_validate_utf8 try_variant_get typeof
+ucase unbase64 unhex unix_date unix_micros unix_millis unix_seconds unix_timestamp upper url_decode
+url_encode validate_utf8 variant_get weekday weekofyear width_bucket window_time
+xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short
+xpath_string xxhash64 year years zeroifnull zip_with
+""")
+"""One value per row, which depends on the arguments and on the session's settings only.
+
+``raise_error`` and ``assert_true`` are among them: equal arguments give the same error, just as
+``1 / 0`` does. So is ``window_time``: it reads a field of the window that it is given.
+"""
+
+SESSION = _names("""
+curdate current_catalog current_database current_date current_schema current_time
+current_timestamp current_timezone current_user iceberg_version localtimestamp now session_user
+user version
+""")
+"""The same value wherever it stands in one query, but another one in another session or later."""
+
+SESSION_WITHOUT_ARGUMENTS = _names("unix_timestamp")
+"""Scalar with arguments; without any they are as those of `SESSION`."""
+
+WITHOUT_PARENTHESES = _names("""
+current_date current_time current_timestamp current_user session_user user
+""")
+"""Names that mean the function also when they stand alone, unless a column is called so."""
+
+UNSTEADY = _names("""
+aes_encrypt from_protobuf input_file_block_length input_file_block_start input_file_name
+java_method kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint
+kll_sketch_agg_double kll_sketch_agg_float kll_sketch_merge_bigint kll_sketch_merge_double
+kll_sketch_merge_float monotonically_increasing_id rand randn random randstr reflect shuffle
+spark_partition_id to_protobuf try_reflect uniform uuid
+""")
+"""Equal arguments may give different values, or the value depends on where a row lies.
+
+A seed does not help: it is combined with the number of the row's partition. Spark marks most of
+these itself, but not `UNMARKED`.
+"""
+
+UNMARKED = _names("""
+aes_encrypt from_protobuf kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float
+kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kll_sketch_merge_bigint
+kll_sketch_merge_double kll_sketch_merge_float to_protobuf
+""")
+"""Those of `UNSTEADY` that Spark takes for deterministic.
+
+``aes_encrypt`` draws an initialisation vector where none is given, a KLL sketch tosses coins when
+it compacts itself, and the functions of Protocol Buffers read a file.
+"""
+
+AGGREGATE = _names("""
+any approx_count_distinct avg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg
+bitmap_or_agg bool_and bool_or corr count count_if covar_pop covar_samp every kurtosis max mean
+median min percentile percentile_cont percentile_disc regr_avgx regr_avgy regr_count
+regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness some std stddev stddev_pop
+stddev_samp sum try_avg try_sum var_pop var_samp variance
+""")
+"""Aggregations whose result does not depend on the order of the rows.
+
+By convention the last bits of sums of floats, and the sign of a zero that is the minimum or the
+maximum, are no difference.
+"""
+
+ORDERED_AGGREGATE = _names("""
+any_value approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine array_agg
+collect_list collect_set count_min_sketch first first_value histogram_numeric hll_sketch_agg
+hll_union_agg last last_value listagg max_by min_by mode percentile_approx schema_of_variant_agg
+string_agg theta_intersection_agg theta_sketch_agg theta_union_agg
+""")
+"""Aggregations that may give another result when the same rows come in another order.
+
+Sketches are among them: the bytes of an HLL sketch, and what is estimated from them, differ.
+"""
+
+RANKING = _names("cume_dist dense_rank percent_rank rank")
+"""Window functions that give equal rows equal values."""
+
+TIE_BREAKING = _names("lag lead nth_value ntile row_number")
+"""Window functions that tell equal rows apart."""
+
+GENERATORS = _names("""
+explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack
+""")
+"""They make rows; they stand in SELECT, in LATERAL VIEW and in FROM."""
+
+TABLE_FUNCTIONS = _names("""
+collations python_worker_logs range sql_keywords variant_explode variant_explode_outer
+""")
+"""They make rows and stand in FROM only."""
+
+GROUPING = _names("grouping grouping_id session_window window")
+"""Their value belongs to a grouped row; the windows also multiply rows and drop those of no time.
+
+``window`` leaves out rows whose time is NULL, and makes several of one where windows overlap.
+"""
+
+OPERATORS = _names("""
+! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ and between case cast div ilike in like not or
+regexp rlike when | || ~
+""")
+"""Symbols and keywords. All but ``!= <> || case cast`` can also be called: ``div(7, 2)``."""
+
+PARSED = _names("timediff timestampadd timestampdiff try_cast")
+"""Functions that only Spark's grammar knows, which ``SHOW FUNCTIONS`` does not list.
+
+``dateadd date_add date_diff datediff`` are such too where three arguments begin with a unit.
+"""
+
+CATALOG = _names("bucket days hours iceberg_version months truncate years")
+"""Iceberg's functions: they are found while an Iceberg catalog is the current one."""
+
+_KINDS = {
+    name: kind
+    for kind, names in (
+        ("scalar", SCALAR),
+        ("session", SESSION),
+        ("unsteady", UNSTEADY),
+        ("aggregate", AGGREGATE),
+        ("ordered aggregate", ORDERED_AGGREGATE),
+        ("ranking", RANKING),
+        ("tie-breaking", TIE_BREAKING),
+        ("generator", GENERATORS),
+        ("table function", TABLE_FUNCTIONS),
+        ("grouping", GROUPING),
+        ("operator", OPERATORS),
+        ("parsed", PARSED),
+    )
+    for name in names
+}
+
+
+def kind(name: str) -> str | None:
+    """Return which kind of function a name is.
+
+    Args:
+        name: A function's name without a schema, in lower case.
+
+    Returns:
+        ``scalar``, ``session``, ``unsteady``, ``aggregate``, ``ordered aggregate``, ``ranking``,
+        ``tie-breaking``, ``generator``, ``table function``, ``grouping``, ``operator``, ``parsed``
+        (see the lists of this module), or None if Spark has no such function.
+    """
+    return _KINDS.get(name)
+
+
+ALIASES = _pairs("""
+aggregate: reduce
+approx_percentile: percentile_approx
+avg: mean
+bit_get: getbit
+bool_and: every
+bool_or: any some
+ceil: ceiling
+char: chr
+collect_list: array_agg
+concat: ||
+current_database: current_schema
+current_date: curdate
+current_timestamp: now
+current_user: session_user user
+date_add: dateadd
+date_part: datepart
+datediff: date_diff
+day: dayofmonth
+first: first_value
+format_string: printf
+last: last_value
+length: char_length character_length len
+listagg: string_agg
+locate: position
+lower: lcase
+mod: %
+not: !
+nvl: ifnull
+pow: power
+rand: random
+reflect: java_method
+rlike: regexp regexp_like
+sha1: sha
+shiftleft: <<
+shiftright: >>
+shiftrightunsigned: >>>
+sign: signum
+size: cardinality
+stddev: std stddev_samp
+substring: substr
+to_char: to_varchar
+upper: ucase
+variance: var_samp
+xpath_double: xpath_number
+=: ==
+!=: <>
+<=>: equal_null
+""")
+"""Names that mean the same with the same arguments, with one of them for all.
+
+Without an alias of its own a column is named after the function as it is written, so two queries
+that differ in this only may differ in the names of their columns.
+"""
+
+CASTS = {
+    "bigint": "BIGINT",
+    "binary": "BINARY",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "decimal": "DECIMAL(10, 0)",
+    "double": "DOUBLE",
+    "float": "FLOAT",
+    "int": "INT",
+    "smallint": "SMALLINT",
+    "string": "STRING",
+    "time": "TIME(6)",
+    "timestamp": "TIMESTAMP",
+    "tinyint": "TINYINT",
+}
+"""Functions of one argument that are a cast to a type; `TYPES` has its spellings.
+
+``timestamp(x)`` is a cast to ``TIMESTAMP_LTZ`` or ``TIMESTAMP_NTZ`` as the setting
+``spark.sql.timestampType`` says, as ``CAST(x AS TIMESTAMP)`` is.
+"""
+
+TYPES = _pairs("""
+bigint: long
+decimal: dec numeric
+float: real
+int: integer
+smallint: short
+tinyint: byte
+""")
+"""Names of types that are the same, with one of them for all; parameters follow unchanged.
+
+``DECIMAL`` is ``DECIMAL(10, 0)`` and ``DECIMAL(p)`` is ``DECIMAL(p, 0)``; ``TIME`` is ``TIME(6)``.
+``CHAR``, ``CHARACTER`` and ``VARCHAR`` stand for themselves: a cast to them is one to STRING, but
+for settings. ``TIMESTAMP`` depends on ``spark.sql.timestampType``.
+"""
+
+_TRUNCATIONS = _pairs("""
+year: year yyyy yy
+quarter: quarter
+month: month mon mm
+week: week
+""")
+_FIELDS = _pairs("""
+year: year y years yr yrs
+yearofweek: yearofweek
+quarter: quarter qtr
+month: month mon mons months
+week: week w weeks
+day: day d days
+dayofweek: dayofweek dow
+dayofweek_iso: dayofweek_iso dow_iso
+doy: doy
+hour: hour h hours hr hrs
+minute: minute m min mins minutes
+second: second s sec seconds secs
+""")
+_CLOCK_UNITS = {name: name for name in ("microsecond", "millisecond", "second", "minute", "hour")}
+_DIFFERENCES = _CLOCK_UNITS | {name: name for name in ("day", "week", "month", "quarter", "year")}
+_ADDITIONS = _DIFFERENCES | {"dayofyear": "day"}
+_DAYS = _pairs("""
+sunday: sunday sun su
+monday: monday mon mo
+tuesday: tuesday tue tu
+wednesday: wednesday wed we
+thursday: thursday thu th
+friday: friday fri fr
+saturday: saturday sat sa
+""")
+
+UNITS: dict[str, dict[int, dict[str, str]]] = {
+    "date_trunc": {0: _TRUNCATIONS | _CLOCK_UNITS | _pairs("day: day dd")},
+    "trunc": {1: _TRUNCATIONS},
+    "time_trunc": {0: _CLOCK_UNITS},
+    "time_diff": {0: _CLOCK_UNITS},
+    "extract": {0: _FIELDS},
+    "date_part": {0: _FIELDS},
+    "datepart": {0: _FIELDS},
+    "next_day": {1: _DAYS},
+    "timestampadd": {0: _ADDITIONS},
+    "dateadd": {0: _ADDITIONS},
+    "date_add": {0: _ADDITIONS},
+    "timestampdiff": {0: _DIFFERENCES},
+    "timediff": {0: _DIFFERENCES},
+    "datediff": {0: _DIFFERENCES},
+    "date_diff": {0: _DIFFERENCES},
+}
+"""Arguments that name a unit: function, index of the argument, literal, canonical literal.
+
+What is in no group counts as written. Spark compares in any case. In ``extract(F FROM x)`` the
+first argument is a bare word or a string; that of ``timestampadd`` and what follows it here is a
+bare word, and ``dateadd date_add datediff date_diff`` have one only with three arguments.
+"""
+
+INTERVAL_UNITS = _pairs("""
+year: year years
+month: month months
+week: week weeks
+day: day days
+hour: hour hours
+minute: minute minutes
+second: second seconds
+millisecond: millisecond milliseconds
+microsecond: microsecond microseconds
+""")
+"""Units of ``INTERVAL 2 HOURS``. The type follows the unit, so 60 minutes are not one hour."""
+
+
+def unit(function: str, index: int, literal: str) -> str | None:
+    """Return the canonical form of a literal that names a unit.
+
+    Args:
+        function: The function's name in lower case.
+        index: Which argument the literal is, from 0.
+        literal: The text as written.
+
+    Returns:
+        One text for all literals that Spark treats alike, or None: it counts as written.
+    """
+    if not literal.isascii():  # the Kelvin sign is a "k" in lower case here, but not for Spark
+        return None
+    return UNITS.get(function, {}).get(index, {}).get(literal.lower())
