@@ -80,7 +80,7 @@ def types(session: Any, expressions: Sequence[str], source: str) -> dict[str, st
 
 def computed(
     session: Any, expressions: Sequence[str], source: str = ""
-) -> dict[str, bytes | None | str]:
+) -> dict[str, bytes | str | None]:
     """Compute expressions by jobs.
 
     Args:
@@ -92,7 +92,7 @@ def computed(
         The first row's value of each as text, or ``no value``.
     """
 
-    def compute(part: Sequence[str]) -> list[bytes | None | str]:
+    def compute(part: Sequence[str]) -> list[bytes | str | None]:
         row = session.sql(f"SELECT {_columns(part, binary=True)} {source}").collect()[0]
         return [None if value is None else bytes(value) for value in row]
 

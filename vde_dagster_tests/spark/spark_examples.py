@@ -184,9 +184,7 @@ def render_examples(
     """
     folder = ProjectFolder(root)
     folder.write("pyproject.toml", '[tool.vde]\nname = "examples"\n')
-    folder.write(
-        "models/db/one_row.sql", f"MODEL (name {ONE_ROW}, kind VIEW);\nSELECT 1 AS one"
-    )
+    folder.write("models/db/one_row.sql", f"MODEL (name {ONE_ROW}, kind VIEW);\nSELECT 1 AS one")
     names: dict[tuple[str, str], ModelName] = {}
     for i, query in enumerate(queries):
         beside = BESIDE.format(query=query, one_row=ONE_ROW)

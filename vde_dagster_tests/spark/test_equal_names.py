@@ -13,7 +13,6 @@ from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.spark.awkward import (
     CLOCK,
     EVERY_VALUE,
-    INTERVALS,
     POOLS,
     TIMES,
     argument_lists,
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.spark
 ZONES = ("UTC", "America/New_York", "Asia/Kathmandu")
 Pair = tuple[str, str]
 
-INFIX = frozenset("|| % << >> >>> = == != <> <=>".split())
+INFIX = frozenset(["||", "%", "<<", ">>", ">>>", "=", "==", "!=", "<>", "<=>"])
 """Names between their operands; ``!`` stands before its own."""
 
 OPERANDS: dict[str, list[tuple[str, ...]]] = {
