@@ -354,8 +354,8 @@ UNITS: dict[str, dict[int, dict[str, str]]] = {
 """Arguments that name a unit: function, index of the argument, literal, canonical literal.
 
 What is in no group counts as written. Spark compares in any case. The unit is a string, but a bare
-word in ``extract(F FROM x)``, for ``timestampadd`` and for what follows it here; of these, ``dateadd
-date_add datediff date_diff`` have one only with three arguments.
+word in ``extract(F FROM x)``, for ``timestampadd`` and for what follows it here; of these,
+``dateadd date_add datediff date_diff`` have one only with three arguments.
 """
 
 INTERVAL_UNITS = _pairs("""

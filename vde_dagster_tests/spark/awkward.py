@@ -28,18 +28,24 @@ TIMES = {
 
 CLOCK = "TIME '00:00:00' | TIME '23:59:59.999999' | TIME '12:34:56.7' | CAST(NULL AS TIME)"
 
-INTERVALS = """
-    INTERVAL '-178956970-8' YEAR TO MONTH | INTERVAL '13' MONTH | INTERVAL '-0-11' YEAR TO MONTH
-    | INTERVAL '2-3' YEAR TO MONTH | INTERVAL '-1 02:03:04.567891' DAY TO SECOND
-    | INTERVAL '106751991 04:00:54.775807' DAY TO SECOND | INTERVAL '90' MINUTE | INTERVAL '400' DAY
-    | CAST(NULL AS INTERVAL DAY TO SECOND) | CAST(NULL AS INTERVAL YEAR TO MONTH)
-    | make_interval(1, 2, 3, 4, 5, 6, 7.008009)
-"""
+INTERVALS = {
+    "interval year to month": """
+        INTERVAL '-178956970-8' YEAR TO MONTH | INTERVAL '13' MONTH
+        | INTERVAL '-0-11' YEAR TO MONTH | INTERVAL '2-3' YEAR TO MONTH
+        | CAST(NULL AS INTERVAL YEAR TO MONTH)
+    """,
+    "interval day to second": """
+        INTERVAL '-1 02:03:04.567891' DAY TO SECOND
+        | INTERVAL '106751991 04:00:54.775807' DAY TO SECOND | INTERVAL '90' MINUTE
+        | INTERVAL '400' DAY | CAST(NULL AS INTERVAL DAY TO SECOND)
+    """,
+    "interval": "make_interval(1, 2, 3, 4, 5, 6, 7.008009) | CAST(NULL AS INTERVAL)",
+}
 
 _POOLS = {
     **TIMES,
+    **INTERVALS,
     "time": CLOCK,
-    "interval": INTERVALS,
     "boolean": "true | false | CAST(NULL AS BOOLEAN)",
     "byte": "-128Y | 127Y | 0Y | CAST(NULL AS TINYINT)",
     "short": "-32768S | 32767S | 0S | CAST(NULL AS SMALLINT)",
@@ -119,7 +125,11 @@ def type_name(kind: str) -> str:
     described = json.loads(kind)
     if isinstance(described, dict):
         return {"udt": "void"}.get(described["type"], str(described["type"]))
-    return re.split(r"[(\s]", str(described))[0]
+    name = str(described).partition("(")[0]
+    if name.startswith("interval "):
+        months = "year" in name or "month" in name
+        return "interval year to month" if months else "interval day to second"
+    return name.split()[0]  # without a collation
 
 
 def find_calls(text: str, name: str) -> Iterator[tuple[str, ...]]:

@@ -67,7 +67,6 @@ COLUMNS = {
     "ym": ("INTERVAL '2-3' YEAR TO MONTH", "INTERVAL '-1' MONTH", "NULL"),
     "dm": ("INTERVAL '1' DAY", "INTERVAL '-1' DAY", "NULL"),
     "a": ("array(1, NULL)", "array()", "NULL"),
-    "m": ("map('a', 1)", "map()", "NULL"),
 }
 """Three rows to aggregate."""
 
@@ -163,7 +162,10 @@ def test_aliases(session: Any, zone: str) -> None:
 def test_aliases_of_aggregations(session: Any) -> None:
     """The analysed plans are the same; and the values too, where the order of rows is fixed."""
     rows = ", ".join(f"({i}, {', '.join(c[i] for c in COLUMNS.values())})" for i in range(3))
-    table = f"(SELECT * FROM VALUES {rows} AS t(n, {', '.join(COLUMNS)})) AS t"
+    table = f"FROM VALUES {rows} AS t(n, {', '.join(COLUMNS)})"
+    # Two plans with a map among their constants are never the same.
+    table = f"(SELECT *, IF(n = 0, map('a', 1), NULL) AS m {table}) AS t"
+    columns = (*COLUMNS, "m")
     aliases = [
         (alias, canonical)
         for alias, canonical in spark_functions.ALIASES.items()
@@ -176,7 +178,7 @@ def test_aliases_of_aggregations(session: Any) -> None:
         sides: list[Pair] = []
         for alias, canonical in aliases:
             texts = [
-                [expression.format(f=name, c=column) for column in COLUMNS]
+                [expression.format(f=name, c=column) for column in columns]
                 for name in (alias, canonical)
             ]
             good = [set(resolved(session, side, source)) for side in texts]
@@ -250,8 +252,13 @@ FORMS = {
 }
 
 
-PARTS = ("year", "month", "day", "hour", "minute", "second")
-"""Fields of intervals; the last three are those of times."""
+FIELDS = {
+    "time": ("hour", "minute", "second"),
+    "interval year to month": ("year", "month"),
+    "interval day to second": ("day", "hour", "minute", "second"),
+    "interval": ("year", "month", "day", "hour", "minute", "second"),
+}
+"""Which fields the types have that are no date or timestamp."""
 
 
 def unit_pairs(function: str, index: int) -> Iterator[Pair]:
@@ -263,9 +270,9 @@ def unit_pairs(function: str, index: int) -> Iterator[Pair]:
     for literal, canonical in spark_functions.UNITS[function][index].items():
         more: list[str] = []
         if function in ("extract", "date_part", "datepart"):
-            # Where intervals and times have no such field, one of each shows that all fail.
-            more = POOLS["interval"] if canonical in PARTS else POOLS["interval"][:1]
-            more = more + (pool(CLOCK) if canonical in PARTS[3:] else pool(CLOCK)[:1])
+            for kind, parts in FIELDS.items():
+                # Where a type has no such field, one value shows that all names for it fail.
+                more += POOLS[kind] if canonical in parts else POOLS[kind][:1]
         for i, x in enumerate(values + more):
             for n in (1, -3, 0) if "{n}" in form else (0,):
                 right = form.format(f=function, u=canonical, x=x, n=n)
@@ -305,7 +312,7 @@ def interval_pairs() -> Iterator[Pair]:
     amounts = ("0", "1", "-1", "'2'", "'-3'", "'1.5'", "' 2 '", "1.5", "'x'", "99999999999999")
     for literal, canonical in spark_functions.INTERVAL_UNITS.items():
         for spelling in spellings(literal, generator):
-            for amount in amounts:
+            for amount in amounts if spelling == literal else ("1", "'-2'"):
                 yield f"INTERVAL {amount} {spelling}", f"INTERVAL {amount} {canonical}"
             for form in ("INTERVAL '3 {}'", "INTERVAL 2 {} 3 SECONDS", "INTERVAL -2 {} 4 MONTHS",
                          "DATE '2020-02-29' + INTERVAL 1 {}"):  # fmt: skip
@@ -329,7 +336,7 @@ def type_pairs() -> Iterator[Pair]:
                      "CAST(NULL AS MAP<{}, {}>)", "CAST(array(1, NULL) AS ARRAY<{}>)",
                      "TRY_CAST('x' AS {})", "'12'::{}"):  # fmt: skip
             yield form.format(alias, alias), form.format(canonical, canonical)
-        for value in EVERY_VALUE:
+        for value in EVERY_VALUE if alias[-1] != ")" or "10" in alias else ("12", "'1e4'"):
             yield f"CAST({value} AS {alias.upper()})", f"CAST({value} AS {canonical})"
 
 
