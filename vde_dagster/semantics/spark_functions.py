@@ -277,13 +277,13 @@ CASTS = {
     "smallint": "SMALLINT",
     "string": "STRING",
     "time": "TIME(6)",
-    "timestamp": "TIMESTAMP",
+    "timestamp": "TIMESTAMP_LTZ",
     "tinyint": "TINYINT",
 }
 """Functions of one argument that are a cast to a type; `TYPES` has its spellings.
 
-``timestamp(x)`` is a cast to ``TIMESTAMP_LTZ`` or ``TIMESTAMP_NTZ`` as the setting
-``spark.sql.timestampType`` says, as ``CAST(x AS TIMESTAMP)`` is.
+``timestamp(x)`` is one to ``TIMESTAMP_LTZ`` always, while what ``CAST(x AS TIMESTAMP)`` is depends
+on the setting ``spark.sql.timestampType``.
 """
 
 TYPES = _pairs("""
@@ -353,9 +353,9 @@ UNITS: dict[str, dict[int, dict[str, str]]] = {
 }
 """Arguments that name a unit: function, index of the argument, literal, canonical literal.
 
-What is in no group counts as written. Spark compares in any case. In ``extract(F FROM x)`` the
-first argument is a bare word or a string; that of ``timestampadd`` and what follows it here is a
-bare word, and ``dateadd date_add datediff date_diff`` have one only with three arguments.
+What is in no group counts as written. Spark compares in any case. The unit is a string, but a bare
+word in ``extract(F FROM x)``, for ``timestampadd`` and for what follows it here; of these,
+``dateadd date_add datediff date_diff`` have one only with three arguments.
 """
 
 INTERVAL_UNITS = _pairs("""

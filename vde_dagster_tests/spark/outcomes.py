@@ -58,11 +58,12 @@ def outcomes(session: Any, expressions: Sequence[str]) -> dict[str, Outcome]:
                 results.append("no type")
         return results
 
-    return _by_halves(expressions, 64, evaluate, "no type")
+    parser = session._jsparkSession.sessionState().sqlParser()
+    return _by_halves(expressions, 64, evaluate, "no type", parser)
 
 
-def types(session: Any, expressions: Sequence[str], source: str) -> dict[str, str]:
-    """Analyse expressions that read a table: the type of each as JSON, or ``no type``.
+def resolved(session: Any, expressions: Sequence[str], source: str) -> list[str]:
+    """Return those of some expressions that Spark can give a type.
 
     Args:
         session: A Spark session.
@@ -70,12 +71,13 @@ def types(session: Any, expressions: Sequence[str], source: str) -> dict[str, st
         source: What follows SELECT: FROM and the rest.
     """
 
-    def analyse(part: Sequence[str]) -> list[str]:
-        # A subquery around it, as windows and aggregations leave other shapes than a projection.
-        schema = analysed(session, f"SELECT {', '.join(_named(part))} {source}").schema()
-        return [str(schema.apply(i).dataType().json()) for i in range(len(part))]
+    def analyse(part: Sequence[str]) -> list[bool]:
+        query = f"SELECT {', '.join(_named(part))} {source}"
+        columns = analysed(session, query, check=False).expressions()
+        return [bool(columns.apply(i).resolved()) for i in range(len(part))]
 
-    return _by_halves(expressions, 64, analyse, "no type")
+    found = _by_halves(expressions, 64, analyse, False)
+    return [e for e in expressions if found[e]]
 
 
 def computed(
@@ -101,7 +103,11 @@ def computed(
 
 
 def _by_halves(
-    expressions: Sequence[str], size: int, run: Callable[[Sequence[str]], list[_T]], failed: _T
+    expressions: Sequence[str],
+    size: int,
+    run: Callable[[Sequence[str]], list[_T]],
+    failed: _T,
+    parser: Any = None,
 ) -> dict[str, _T]:
     found: dict[str, _T] = {}
     unique = list(dict.fromkeys(expressions))
@@ -111,11 +117,24 @@ def _by_halves(
         try:
             found.update(zip(part, run(part), strict=True))
         except FAILURES:
+            if len(part) == size and parser is not None:
+                good = [e for e in part if _parses(parser, e)]
+                found.update((e, failed) for e in set(part) - set(good))
+                part = good
             if len(part) == 1:
                 found[part[0]] = failed
             else:
-                parts += [part[: len(part) // 2], part[len(part) // 2 :]]
+                half = len(part) // 2
+                parts += [piece for piece in (part[:half], part[half:]) if piece]
     return found
+
+
+def _parses(parser: Any, expression: str) -> bool:
+    try:
+        parser.parseExpression(f"({expression})")
+    except FAILURES:
+        return False
+    return True
 
 
 def _columns(expressions: Sequence[str], *, binary: bool = False) -> str:

@@ -1,0 +1,223 @@
+"""Every function of Spark stands in exactly one list, and Spark agrees that it belongs there."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from vde_dagster.semantics import spark_functions
+from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.spark.registry import EVERYTHING, BuiltIn, analysed, built_ins, settings
+
+pytestmark = pytest.mark.spark
+
+LISTS = {
+    "scalar": spark_functions.SCALAR,
+    "session": spark_functions.SESSION,
+    "unsteady": spark_functions.UNSTEADY,
+    "aggregate": spark_functions.AGGREGATE,
+    "ordered aggregate": spark_functions.ORDERED_AGGREGATE,
+    "ranking": spark_functions.RANKING,
+    "tie-breaking": spark_functions.TIE_BREAKING,
+    "generator": spark_functions.GENERATORS,
+    "table function": spark_functions.TABLE_FUNCTIONS,
+    "grouping": spark_functions.GROUPING,
+    "operator": spark_functions.OPERATORS,
+}
+
+NOT_LOADED = frozenset(
+    {"from_avro", "to_avro", "schema_of_avro", "from_protobuf", "to_protobuf", "python_worker_logs"}
+)
+"""Functions of modules that this session has not got, or that only Python's logging has."""
+
+
+@pytest.fixture(scope="module")
+def session(spark_engine: SparkEngine) -> Any:
+    return spark_engine.session
+
+
+@pytest.fixture(scope="module")
+def registry(session: Any) -> dict[str, BuiltIn]:
+    return built_ins(session)
+
+
+def test_every_function_is_in_exactly_one_list(registry: dict[str, BuiltIn]) -> None:
+    listed = Counter(name for names in LISTS.values() for name in names)
+    assert [name for name, times in listed.items() if times > 1] == []
+    assert sorted(registry.keys() - listed.keys()) == [], "Spark has new functions"
+    assert sorted(listed.keys() - registry.keys()) == [], "Spark does not know them"
+    for name in registry:
+        assert name in LISTS[spark_functions.kind(name) or ""], name
+    catalog = {name for name, function in registry.items() if function.group == "catalog"}
+    assert catalog == spark_functions.CATALOG
+
+
+def test_smaller_lists_name_functions_of_their_kind() -> None:
+    known = spark_functions
+    assert known.UNMARKED <= known.UNSTEADY
+    assert known.WITHOUT_PARENTHESES <= known.SESSION
+    assert known.SESSION_WITHOUT_ARGUMENTS <= known.SCALAR
+    assert known.CASTS.keys() <= known.SCALAR
+    for alias, canonical in known.ALIASES.items():
+        assert known.kind(alias) is not None, alias
+        assert canonical not in known.ALIASES, "one step leads to the canonical name"
+        kinds = {known.kind(alias), known.kind(canonical)}
+        assert len(kinds) == 1 or kinds == {"operator", "scalar"}, alias
+    assert known.kind("no_such_function") is None
+
+
+def test_aggregations_are_those_of_spark(session: Any, registry: dict[str, BuiltIn]) -> None:
+    """A class that is a subclass of AggregateFunction, Generator or WindowFunction is known so."""
+    expected = {
+        "aggregate.AggregateFunction": {"aggregate", "ordered aggregate", "unsteady"},
+        "Generator": {"generator", "table function"},
+        "AggregateWindowFunction": {"ranking", "tie-breaking"},
+        "FrameLessOffsetWindowFunction": {"tie-breaking"},
+    }
+    base = "org.apache.spark.sql.catalyst.expressions."
+    loader = session._jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+    above = {loader.loadClass(base + short): kinds for short, kinds in expected.items()}
+    wrong: list[str] = []
+    for name, function in registry.items():
+        if not function.class_name:
+            continue
+        this = loader.loadClass(function.class_name)
+        kinds = [allowed for parent, allowed in above.items() if parent.isAssignableFrom(this)]
+        own = spark_functions.kind(name)
+        if not kinds and function.group == "agg_funcs" and own != "grouping":
+            kinds = [expected["aggregate.AggregateFunction"]]  # made by a builder
+        if not kinds and function.group == "window_funcs":
+            kinds = [expected["AggregateWindowFunction"]]
+        if not kinds and function.group in ("generator_funcs", "table_funcs"):
+            kinds = [expected["Generator"]]
+        row = {"scalar", "session", "operator", "unsteady", "grouping", "generator"}
+        if own not in (kinds[-1] if kinds else row | {"table function"}):
+            wrong.append(f"{name}: {own}, but it is a {this.getSimpleName()}")
+    assert wrong == []
+
+
+def test_spark_marks_the_same_functions_as_not_deterministic(
+    session: Any, registry: dict[str, BuiltIn]
+) -> None:
+    """An example is deterministic for Spark exactly if it calls no function that is marked."""
+    marked = spark_functions.UNSTEADY - spark_functions.UNMARKED
+    wrong: list[str] = []
+    seen: set[str] = set()
+    silent: list[str] = []
+    with settings(session, EVERYTHING):
+        for name, function in registry.items():
+            built = False
+            for example in function.examples:
+                try:
+                    steady = bool(analysed(session, example).deterministic())
+                except Exception:  # a SET, an example of a failure
+                    continue
+                built = True
+                called = set(re.findall(r"\w+(?=\()", example.lower())) & marked
+                seen |= called
+                if steady != (not called):
+                    wrong.append(f"{example}: deterministic is {steady}")
+            if function.examples and not built:
+                silent.append(name)
+    assert wrong == []
+    assert sorted(marked - seen) == [], "no example of theirs can be analysed"
+    assert set(silent) <= NOT_LOADED, silent
+
+
+@pytest.mark.parametrize("sketch", ["bigint", "double", "float"])
+def test_kll_sketches_of_the_same_rows_in_the_same_order_differ(session: Any, sketch: str) -> None:
+    """Why they are unsteady though Spark does not mark them."""
+    rows = "FROM range(0, 100000, 1, 1)"
+    query = f"SELECT md5(kll_sketch_agg_{sketch}(CAST(id AS {sketch}))) {rows}"
+    assert len({session.sql(query).collect()[0][0] for _ in range(5)}) > 1
+
+
+def test_encryption_draws_a_vector(session: Any) -> None:
+    call = "aes_encrypt('a', '0000111122223333')"
+    assert session.sql(f"SELECT {call} = {call}").collect()[0][0] is False
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "differs"),
+    [
+        ("md5(hll_sketch_agg(x))", True),
+        ("percentile_approx(x, 0.5, 100)", True),
+        ("CAST(histogram_numeric(x, 5) AS STRING)", True),
+        ("first(x)", True),
+        ("max_by(x, 1)", True),
+        ("approx_count_distinct(x)", False),
+        ("md5(bitmap_construct_agg(x % 1000))", False),
+        ("percentile(x, 0.3)", False),
+        ("median(x)", False),
+        ("percentile_cont(0.3) WITHIN GROUP (ORDER BY x)", False),
+        ("percentile_disc(0.3) WITHIN GROUP (ORDER BY x)", False),
+        ("bit_xor(x)", False),
+    ],
+)
+def test_what_the_order_of_rows_changes(session: Any, aggregation: str, differs: bool) -> None:
+    """The rows are the same, once upwards and once downwards."""
+    results = [
+        session.sql(f"SELECT {aggregation} FROM (SELECT {x} AS x FROM range(0, 100000, 1, 1))")
+        for x in ("id", "99999 - id")
+    ]
+    up, down = (result.collect()[0][0] for result in results)
+    assert (up != down) == differs, (up, down)
+    name = re.findall(r"\w+(?=\()", aggregation)
+    known = {spark_functions.kind(n) for n in name} & {"aggregate", "ordered aggregate"}
+    assert known == {"ordered aggregate" if differs else "aggregate"}
+
+
+def test_names_that_stand_without_parentheses(session: Any) -> None:
+    alone: set[str] = set()
+    with settings(session, EVERYTHING):
+        for name in spark_functions.SESSION | spark_functions.UNSTEADY | {"e", "pi", "range"}:
+            try:
+                analysed(session, f"SELECT {name}")
+            except Exception:
+                continue
+            alone.add(name)
+    assert alone == spark_functions.WITHOUT_PARENTHESES
+
+
+def test_functions_that_only_the_grammar_knows(session: Any, registry: dict[str, BuiltIn]) -> None:
+    parser = session._jsparkSession.sessionState().sqlParser()
+
+    def read(text: str) -> str:
+        return str(parser.parseExpression(text).getClass().getSimpleName())
+
+    assert not spark_functions.PARSED & registry.keys()
+    assert {
+        name: read(f"{name}(hour, a, b)") for name in spark_functions.PARSED - {"try_cast"}
+    } == {
+        "timediff": "TimestampDiff",
+        "timestampadd": "TimestampAdd",
+        "timestampdiff": "TimestampDiff",
+    }
+    assert read("try_cast(a AS INT)") == "Cast"
+    for name in ("dateadd", "date_add", "datediff", "date_diff"):
+        assert read(f"{name}(hour, a, b)").startswith("Timestamp")
+        assert read(f"{name}(a, b)") == "UnresolvedFunction"
+
+
+def test_operators_that_can_be_called(session: Any) -> None:
+    refused: set[str] = set()
+    arguments = ("(true)", "(1, 2)", "('a', 'b')", "(1)", "(true, false)", "(1, 1, 2)")
+    for name in spark_functions.OPERATORS:
+        for given in arguments:
+            try:
+                analysed(session, f"SELECT `{name}`{given}")
+                break
+            except Exception:
+                continue
+        else:
+            refused.add(name)
+    assert refused == {"!=", "<>", "||", "case", "cast"}
+
+
+def test_functions_are_found_in_any_case(session: Any, registry: dict[str, BuiltIn]) -> None:
+    """The lists are in lower case, as Spark finds functions in any case."""
+    assert all(name == name.lower() for name in registry)
+    assert session.sql("SELECT LeNgTh('ab'), `LENGTH`('ab')").collect()[0] == (2, 2)

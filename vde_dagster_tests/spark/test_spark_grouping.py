@@ -1,0 +1,72 @@
+"""Spark's precedence, in examples; and that its canonical form is read back to itself."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.spark.spark_grouping import (
+    BINARY,
+    POSTFIX,
+    PREFIX,
+    groupings,
+    pairs,
+    spark_grouping,
+    triples,
+)
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def session(spark_engine: SparkEngine) -> Any:
+    return spark_engine.session
+
+
+@pytest.mark.parametrize(
+    ("text", "grouped"),
+    [
+        ("a + b * c", "(a + (b * c))"),
+        ("a || b || c", "(a || b || c)"),
+        ("a AND b OR c AND d AND e", "((a AND b) OR (c AND d AND e))"),
+        ("NOT a = b", "(NOT (a = b))"),
+        ("a <> b", "(NOT (a = b))"),
+        ("a BETWEEN b AND c AND d", "(between(a, b, c) AND d)"),
+        ("- a :: STRING", "(- CAST(a AS STRING))"),
+        ("a IS NOT DISTINCT FROM b", "(a <=> b)"),
+        ("a : f . g", "a:f.g"),
+        ("a . f [x]", "a.f[x]"),
+        ("a IN (b, c)", "(a IN (b, c))"),
+    ],
+)
+def test_the_canonical_form(session: Any, text: str, grouped: str) -> None:
+    assert spark_grouping(session, text) == grouped
+
+
+def test_what_cannot_be_parsed(session: Any) -> None:
+    for text in ("a +", "a = NOT b", "a + b AS c", "a IN (b) = c", "a IS NULL IS NULL"):
+        with pytest.raises(ValueError):
+            spark_grouping(session, text)
+
+
+def test_there_are_texts_for_every_operator(session: Any) -> None:
+    found = groupings(session, pairs())
+    parsed = [text for text, grouping in found.items() if grouping is not None]
+    print(f"{len(found)} pairs, {len(parsed)} of them parse; {len(triples())} triples")
+    for op in BINARY:
+        assert any(f" {op} " in text for text in parsed), op
+    for op in (*PREFIX, *POSTFIX):
+        assert any(op in text for text in parsed), op
+    unknown = [g for g in found.values() if g is not None and "(" in g and "Unresolved" in g]
+    assert unknown == []
+
+
+def test_the_canonical_form_means_itself(session: Any) -> None:
+    """Brackets leave nothing to precedence, so Spark reads the form as what it was made from."""
+    texts = random.Random(1).sample([*pairs(), *triples()], 400)
+    for text, grouping in groupings(session, texts).items():
+        if grouping is not None:
+            assert spark_grouping(session, grouping) == grouping, text
