@@ -70,7 +70,7 @@ def one_line(
             piece = _tidy(piece)
             if adjacent and piece[0] in "'\"" and before[-1:] == piece[0]:
                 blank = False
-        if adjacent and (piece in _AS_WRITTEN or before in _AS_WRITTEN):
+        if adjacent and (piece in _AS_WRITTEN or before in _AS_WRITTEN or _shifts(before, piece)):
             blank = False
         if blank:
             out.append(" ")
@@ -79,6 +79,11 @@ def one_line(
         out.append(piece)
         before = _SIGN if piece == "-" and not _is_value(before) else piece
     return "".join(out)
+
+
+def _shifts(before: str, piece: str) -> bool:
+    """Say whether adjacent signs may be parts of one operator: `<<`, `>>>`."""
+    return piece == before and piece in ("<", ">")
 
 
 def _is_called(word: str) -> bool:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _NAMING = frozenset({"struct", "arrays_zip"})
 """Functions that make names of fields from the names of their arguments."""
+_WITH_UNIT_OF_THREE = frozenset(
+    {"timestampadd", "date_add", "timestampdiff", "timediff", "datediff"}
+)
+"""Functions that begin with a unit if they have three arguments."""
 _COUNT = "count"
 _LITERAL = " literal"
 _AGGREGATES = ("aggregate", "ordered aggregate")
@@ -76,11 +80,9 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
         return choice(binder, arguments[:2], arguments[2])
     if name == "nvl" and len(arguments) == 2:
         name = "coalesce"
-    units = spark_functions.UNITS.get(name, {})
-    for index in units:
-        if index < len(e.expressions) and (
-            index or len(e.expressions) == 3 or name in ("extract", "date_part", "date_trunc")
-        ):
+    size = len(e.expressions)
+    for index in spark_functions.UNITS.get(name, {}):
+        if index < size and (name not in _WITH_UNIT_OF_THREE or size == 3):
             word = _word(e.expressions[index])
             same = spark_functions.unit(name, index, word) if word is not None else None
             if same is not None:

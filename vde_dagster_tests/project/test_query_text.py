@@ -36,6 +36,7 @@ QUERIES = [
     "SELECT x'1F', 'a' 'b', m.`k`.`l`, f(a => 1), ARRAY(1, 2)[0], a BETWEEN 1 AND 2, "
     "a NOT IN (1, 2) FROM `d`.`odd.name` AS m",
     "SELECT a, b FROM d.t GROUP BY a, b WITH ROLLUP",
+    "SELECT a >>> 1, a << 2, a >> b | 3, a > b, CAST(a AS ARRAY < ARRAY < INT >>) FROM d.t",
     "SELECT a FROM d.t GROUP BY GROUPING SETS ((a), ()) SORT BY a DESC NULLS LAST LIMIT 3 OFFSET 1",
     "SELECT EXISTS (SELECT 1 FROM d.u WHERE u.a = t.a), ANY (SELECT 2) FROM d.t VERSION AS OF 3",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.spark.our_grouping import canonical, our_grouping
 from vde_dagster_tests.spark.spark_grouping import (
     BINARY,
     POSTFIX,
@@ -70,3 +71,23 @@ def test_the_canonical_form_means_itself(session: Any) -> None:
     for text, grouping in groupings(session, texts).items():
         if grouping is not None:
             assert spark_grouping(session, grouping) == grouping, text
+
+
+def test_every_pair_and_triple_is_grouped_as_spark_does(session: Any) -> None:
+    """What is left open makes a query opaque; nothing that Spark can parse is refused."""
+    texts = [*pairs(), *random.Random(2).sample(triples(), 1500)]
+    wrong: list[str] = []
+    alike = left_open = 0
+    for text, spark in groupings(session, texts).items():
+        if spark is None:
+            continue
+        ours = our_grouping(text)
+        if ours == "":
+            left_open += 1
+        elif ours is not None and canonical(ours) == canonical(spark):
+            alike += 1
+        else:
+            wrong.append(f"{text}: {spark} there, {ours} here")
+    print(f"{alike} groupings alike, {left_open} left open")
+    assert not wrong, "\n".join(wrong)
+    assert alike > 5 * left_open
