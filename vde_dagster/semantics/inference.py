@@ -43,7 +43,7 @@ _RETURNS = {
             from_unixtime hex initcap lower md5 monthname regexp_extract regexp_replace repeat
             replace sha1 sha2 soundex space substring_index to_json translate trim ltrim rtrim
             typeof upper url_encode url_decode uuid listagg get_json_object to_char split_part""",
-        "TIMESTAMP": "current_timestamp date_trunc from_utc_timestamp to_utc_timestamp",
+        "TIMESTAMP": "current_timestamp date_trunc from_utc_timestamp timestamp to_utc_timestamp",
         "ARRAY<STRING>": "split json_object_keys",
     }.items()
     for name in names.split()

@@ -63,7 +63,6 @@ def test_a_query_that_cannot_be_run_is_an_error_without_a_traceback(
     [
         ("SELECT reflect('java.lang.System', 'getProperty', 'user.home') AS a", "reflect"),
         ("SELECT * FROM text.`{file}`", "neither a model"),
-        ("SELECT '\\u0024{{env:PATH}}' AS a", "environment variables"),
     ],
 )
 def test_a_query_reads_files_and_calls_java_with_raw_only(

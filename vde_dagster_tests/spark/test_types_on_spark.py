@@ -1,0 +1,100 @@
+"""The types that are inferred without Spark are those that Spark finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from vde_dagster.errors import VdeError
+from vde_dagster.semantics import analyze
+from vde_dagster.semantics._sqlglot import data_type, type_key
+from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.data_types import spark_type
+from vde_dagster_tests.semantics.test_cases import FIXTURES, SCHEMA
+from vde_dagster_tests.spark.answers import plain
+from vde_dagster_tests.spark.registry import EVERYTHING, settings
+from vde_dagster_tests.spark.spark_examples import documented_examples
+
+pytestmark = pytest.mark.spark
+
+EXPRESSIONS = """
+id + 1; id + qty; id * 2L; id + amount; amount / 2; id / 2; id % 2; id DIV 2; -id; - amount; 1L
+2S; 3Y; 1.5D; 1F; 1e3; 2147483648; 'x'; status || 'x'; status = 'a'; id IN (1, 2)
+id BETWEEN 1 AND 2; NOT TRUE; CASE WHEN id > 1 THEN 1 ELSE 2 END; CASE WHEN id > 1 THEN 1 END
+if(id > 1, 'a', 'b'); id::BIGINT; coalesce(id, qty); coalesce(id, NULL); nvl(status, 'x')
+greatest(id, qty); nullif(id, 1); tags[0]; CAST(id AS DECIMAL(9, 2)); CAST(status AS DATE)
+TRY_CAST(status AS INT); info.city; info.zip; ts; DATE '2024-01-01'; X'1F'; current_date
+current_timestamp(); array(1, 2); array('a'); split(status, 'a'); EXISTS (SELECT 1 FROM items)
+(SELECT max(price) FROM items); int(status); string(id); timestamp(status); sum(id) OVER ()
+avg(id) OVER (); count(*) OVER (); row_number() OVER (ORDER BY id); max(ts) OVER ()
+sum(amount) OVER (); lag(id) OVER (ORDER BY id); lead(status, 1) OVER (ORDER BY id)
+ntile(2) OVER (ORDER BY id)
+"""
+
+
+def _wrong(session: Any, query: str, written: str, schema: Any) -> list[str]:
+    """What is inferred of a query's columns and is not what Spark says."""
+    from pyspark.errors import PySparkException
+
+    try:
+        inferred = list(analyze(query, schema).output_types.values())
+        fields = session.sql(written).schema.fields
+    except (VdeError, PySparkException):
+        return []
+    if len(inferred) != len(fields):
+        return []
+    return [
+        f"{query}: {ours} here, {spark_type(field.dataType)} there"
+        for ours, field in zip(inferred, fields, strict=True)
+        if "UNKNOWN" not in ours and not _same(ours, spark_type(field.dataType))
+    ]
+
+
+def _same(ours: str, theirs: str) -> bool:
+    one, other = data_type(ours), data_type(theirs)
+    assert one is not None
+    assert other is not None
+    return type_key(one) == type_key(other)
+
+
+def _known(query: str, schema: Any) -> int:
+    try:
+        return sum("UNKNOWN" not in text for text in analyze(query, schema).output_types.values())
+    except VdeError:
+        return 0
+
+
+def test_types_of_documented_examples_are_those_of_spark(spark_engine: SparkEngine) -> None:
+    session = spark_engine.session
+    with settings(session, EVERYTHING):
+        examples = [example.text for example in documented_examples(session)]
+        wrong = [line for text in examples for line in _wrong(session, text, text, {})]
+    known = sum(_known(text, {}) for text in examples)
+    print(f"{known} types inferred of {len(examples)} examples")
+    assert wrong == [], "\n".join(wrong)
+    assert known > len(examples) / 4
+
+
+def test_types_of_expressions_over_tables_are_those_of_spark(spark_engine: SparkEngine) -> None:
+    session = spark_engine.session.newSession()
+    for table, columns in SCHEMA.items():
+        listed = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in columns.items())
+        session.sql(f"SELECT {listed}").createOrReplaceTempView(table.replace(".", "_"))
+    parts = [part.strip() for line in EXPRESSIONS.splitlines() for part in line.split(";")]
+    texts = [f"SELECT {part} AS x FROM orders" for part in parts if part]
+    texts += [
+        query
+        for cases in yaml.safe_load((FIXTURES / "same.yaml").read_text()).values()
+        for case in cases
+        for query in case
+    ]
+    wrong = [
+        line
+        for text in texts
+        for line in _wrong(session, text, plain(text).replace("staging.", "staging_"), SCHEMA)
+    ]
+    known = sum(_known(text, SCHEMA) for text in texts)
+    assert wrong == [], "\n".join(wrong)
+    assert known > len(texts)
