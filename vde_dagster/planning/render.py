@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from sqlglot import exp
@@ -14,7 +14,7 @@ from vde_dagster.planning.table_places import put_in_place
 from vde_dagster.planning.time_column import TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.model import Audit, Model
-from vde_dagster.project.names import ModelName
+from vde_dagster.project.names import ModelName, quote
 from vde_dagster.project.sql import tables_read
 from vde_dagster.project.time_variables import substitute_time_variables, time_variable_values
 from vde_dagster.sql.edits import Edit, apply_edits
@@ -69,7 +69,8 @@ def replace_tables(sql: str, relation_of: Relation) -> str:
 
     All other words stay as they are, but for QUALIFY, which Spark has not. Common table expressions
     are left alone, also where one hides a table's name. A column that is qualified with a schema
-    (`staging.orders.id`) loses the schema, as the subquery has none.
+    (`staging.orders.id`) loses the schema, as the subquery has none; tables of one name and several
+    schemas in one FROM are told apart by it.
 
     Args:
         sql: Spark SQL.
@@ -80,18 +81,19 @@ def replace_tables(sql: str, relation_of: Relation) -> str:
     """
     reading = read_query(sql)
     edits: list[Edit] = []
-    unnamed: dict[int, list[exp.Table]] = {}
+    found: list[tuple[exp.Table, str]] = []
+    unnamed: list[exp.Table] = []
     for table in list(tables_read(reading.tree)):
         query = relation_of(_model_name(table))
         if query is None:
             continue
-        alias = None
         if not table.alias:
-            select = table.find_ancestor(exp.Select)
-            unnamed.setdefault(id(select), []).append(table)
-            alias = table.name
-        edits += put_in_place(reading, table, query, alias)
-    edits += _columns_of(reading.tree, unnamed)
+            unnamed.append(table)
+        found.append((table, query))
+    names = _aliases(unnamed)
+    for table, query in found:
+        edits += put_in_place(reading, table, query, names.get(id(table)))
+    edits += _columns_of(reading.tree, unnamed, names)
     return without_qualify(apply_edits(sql, edits))
 
 
@@ -100,21 +102,36 @@ def _model_name(table: exp.Table) -> ModelName:
     return ModelName.parse(".".join(f"`{part}`" for part in quoted))
 
 
-def _columns_of(tree: exp.Expr, unnamed: Mapping[int, list[exp.Table]]) -> list[Edit]:
-    """Take the schema off columns that are qualified with the full name of a replaced table."""
-    names = {
-        (table.db.lower(), table.name.lower()) for tables in unnamed.values() for table in tables
-    }
-    if not names:
+def _aliases(unnamed: Sequence[exp.Table]) -> dict[int, str]:
+    """Name tables without an alias, by id: apart where one FROM has two of one name."""
+    called: dict[tuple[int, str], list[exp.Table]] = {}
+    for table in unnamed:
+        select = table.find_ancestor(exp.Select)
+        called.setdefault((id(select), table.name.lower()), []).append(table)
+    names = {}
+    for tables in called.values():
+        apart = len({table.db.lower() for table in tables}) > 1
+        for table in tables:
+            names[id(table)] = f"{table.db}.{table.name}" if apart else table.name
+    return names
+
+
+def _columns_of(
+    tree: exp.Expr, unnamed: Sequence[exp.Table], names: Mapping[int, str]
+) -> list[Edit]:
+    """Call tables by their new names where columns are qualified with their full ones."""
+    new = {(table.db.lower(), table.name.lower()): names[id(table)] for table in unnamed}
+    if not new:
         return []
     edits = []
     for column in tree.find_all(exp.Column):
         schema = column.args.get("db")
-        if schema is None or (schema.name.lower(), column.table.lower()) not in names:
+        name = new.get((schema.name.lower(), column.table.lower())) if schema is not None else None
+        if name is None:
             continue
-        first, own = column.parts[0].meta.get("start"), column.args["table"].meta.get("start")
-        if first is not None and own is not None:
-            edits.append(Edit(first, own, ""))
+        first, own = column.parts[0].meta.get("start"), column.args["table"].meta
+        if first is not None and "end" in own:
+            edits.append(Edit(first, own["end"] + 1, quote(name)))
     return edits
 
 

@@ -1,0 +1,72 @@
+"""From a model's query to what Spark runs: names of tables change, and no other word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.render import replace_tables
+from vde_dagster.project.names import ModelName
+from vde_dagster_tests.project.test_query_text import QUERIES
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"
+TABLE = "SELECT * FROM `lake`.`p`.`t1`"
+CASES = yaml.safe_load((FIXTURES.parent / "rendering" / "queries.yaml").read_text())
+QUERY = "SELECT `x` AS `a` FROM `lake`.`p`.`t1`"
+PHYSICAL = "`lake`.`p`.`t1`"
+
+
+def _queries() -> list[str]:
+    found = list(QUERIES)
+    for name in ("same.yaml", "spark_differs.yaml", "rows.yaml"):
+        for cases in yaml.safe_load((FIXTURES / name).read_text()).values():
+            found += [text for case in cases for text in case[:2]]
+    return [text for text in dict.fromkeys(found) if "QUALIFY" not in text]
+
+
+def _replaced(query: str, relation: str) -> str:
+    known = ("d", "e", "main")
+    return replace_tables(query, lambda name: relation if name.namespace in known else None)
+
+
+@pytest.mark.parametrize("query", _queries())
+def test_no_word_changes_where_no_table_is_replaced(query: str) -> None:
+    assert replace_tables(query, lambda name: None) == query
+
+
+@pytest.mark.parametrize(("query", "of_a_table", "of_a_query"), CASES["relations"])
+def test_a_relation_takes_the_place_of_a_table(
+    query: str, of_a_table: str | None, of_a_query: str | None
+) -> None:
+    for relation, expected in ((TABLE, of_a_table), (QUERY, of_a_query)):
+        if expected is None:
+            continue
+        found = _replaced(query, relation).partition(" FROM ")[2]
+        begin, _, cut = expected.format(PHYSICAL, QUERY).partition("…")
+        assert found.startswith(begin)
+        assert cut or "…" in expected or found == begin
+
+
+@pytest.mark.parametrize(("query", "found"), CASES["names"])
+def test_names_mean_what_they_meant(query: str, found: str) -> None:
+    assert _replaced(query, TABLE) == found.format(PHYSICAL)
+
+
+def test_a_model_has_no_earlier_versions() -> None:
+    with pytest.raises(UsageError, match="as of an earlier version"):
+        _replaced("SELECT a FROM d.t VERSION AS OF 3", QUERY)
+
+
+@pytest.mark.parametrize(("query", "rewritten"), CASES["qualify"])
+def test_qualify_becomes_a_filter_over_a_subquery(query: str, rewritten: str) -> None:
+    assert replace_tables(query, lambda name: None) == rewritten
+
+
+def test_names_with_dots_and_quotes_are_found() -> None:
+    seen: list[ModelName] = []
+    replace_tables("SELECT a FROM `d`.`odd.name`, d.`o``clock`", lambda name: seen.append(name))
+
+    assert [name.name for name in seen] == ["odd.name", "o`clock"]
