@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state.schema import views
-from vde_dagster.state.snapshots import chunks
+from vde_dagster.state.snapshots import chunks, upsert
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,7 @@ def record_views(
 ) -> None:
     """Write views into the ledger, in place of what it said of them."""
     if published:
-        insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-        statement = insert(views)
+        statement = upsert(connection, views)
         new = statement.excluded
         connection.execute(
             statement.on_conflict_do_update(
