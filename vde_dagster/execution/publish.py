@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from vde_dagster.execution.engine import Engine
@@ -14,6 +14,7 @@ from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.views import define_view, has_view, view_query
 from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.project.names import ModelName
 from vde_dagster.project.settings import Settings
 from vde_dagster.state import Lease, StateStore
 
@@ -76,7 +77,9 @@ def publish_plan(
             environment=environment,
             base_version=plan.base_version,
             views=views,
-            dropped=dropped_views(current, plan.environment, views),
+            dropped=dropped_views(
+                current, plan.environment, {TableRef(view.namespace, view.name) for view in views}
+            ),
             fast_forwards=forwards,
             plan_id=plan.id,
             leases=leases,
@@ -85,7 +88,7 @@ def publish_plan(
 
 
 def dropped_views(
-    current: Environment | None, environment: str, views: tuple[ViewDefinition, ...]
+    current: Environment | None, environment: str, kept: Collection[TableRef]
 ) -> tuple[TableRef, ...]:
     """Name the views of an environment's current version that a new set no longer has.
 
@@ -93,7 +96,6 @@ def dropped_views(
     """
     if current is None:
         return ()
-    kept = {TableRef(view.namespace, view.name) for view in views}
     refs = (view_ref(name, environment) for name in current.entries)
     return tuple(sorted((ref for ref in refs if ref not in kept), key=str))
 
@@ -103,16 +105,19 @@ def define_views(
     settings: Settings,
     store: StateStore,
     engine: Callable[[], Engine],
+    only: Collection[ModelName] | None = None,
 ) -> tuple[ViewDefinition, ...]:
-    """Define every view of an environment, analysing VIEW models that are new.
+    """Define the views of an environment, analysing VIEW models that are new.
 
     Args:
         resolver: The environment; it reads `main`.
         settings: The project's settings.
         store: Keeps the analysed types, so that publishing again starts no JVM.
         engine: Starts or returns the engine.
+        only: The models whose views are wanted, or None for all.
     """
-    bindings = {name: resolver.resolve(name) for name in resolver.entries}
+    wanted = [name for name in resolver.entries if only is None or name in only]
+    bindings = {name: resolver.resolve(name) for name in wanted}
     queries = {
         name: binding
         for name, binding in bindings.items()
@@ -127,6 +132,6 @@ def define_views(
             types[binding.snapshot.id] = analysed
     definitions = (
         define_view(name, resolver, settings.catalog, types, settings.trino_catalog)
-        for name in resolver.entries
+        for name in wanted
     )
     return tuple(definition for definition in definitions if definition is not None)

@@ -17,6 +17,7 @@ from vde_dagster.planning.missing import ALWAYS, Window, infer_starts, missing_i
 from vde_dagster.planning.order import in_order
 from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.views import view_refs
 from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
@@ -55,7 +56,11 @@ def rollback(
         state = complete_state(store, old, None, ())
         _check_tables(old, state)
         resolver = Resolver(environment, old.entries, state.snapshots, state.tables)
-        views = define_views(resolver, workspace.settings, store, workspace.engine)
+        refs = view_refs(resolver)
+        moved = workspace.lakehouse.moved_views(environment)
+        # The other views are as they were published, and as they have to be.
+        differing = _differing(current, old, state) | {n for n, ref in refs.items() if ref in moved}
+        views = define_views(resolver, workspace.settings, store, workspace.engine, differing)
         published = workspace.lakehouse.publish(
             Publication(
                 environment=Environment(
@@ -70,7 +75,7 @@ def rollback(
                 ),
                 base_version=current.version,
                 views=views,
-                dropped=dropped_views(current, environment, views),
+                dropped=dropped_views(current, environment, set(refs.values())),
                 fast_forwards=(),
                 plan_id=None,
                 leases=(held.lease,),
@@ -112,6 +117,20 @@ def _check_tables(old: Environment, state: WarehouseState) -> None:
             f"{', '.join(gone)} were cleaned up",
             hint="check out the code of that time and plan it instead",
         )
+
+
+def _differing(current: Environment, old: Environment, state: WarehouseState) -> set[ModelName]:
+    """Name the models whose views show something else now: a query's with what it reads."""
+    found: set[ModelName] = set()
+    snapshots = in_order(
+        {name: state.snapshots[entry.snapshot_id] for name, entry in old.entries.items()}
+    )
+    for name, snapshot in snapshots.items():
+        entry = old.entries[name]
+        reads = entry.table_id is None and any(parent in found for parent in snapshot.parents)
+        if reads or current.entries.get(name) != entry:
+            found.add(name)
+    return found
 
 
 def _missing(

@@ -219,6 +219,17 @@ class Lakehouse:
         with self.store.reading() as conn:
             return list(published_views(conn, self.catalog_name, environment=environment))
 
+    def moved_views(self, environment: str) -> set[TableRef]:
+        """Return an environment's views that are not as their publication left them."""
+        with self.store.reading() as conn:
+            ledger = published_views(conn, self.catalog_name, environment=environment)
+            pointers = read_pointers(conn, self.catalog_name, ledger)
+        return {
+            ref
+            for ref, known in ledger.items()
+            if ref not in pointers or pointers[ref].location != known.metadata_location
+        }
+
     def publish(self, publication: Publication) -> Environment:
         """Make a publication visible, all of it or nothing; see `publish.publish`."""
         return publish(self, publication)

@@ -83,6 +83,8 @@ def missing_intervals(
     cadence = Cadence(snapshot.model.cron)
     # A unit that is filled in part (by hours, before the cron became daily) is filled anew.
     missing = wanted - cadence.align_inward(filled)
+    if not missing:
+        return missing
     reachable = cadence.align_inward(available)
     floor = cadence.unit.floor(starts[snapshot.name])
     return with_lookback(
