@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 MAIN_ZONE = "America/New_York"
 ZONES = (MAIN_ZONE, "UTC", "Asia/Kathmandu")
 SEED = 1
-"""Which pairs are taken where there are too many for every day; all were equal on Spark 4.1.4."""
+"""Which pairs are taken where there are too many for every day."""
 
 Pair = tuple[str, str]
 
