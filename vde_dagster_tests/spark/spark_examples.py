@@ -251,7 +251,7 @@ def answer(session: Any, query: str, *, values: bool = True) -> str:
         rows = frame.toDF(*names).selectExpr(*texts).collect()
     except FAILURES as error:
         match = re.match(r"\[([A-Z_.]+)\]", str(error))
-        return f"error {match[1] if match else str(error).splitlines()[0][:200]}"
+        return f"error {match[1] if match else ' '.join(str(error).split())[:200]}"
     if not values:
         return f"{kinds} {len(rows)} rows"
     # Spark gives no order but by ORDER BY, yet the same plan on the same rows keeps one.
