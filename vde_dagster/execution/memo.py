@@ -6,13 +6,11 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from vde_dagster.planning.build_snapshots import Memo
-from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.snapshot_codec import snapshot_from_json, snapshot_to_json
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
-from vde_dagster.semantics import SemanticVersion
 
 _FORMAT = b"vde-memo-2\n"
 
@@ -39,7 +37,7 @@ class FileMemo(Memo):
         if line is None:
             return None
         try:
-            snapshot = _from_json(model, json.loads(line))
+            snapshot = snapshot_from_json(model, json.loads(line))
         except (ValueError, TypeError):
             self._changed = True
             return None
@@ -48,7 +46,7 @@ class FileMemo(Memo):
 
     def put(self, key: str, snapshot: Snapshot) -> None:
         """Remember a snapshot; `save` writes it."""
-        self._used[key] = json.dumps(_to_json(snapshot), separators=(",", ":")).encode()
+        self._used[key] = json.dumps(snapshot_to_json(snapshot), separators=(",", ":")).encode()
         self._changed = True
 
     def save(self) -> None:
@@ -74,44 +72,3 @@ class FileMemo(Memo):
                         key, _, value = line.partition(b" ")
                         self._lines[key.decode("ascii", "replace")] = value
         return self._lines
-
-
-def _to_json(snapshot: Snapshot) -> list[Any]:
-    """Write everything but the model, which whoever reads it has; as lists, which parse fast."""
-    version = snapshot.version
-    return [
-        snapshot.id,
-        [version.rows, version.columns, version.opaque, [sorted(k) for k in version.unique_keys]],
-        snapshot.fill_version,
-        snapshot.metadata_hash,
-        snapshot.layout_hash,
-        snapshot.columns,
-        [[parent.namespace, parent.name] for parent in snapshot.parents],
-        snapshot.canonicaliser,
-        snapshot.definition_hash,
-        snapshot.reads,
-    ]
-
-
-def _from_json(model: Model, data: list[Any]) -> Snapshot:
-    """Read what `_to_json` wrote.
-
-    Raises:
-        ValueError: It has another form.
-        TypeError: It has another form.
-    """
-    id_, version, fill, metadata, layout, columns, parents, canonicaliser, definition, reads = data
-    rows, versions, opaque, keys = version
-    return Snapshot(
-        id_,
-        model,
-        SemanticVersion(rows, versions, opaque, tuple(frozenset(key) for key in keys)),
-        fill,
-        metadata,
-        layout,
-        tuple(map(OutputColumn._make, columns)),
-        tuple(ModelName(*parent) for parent in parents),
-        canonicaliser,
-        definition,
-        tuple(map(Read._make, reads)),
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import UsageError
@@ -11,7 +11,7 @@ from vde_dagster.execution.gather_state import complete_state
 from vde_dagster.execution.lease_names import environment_lease
 from vde_dagster.execution.publish import define_views, dropped_views
 from vde_dagster.lakehouse import Publication
-from vde_dagster.planning.environment import Environment
+from vde_dagster.planning.environment import Environment, view_ref
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.missing import ALWAYS, Window, infer_starts, missing_intervals
 from vde_dagster.planning.order import in_order
@@ -22,6 +22,8 @@ from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.table import TableRef
+    from vde_dagster.state import StateStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class RollbackResult:
     Args:
         environment: The environment's new version, equal in content to an old one.
         restored: The old version's number.
-        missing: What has fallen due since and is not filled, by model; `vde run` fills it.
+        missing: What has fallen due since and is not filled, by model that the rollback changed;
+            `vde run` fills it.
     """
 
     environment: Environment
@@ -53,14 +56,17 @@ def rollback(
         current = store.environment(environment)
         assert current is not None
         old = _find(workspace, current, version)
-        state = complete_state(store, old, None, ())
-        _check_tables(old, state)
-        resolver = Resolver(environment, old.entries, state.snapshots, state.tables)
-        refs = view_refs(resolver)
         moved = workspace.lakehouse.moved_views(environment)
+        part = _part(store, current, old, moved)
+        state = complete_state(store, part, None, ())
+        _check_tables(part, state)
+        resolver = Resolver(environment, part.entries, state.snapshots, state.tables)
+        own = view_refs(resolver)
+        differing = _differing(current, part, state)
         # The other views are as they were published, and as they have to be.
-        differing = _differing(current, old, state) | {n for n, ref in refs.items() if ref in moved}
-        views = define_views(resolver, workspace.settings, store, workspace.engine, differing)
+        changed = differing | {name for name, ref in own.items() if ref in moved}
+        views = define_views(resolver, workspace.settings, store, workspace.engine, changed)
+        kept = {view_ref(name, environment) for name in old.entries.keys() - part.entries.keys()}
         published = workspace.lakehouse.publish(
             Publication(
                 environment=Environment(
@@ -75,13 +81,13 @@ def rollback(
                 ),
                 base_version=current.version,
                 views=views,
-                dropped=dropped_views(current, environment, set(refs.values())),
+                dropped=dropped_views(current, environment, kept | set(own.values())),
                 fast_forwards=(),
                 plan_id=None,
                 leases=(held.lease,),
             )
         )
-    return RollbackResult(published, old.version, _missing(workspace, old, state))
+    return RollbackResult(published, old.version, _missing(workspace, part, state, differing))
 
 
 def _find(workspace: Workspace, current: Environment, version: int | None) -> Environment:
@@ -119,6 +125,36 @@ def _check_tables(old: Environment, state: WarehouseState) -> None:
         )
 
 
+def _part(
+    store: StateStore, current: Environment, old: Environment, moved: set[TableRef]
+) -> Environment:
+    """Return an old version without the models that are as they were and that nothing here reads.
+
+    What is needed are the models that differ, those without a table, as their queries may read
+    what differs, those whose views somebody moved, and what these inherit from their parents.
+    """
+    waiting = {
+        name
+        for name, entry in old.entries.items()
+        if current.entries.get(name) != entry
+        or entry.table_id is None
+        or view_ref(name, old.name) in moved
+    }
+    needed: set[ModelName] = set()
+    while waiting:
+        needed |= waiting
+        found = store.snapshots(old.entries[name].snapshot_id for name in waiting)
+        inheriting = (
+            found[entry.snapshot_id]
+            for entry in map(old.entries.__getitem__, waiting)
+            if entry.table_id is None or found[entry.snapshot_id].model.start is None
+        )
+        parents = {parent for snapshot in inheriting for parent in snapshot.parents}
+        waiting = (parents & old.entries.keys()) - needed
+    entries = {name: entry for name, entry in old.entries.items() if name in needed}
+    return replace(old, entries=entries)
+
+
 def _differing(current: Environment, old: Environment, state: WarehouseState) -> set[ModelName]:
     """Name the models whose views show something else now: a query's with what it reads."""
     found: set[ModelName] = set()
@@ -134,7 +170,7 @@ def _differing(current: Environment, old: Environment, state: WarehouseState) ->
 
 
 def _missing(
-    workspace: Workspace, old: Environment, state: WarehouseState
+    workspace: Workspace, old: Environment, state: WarehouseState, among: set[ModelName]
 ) -> dict[ModelName, IntervalSet]:
     window = Window(workspace.store.clock.now(), default_start=workspace.settings.start_time)
     snapshots = in_order(
@@ -144,7 +180,7 @@ def _missing(
     out: dict[ModelName, IntervalSet] = {}
     for name, snapshot in snapshots.items():
         table_id = old.entries[name].table_id
-        if table_id is not None:
+        if table_id is not None and name in among:
             filled = state.tables[table_id].intervals
             missing = missing_intervals(snapshot, filled, window, starts, ALWAYS)
             if missing:

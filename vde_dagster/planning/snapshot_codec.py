@@ -1,0 +1,55 @@
+"""Snapshots as JSON, for the state store and for the memo on disk.
+
+Lists without names, which parse fast: a rollback of a thousand models reads a thousand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
+from vde_dagster.project.model import Model
+from vde_dagster.project.names import ModelName
+from vde_dagster.semantics import SemanticVersion
+
+Json = Any
+
+
+def snapshot_to_json(snapshot: Snapshot) -> list[Json]:
+    """Write everything but the model, which has a form of its own (`project.codec`)."""
+    version = snapshot.version
+    return [
+        snapshot.id,
+        [version.rows, version.columns, version.opaque, [sorted(k) for k in version.unique_keys]],
+        snapshot.fill_version,
+        snapshot.metadata_hash,
+        snapshot.layout_hash,
+        snapshot.columns,
+        [[parent.namespace, parent.name] for parent in snapshot.parents],
+        snapshot.canonicaliser,
+        snapshot.definition_hash,
+        snapshot.reads,
+    ]
+
+
+def snapshot_from_json(model: Model, data: list[Json]) -> Snapshot:
+    """Read what `snapshot_to_json` wrote.
+
+    Raises:
+        ValueError, TypeError: It has another form.
+    """
+    id_, version, fill, metadata, layout, columns, parents, canonicaliser, definition, reads = data
+    rows, versions, opaque, keys = version
+    return Snapshot(
+        id_,
+        model,
+        SemanticVersion(rows, versions, opaque, tuple(frozenset(key) for key in keys)),
+        fill,
+        metadata,
+        layout,
+        tuple(map(OutputColumn._make, columns)),
+        tuple(ModelName(*parent) for parent in parents),
+        canonicaliser,
+        definition,
+        tuple(map(Read._make, reads)),
+    )
