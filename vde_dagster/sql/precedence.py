@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from vde_dagster.sql.spark_tokens import COMPARISONS
+from vde_dagster.sql.token_kinds import COMPARISONS, GENERIC
 
 T = TokenType
 _LEVELS = {
@@ -27,7 +27,6 @@ _LEVELS = {
 _SHIFT = 4
 _SPECIAL = frozenset({T.AMP, T.PIPE, T.CARET, T.DQMARK, T.DPIPE})
 _PREDICATES = frozenset({T.LIKE, T.ILIKE, T.RLIKE, T.IN, T.BETWEEN, T.IS})
-_GENERIC = frozenset({T.ARRAY, T.MAP, T.STRUCT})
 _SIGNS = frozenset({T.DASH, T.PLUS, T.TILDE})
 _SUFFIXES = frozenset({T.DCOLON, T.L_BRACKET})
 _ENDS = (
@@ -120,7 +119,7 @@ class _Bracketer:
                 run = stack.pop() if stack else _Run(index + 1)
             elif kind in _ENDS:
                 run = self._ended(run, index, kind)
-            elif kind in _GENERIC and self._kind(index + 1) == T.LT:
+            elif kind in GENERIC and self._kind(index + 1) == T.LT:
                 width = self._type_width(index)
             elif kind in _LEVELS and self._is_binary(run, index):
                 level = _LEVELS[kind]
@@ -225,7 +224,7 @@ class _Bracketer:
                 index = self._skipped(index)
             elif kind == T.DCOLON:
                 index += 1
-                generic = self._kind(index) in _GENERIC and self._kind(index + 1) == T.LT
+                generic = self._kind(index) in GENERIC and self._kind(index + 1) == T.LT
                 index += self._type_width(index) if generic else 1
             elif kind == T.DOT or word in ("OVER", "WITHIN", "IGNORE", "RESPECT"):
                 index += 2

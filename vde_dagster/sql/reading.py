@@ -10,7 +10,8 @@ from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 from vde_dagster.sql.dialects import as_written as spark_dialect
 from vde_dagster.sql.precedence import with_brackets
-from vde_dagster.sql.spark_tokens import MARK, as_written
+from vde_dagster.sql.spark_tokens import as_written
+from vde_dagster.sql.token_kinds import MARK
 
 DOUBT = "vde_doubt"
 """Key in a tree's `meta`: why the query has to be opaque though there is a tree."""

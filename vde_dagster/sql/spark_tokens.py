@@ -12,68 +12,24 @@ The rules follow Spark's grammar (`SqlBaseParser.g4` and `SqlBaseLexer.g4` of Sp
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-MARK = "\ue000"
-"""Ends the names of functions that SQLGlot's parser knows: a character of the private use area."""
+from vde_dagster.sql.spark_calls import Calls
+from vde_dagster.sql.spark_literals import (
+    LITERAL_TYPES,
+    interval_literal,
+    literal_call,
+    prefixed_literal,
+    string_run,
+)
+from vde_dagster.sql.token_kinds import GENERIC, PREFIXED, STRINGS, like, retext
 
 T = TokenType
-_STRINGS = frozenset({T.STRING, T.RAW_STRING})
-_PREFIXED = frozenset({T.HEX_STRING, T.BIT_STRING, T.BYTE_STRING, T.NATIONAL_STRING})
-_NO_CALL_BEHIND = frozenset(
-    {T.ALIAS, T.WITH, T.RECURSIVE, T.VAR, T.IDENTIFIER, T.R_PAREN, T.DCOLON}
-)
-"""What stands before a name with brackets that is no call: `AS t(a, b)`, `x::DECIMAL(9, 2)`."""
-_BEFORE_OPERAND = frozenset(
-    {T.L_PAREN, T.COMMA, T.SELECT, T.WHERE, T.ON, T.HAVING, T.QUALIFY, T.WHEN, T.THEN, T.ELSE}
-    | {T.AND, T.OR, T.EQ, T.NEQ, T.LT, T.LTE, T.GT, T.GTE, T.GROUP_BY, T.ORDER_BY, T.DISTINCT}
-)
-"""What no operator stands behind, so that `AND(a, b)` there is a call."""
-_QUANTIFIERS = frozenset({"ANY", "SOME", "ALL"})
-_OPERATORS = frozenset({"AND", "OR", "LIKE", "ILIKE", "RLIKE", "DIV"})
-_GENERIC = frozenset({T.ARRAY, T.MAP, T.STRUCT})
-_NOTED = (
-    _STRINGS | _PREFIXED | _GENERIC | {T.NUMBER, T.INTERVAL, T.GT, T.COLON, T.COLLATE, T.UNKNOWN}
-)
-_NOTED_BEHIND = _STRINGS | {T.L_PAREN}
+_NOTED = STRINGS | PREFIXED | GENERIC | {T.NUMBER, T.INTERVAL, T.GT, T.COLON, T.COLLATE, T.UNKNOWN}
+_NOTED_BEHIND = STRINGS | {T.L_PAREN}
 """Tokens that are looked at, and what tokens in front of them are looked at for."""
-COMPARISONS = frozenset({T.EQ, T.NEQ, T.NULLSAFE_EQ, T.LT, T.LTE, T.GT, T.GTE})
-OPERATORS = COMPARISONS | {
-    *(T.STAR, T.SLASH, T.MOD, T.DIV, T.PLUS, T.DASH, T.DPIPE, T.DQMARK, T.AMP, T.CARET, T.PIPE),
-    *(T.DCOLON, T.L_BRACKET, T.DOT, T.COLON),
-}
-"""What may stand between two values, or behind one."""
-_QUERIES = frozenset({T.SELECT, T.WITH, T.FROM, T.VALUES, T.TABLE})
-_LITERAL_TYPES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "X"})
-_UNITS = frozenset(
-    f"{unit}{plural}"
-    for unit in (
-        *("NANOSECOND", "MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"),
-        *("MONTH", "YEAR"),
-    )
-    for plural in ("", "S")
-)
-_WITH_UNIT = frozenset(
-    {"TIMESTAMPADD", "DATEADD", "DATE_ADD", "TIMESTAMPDIFF", "DATEDIFF", "DATE_DIFF"} | {"TIMEDIFF"}
-)
-"""Functions whose first of three arguments is a unit, written as a word."""
-_KEYWORDS = {
-    # What stands for a comma in a call's brackets, outside of inner ones.
-    "EXTRACT": ("FROM",),
-    "TRIM": ("FROM",),
-    "SUBSTRING": ("FROM", "FOR"),
-    "SUBSTR": ("FROM", "FOR"),
-    "OVERLAY": ("PLACING", "FROM", "FOR"),
-    "POSITION": ("IN",),
-}
-_SIDES = frozenset({"BOTH", "LEADING", "TRAILING"})
-_KEPT = frozenset({"CAST", "TRY_CAST"})
 
 
 class AsWritten(NamedTuple):
@@ -86,16 +42,6 @@ class AsWritten(NamedTuple):
 
     tokens: list[Token]
     doubt: str | None
-
-
-@lru_cache(maxsize=1)
-def _known_functions() -> frozenset[str]:
-    """Name the functions for which SQLGlot's parser for Spark has a class or a syntax."""
-    from sqlglot.parsers.spark import SparkParser
-
-    names = {*SparkParser.FUNCTIONS, *SparkParser.FUNCTION_PARSERS}
-    names |= {*SparkParser.NO_PAREN_FUNCTION_PARSERS, "STRUCT", "ARRAY", "MAP", "INTERVAL"}
-    return frozenset(names - _KEPT - {"CASE", "VALUES"})
 
 
 def as_written(text: str, tokens: Iterable[Token]) -> AsWritten:
@@ -117,12 +63,11 @@ class _Reader:
         self._kinds: list[TokenType | None] = [*(token.token_type for token in tokens), None]
         self._out: list[Token] = []
         self._doubt: str | None = None
-        self._closing: dict[int, int] | None = None
-        self._changes: dict[int, Callable[[Token], None]] = {}
+        self._calls = Calls(tokens)
 
     def read(self) -> AsWritten:
         tokens, kinds, out, text = self._in, self._kinds, self._out, self._text
-        known, changes = _known_functions(), self._changes
+        calls, changes = self._calls, self._calls.changes
         index, size = 0, len(tokens)
         while index < size:
             token, kind, following = tokens[index], kinds[index], kinds[index + 1]
@@ -130,8 +75,10 @@ class _Reader:
                 out.append(token)
                 index += 1
                 continue
-            if kind in _STRINGS:
-                index = self._string(index)
+            if kind in STRINGS:
+                index, written = string_run(text, tokens, index)
+                retext(token, T.STRING, written)
+                out.append(token)
                 continue
             change = changes.get(index)
             if change is not None:
@@ -143,15 +90,18 @@ class _Reader:
                 out.append(token)
                 while index + 1 < size and tokens[index + 1].start <= token.end:
                     index += 1  # A number such as 1L is three tokens in one place.
-            elif kind in _PREFIXED:
-                self._prefixed(token)
+            elif kind in PREFIXED:
+                out += prefixed_literal(text, token)
             elif following == T.L_PAREN:
-                self._before_bracket(index, token, known)
-            elif following in _STRINGS and token.text.upper() in _LITERAL_TYPES:
-                index = self._typed_literal(index)
+                calls.before_bracket(index)
+                out.append(token)
+            elif following in STRINGS and token.text.upper() in LITERAL_TYPES:
+                index, written = string_run(text, tokens, index + 1)
+                out += literal_call(token, token.text.lower(), written)
                 continue
             elif kind == T.INTERVAL:
-                index = self._interval(index)
+                index, made = interval_literal(text, tokens, index)
+                out += made
                 continue
             elif kind == T.GT and following == T.GT:
                 index = self._shift(index)
@@ -159,19 +109,19 @@ class _Reader:
             elif kind == T.COLON:
                 index = self._path(index)
                 continue
-            elif following == T.LT and kind in _GENERIC:
+            elif following == T.LT and kind in GENERIC:
                 index = self._type(index)
                 continue
             else:
                 self._other(token, kind)
             index += 1
-        return AsWritten(out, self._doubt)
+        return AsWritten(out, self._doubt or calls.doubt)
 
     def _other(self, token: Token, kind: TokenType | None) -> None:
         if kind == T.COLLATE:
             self._doubt = "COLLATE"
         elif kind == T.UNKNOWN and self._after_is():
-            _retext(token, T.STRING, "UNKNOWN")
+            retext(token, T.STRING, "UNKNOWN")
         self._out.append(token)
 
     def _after_is(self) -> bool:
@@ -189,100 +139,11 @@ class _Reader:
                 return end + 1
         return len(self._in)
 
-    # literals
-
-    def _string(self, index: int) -> int:
-        """Take a run of strings, which Spark reads as one."""
-        token = self._in[index]
-        end, text = self._string_text(index)
-        _retext(token, T.STRING, text)
-        self._out.append(token)
-        return end
-
-    def _string_text(self, index: int) -> tuple[int, str]:
-        """Return the end of a run of strings, and its text: `''` in a string is no border."""
-        first = self._in[index]
-        last = first
-        pieces: list[str] = []
-        begin = first.start
-        end = index + 1
-        while end < len(self._in) and self._in[end].token_type in _STRINGS:
-            following = self._in[end]
-            if following.start != last.end + 1:
-                pieces.append(self._text[begin : last.end + 1])
-                begin = following.start
-            last = following
-            end += 1
-        pieces.append(self._text[begin : last.end + 1])
-        return end, " ".join(_single_quoted(piece) for piece in pieces)
-
-    def _typed_literal(self, index: int) -> int:
-        token = self._in[index]
-        end, text = self._string_text(index + 1)
-        self._literal_call(token, token.text.lower(), text)
-        return end
-
-    def _prefixed(self, token: Token) -> None:
-        """Take `X'1F'`, which is the same as `X '1F'`."""
-        written = self._text[token.start : token.end + 1]
-        begin = min(written.find(quote) for quote in "'\"" if quote in written)
-        self._literal_call(token, written[:begin].lower(), _single_quoted(written[begin:]))
-
-    def _literal_call(self, token: Token, name: str, text: str) -> None:
-        """Write a literal as a call with its text: `DATE '2020-01-01'`, `INTERVAL 1 DAY`."""
-        self._out += [
-            _like(token, T.VAR, f"{name} literal{MARK}"),
-            _like(token, T.L_PAREN, "("),
-            _like(token, T.STRING, text),
-            _like(token, T.R_PAREN, ")"),
-        ]
-
-    def _interval(self, index: int) -> int:
-        """Take an interval: values with units, or one value from a unit to another.
-
-        Its values are literals in Spark, never expressions. Anything else is a column's name.
-        """
-        tokens = self._in
-        pieces: list[str] = []
-        end, size = index + 1, len(self._in)
-        while end < size:
-            begin = end
-            sign = ""
-            if tokens[end].token_type in (T.DASH, T.PLUS):
-                sign, end = tokens[end].text, end + 1
-            if end < size and tokens[end].token_type in _STRINGS:
-                end, value = self._string_text(end)
-            elif end < size and tokens[end].token_type == T.NUMBER:
-                value, end = tokens[end].text, end + 1
-            else:
-                end = begin
-                break
-            unit = tokens[end].text.upper() if end < size else ""
-            if unit not in _UNITS:
-                if not pieces and value[0] in "'\"rR" and not sign:
-                    pieces = [value]  # INTERVAL '1 day 2 hours'
-                else:
-                    end = begin
-                break
-            pieces += [sign + value, unit]
-            end += 1
-        if not pieces:
-            self._out.append(tokens[index])
-            return index + 1
-        span = [token.text.upper() for token in tokens[end : end + 2]]
-        if span[:1] == ["TO"] and span[-1] in _UNITS:
-            pieces += span
-            end += 2
-        self._literal_call(tokens[index], "interval", " ".join(pieces))
-        return end
-
-    # operators
-
     def _shift(self, index: int) -> int:
         """Give `>>>`, which SQLGlot does not know, the sign of an operator that Spark has not."""
         run = self._in[index : index + 3]
         if [t.token_type for t in run] == [T.GT] * 3 and run[2].end == run[0].start + 2:
-            self._out.append(_like(run[0], T.DQMARK, "??"))
+            self._out.append(like(run[0], T.DQMARK, "??"))
             return index + 3
         self._out.append(self._in[index])
         return index + 1
@@ -307,146 +168,10 @@ class _Reader:
                 end += 1
             else:
                 break
-        path = self._text[tokens[index].start : tokens[end - 1].end + 1]
+        path = "".join(self._text[token.start : token.end + 1] for token in tokens[index:end])
         self._out += [
-            _like(tokens[index], T.L_BRACKET, "["),
-            _like(tokens[index], T.STRING, _squeezed(path)),
-            _like(tokens[index], T.R_BRACKET, "]"),
+            like(tokens[index], T.L_BRACKET, "["),
+            like(tokens[index], T.STRING, path),
+            like(tokens[index], T.R_BRACKET, "]"),
         ]
         return end
-
-    # calls
-
-    def _before_bracket(self, index: int, token: Token, known: frozenset[str]) -> None:
-        """Read a name before a bracket: a call's, a keyword, or a table's with its columns."""
-        kind = token.token_type
-        name = token.text.upper()
-        self._out.append(token)
-        if kind == T.GROUPING_SETS or name in ("ROLLUP", "CUBE"):
-            before = self._in[index - 1].token_type if index else None
-            if kind == T.GROUPING_SETS and before not in (T.GROUP_BY, T.COMMA, T.L_PAREN):
-                self._doubt = "GROUP BY … GROUPING SETS without a comma"
-            return
-        if name in _QUANTIFIERS and self._in[index - 1].token_type in (T.LIKE, T.ILIKE):
-            end = self._end_of_bracket(index + 1) + 1
-            if end < len(self._in) and self._in[end].token_type in OPERATORS:
-                self._doubt = "an operator behind LIKE ANY"
-        if name not in known or (index and self._is_no_call(index, name)):
-            return
-        if kind != T.IDENTIFIER:
-            token.token_type = T.VAR
-        token.text = token.text + MARK
-        if name in _KEYWORDS:
-            self._plain_arguments(index, token, name)
-        elif name in _WITH_UNIT:
-            self._unit_argument(index)
-
-    def _is_no_call(self, index: int, name: str) -> bool:
-        before = self._in[index - 1]
-        kind = before.token_type
-        if kind in _NO_CALL_BEHIND and before.text.upper() not in ("OUTER", "VIEW"):
-            return True
-        behind = self._in[index + 2].token_type if index + 2 < len(self._in) else None
-        if name in _QUANTIFIERS:
-            return kind in (T.LIKE, T.ILIKE) or behind in _QUERIES
-        if name == "EXISTS":
-            return behind in _QUERIES
-        if name == "REPLACE":
-            return kind == T.STAR
-        if name in _OPERATORS:
-            if kind == T.NOT and index > 1:
-                kind = self._in[index - 2].token_type
-            return kind not in _BEFORE_OPERAND
-        if name in ("TRANSFORM", "MAP", "REDUCE") and kind == T.SELECT:
-            end = self._end_of_bracket(index + 1) + 1
-            return end < len(self._in) and self._in[end].text.upper() == "USING"
-        if kind == T.COMMA:
-            # A further name of WITH: f (a, b) AS (SELECT …)
-            end = self._end_of_bracket(index + 1)
-            kinds = [t.token_type for t in self._in[end + 1 : end + 4]]
-            return kinds[:2] == [T.ALIAS, T.L_PAREN] and kinds[-1] in _QUERIES
-        return False
-
-    def _end_of_bracket(self, opening: int) -> int:
-        """Return the index of the bracket that closes another."""
-        if self._closing is None:
-            self._closing = {}
-            stack: list[int] = []
-            for index, kind in enumerate(self._kinds):
-                if kind == T.L_PAREN:
-                    stack.append(index)
-                elif kind == T.R_PAREN and stack:
-                    self._closing[stack.pop()] = index
-        return self._closing.get(opening, len(self._in) - 1)
-
-    def _top_level(self, index: int) -> list[int]:
-        """List the tokens between a call's brackets that no inner bracket holds."""
-        found = []
-        at, end = index + 2, self._end_of_bracket(index + 1)
-        while at < end:
-            found.append(at)
-            if self._in[at].token_type == T.L_PAREN:
-                at = self._end_of_bracket(at)
-            at += 1
-        return found
-
-    def _plain_arguments(self, index: int, token: Token, name: str) -> None:
-        """Turn keywords between a call's arguments into commas."""
-        inside = self._top_level(index)
-        words = _KEYWORDS[name]
-        borders = [i for i in inside if self._in[i].text.upper() in words]
-        if not borders:
-            return
-        first = self._in[inside[0]]
-        if name == "EXTRACT":
-            self._changes[inside[0]] = _as_string
-        elif name == "TRIM":
-            side = first.text.upper()
-            token.text = f"trim {side.lower() if side in _SIDES else 'both'}{MARK}"
-            if side in _SIDES:
-                self._changes[inside[0]] = _away
-                if borders[0] == inside[1]:  # TRIM(BOTH FROM s)
-                    self._changes[borders.pop(0)] = _away
-        for border in borders:
-            self._changes[border] = _as_comma
-
-    def _unit_argument(self, index: int) -> None:
-        """Turn the unit of `TIMESTAMPADD(DAY, 1, ts)` into a string."""
-        inside = self._top_level(index)
-        commas = [i for i in inside if self._in[i].token_type == T.COMMA]
-        if len(commas) == 2 and commas[0] == index + 3 and self._in[index + 2].text.isidentifier():
-            self._changes[index + 2] = _as_string
-
-
-def _retext(token: Token, kind: TokenType, text: str) -> None:
-    token.token_type = kind
-    token.text = text
-
-
-def _as_comma(token: Token) -> None:
-    _retext(token, T.COMMA, ",")
-
-
-def _as_string(token: Token) -> None:
-    if token.token_type not in _STRINGS:
-        _retext(token, T.STRING, token.text.lower())
-
-
-def _away(token: Token) -> None:
-    token.token_type = T.SPACE
-
-
-def _like(token: Token, kind: TokenType, text: str) -> Token:
-    """Make a token in the place of another."""
-    return Token(kind, text, token.line, token.col, token.start, token.end)
-
-
-def _single_quoted(piece: str) -> str:
-    """Write a plain string in double quotes in single ones; any other stays as it is."""
-    if piece[0] == '"' and "'" not in piece and "\\" not in piece and '"' not in piece[1:-1]:
-        return f"'{piece[1:-1]}'"
-    return piece
-
-
-def _squeezed(text: str) -> str:
-    return "".join(text.split())
