@@ -1,0 +1,89 @@
+"""Random queries and edits of them on Spark: equal versions must mean equal answers."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from vde_dagster.errors import VdeError
+from vde_dagster.semantics import SemanticVersion, leaf_version, semantic_version
+from vde_dagster_tests.semantics import random_queries
+from vde_dagster_tests.semantics.mutations import mutate
+from vde_dagster_tests.spark.answers import ask, make_views
+
+QUICK = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    # Generating code takes longer than nine rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@dataclass
+class Tally:
+    """What a run did.
+
+    Args:
+        queries: Queries that were made.
+        compared: Pairs of equal versions that Spark answered both of.
+        wrong: Pairs whose answers differ.
+    """
+
+    queries: int = 0
+    compared: int = 0
+    wrong: tuple[str, ...] = ()
+
+
+def quick_session(session: Any) -> Any:
+    """A session of its own for small queries."""
+    made = session.newSession()
+    for key, value in QUICK.items():
+        made.conf.set(key, value)
+    return made
+
+
+def shared(one: SemanticVersion, two: SemanticVersion) -> tuple[list[int], list[int]]:
+    """Where the columns of equal versions stand in either query."""
+    left = {v: i for i, v in enumerate(one.columns.values())}
+    right = {v: i for i, v in enumerate(two.columns.values())}
+    both = sorted(left.keys() & right.keys())
+    return [left[v] for v in both], [right[v] for v in both]
+
+
+def compare_random_pairs(session: Any, seed: int, queries: int) -> Tally:
+    """Make random queries, edit each once, and ask Spark for both where versions are equal.
+
+    Args:
+        session: A session of its own.
+        seed: Of the data, the queries and the edits.
+        queries: How many queries to make.
+    """
+    rng = random.Random(seed)
+    make_views(session, random_queries.SCHEMA, {}, rng, rows=5)
+    known = {name: leaf_version(name, types) for name, types in random_queries.SCHEMA.items()}
+    tally = Tally()
+    while tally.queries < queries:
+        text, _ = random_queries.Queries(rng).query(1)
+        changed = mutate(text, rng)
+        if changed is None:
+            continue
+        tally.queries += 1
+        try:
+            one, two = (
+                semantic_version(query, random_queries.SCHEMA, parents=known)
+                for query in (text, changed[0])
+            )
+        except VdeError:
+            continue
+        left, right = shared(one, two)
+        if one.rows != two.rows or not left:
+            continue
+        first, second = ask(session, text), ask(session, changed[0])
+        if first.error or second.error:
+            continue
+        tally.compared += 1
+        if first.columns(left) != second.columns(right):
+            tally.wrong += (f"{text}\n  {changed[0]}\n  {first}\n  {second}",)
+    return tally
