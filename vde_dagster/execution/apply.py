@@ -27,7 +27,6 @@ from vde_dagster.execution.events import (
     Published,
 )
 from vde_dagster.execution.fill_table import TABLE_WAIT_SECONDS, TableFiller
-from vde_dagster.execution.lease_names import environment_lease, table_lease
 from vde_dagster.execution.publish import publish_plan
 from vde_dagster.execution.run_graph import run_graph
 from vde_dagster.lakehouse import Lakehouse
@@ -39,6 +38,7 @@ from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.project.names import ModelName
 from vde_dagster.project.settings import Settings
 from vde_dagster.state import Lease, StateStore
+from vde_dagster.state.lease_names import environment_lease, table_lease
 
 
 @dataclass(frozen=True, slots=True)

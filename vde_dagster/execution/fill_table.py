@@ -17,7 +17,6 @@ from vde_dagster.execution.events import (
     ModelFinished,
     ModelStarted,
 )
-from vde_dagster.execution.lease_names import table_lease
 from vde_dagster.execution.table_branches import TableBranches
 from vde_dagster.execution.target import LeftOver, Target
 from vde_dagster.lakehouse import Lakehouse
@@ -40,6 +39,7 @@ from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AuditTask, FillResult, FillTask
 from vde_dagster.project.settings import Settings
 from vde_dagster.state import Lease, StateStore
+from vde_dagster.state.lease_names import table_lease
 
 TABLE_WAIT_SECONDS = 6 * 3600.0
 

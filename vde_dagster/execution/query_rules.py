@@ -11,12 +11,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import UsageError
 from vde_dagster.project.jinja import find_jinja
 from vde_dagster.project.names import ModelName, quote
 from vde_dagster.project.nesting import too_deep
 from vde_dagster.project.sql_tokens import SourceText
-from vde_dagster.project.suggestions import closest
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval
@@ -31,10 +31,10 @@ def render_model(
     name = ModelName.parse(model, workspace.settings.default_namespace)
     models = workspace.project.models
     if name not in models:
-        close = get_close_matches(str(name), [str(known) for known in models], 1)
+        close = closest(str(name), map(str, models))
         raise UsageError(
             f"there is no model '{name}'",
-            hint=f"did you mean '{close[0]}'?" if close else "list them with: vde info",
+            hint=f"did you mean '{close}'?" if close else "list them with: vde info",
         )
     definition = models[name]
     if definition.query is None:

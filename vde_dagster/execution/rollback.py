@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.gather_state import complete_state
-from vde_dagster.execution.lease_names import environment_lease
 from vde_dagster.execution.publish import define_views, dropped_views
 from vde_dagster.lakehouse import Publication
 from vde_dagster.planning.environment import Environment, view_ref
@@ -19,6 +18,7 @@ from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.views import view_refs
 from vde_dagster.project.names import ModelName
+from vde_dagster.state.lease_names import environment_lease
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace

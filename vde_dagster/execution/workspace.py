@@ -511,11 +511,10 @@ class Workspace:
         self.close()
 
     def _no_environment(self, environment: str) -> UsageError:
-        from difflib import get_close_matches
+        from vde_dagster.base.suggestions import closest
 
-        names = self.store.environment_names()
-        close = get_close_matches(environment, names, 1)
-        hint = f"did you mean '{close[0]}'?" if close else f"plan it first: vde plan {environment}"
+        close = closest(environment, self.store.environment_names())
+        hint = f"did you mean '{close}'?" if close else f"plan it first: vde plan {environment}"
         return UsageError(f"there is no environment '{environment}'", hint=hint)
 
 

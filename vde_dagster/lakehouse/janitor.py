@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.planning.environment import Environment
 from vde_dagster.project.settings import Settings
-from vde_dagster.state.retention import ENVIRONMENT_LEASE_PREFIX, Mark, Retention
+from vde_dagster.state.lease_names import environment_lease
+from vde_dagster.state.retention import Mark, Retention
 from vde_dagster.state.store import StateStore
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def _drop_environment(run: Cleaning, environment: Environment) -> bool:
     from vde_dagster.lakehouse.publication import Publication
 
     store = run.store
-    resource = f"{ENVIRONMENT_LEASE_PREFIX}{environment.name}"
+    resource = environment_lease(environment.name)
     try:
         held = store.acquire_lease(resource, f"janitor {uuid.uuid4().hex[:8]}")
     except ConflictError:

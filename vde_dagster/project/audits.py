@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.audit_library import BUILTIN_AUDITS, Items
 from vde_dagster.project.expansion import Expander, MacroScope
@@ -16,7 +17,6 @@ from vde_dagster.project.names import ModelName
 from vde_dagster.project.rendering import NamingRules, render
 from vde_dagster.project.sql_tokens import SourceText
 from vde_dagster.project.statements import Block
-from vde_dagster.project.suggestions import suggest
 
 _PROPERTIES = ("name", "blocking", "dialect", "defaults", "skip", "standalone", "description")
 _METADATA = ("owner", "tags", "cron", "depends_on", "stamp", "start")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.jinja import JINJA, JINJA_HINT, find_jinja
 from vde_dagster.project.nesting import NESTED, NESTED_HINT, too_deep
@@ -29,7 +30,6 @@ from vde_dagster.project.sql_tokens import (
     split_top_level,
     unquote,
 )
-from vde_dagster.project.suggestions import suggest
 from vde_dagster.project.time_variables import TIME_VARIABLES
 
 NOTHING = "__vde_nothing__"

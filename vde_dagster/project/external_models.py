@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds import External
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
@@ -12,7 +13,6 @@ from vde_dagster.project.model import Column, Model
 from vde_dagster.project.model_properties import canonical_type
 from vde_dagster.project.rendering import NamingRules
 from vde_dagster.project.sql_models import model_name
-from vde_dagster.project.suggestions import suggest
 from vde_dagster.project.yaml_lines import load_yaml
 
 _KEYS = ("name", "columns", "description", "column_descriptions", "owner", "tags", "start")

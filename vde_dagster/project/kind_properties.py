@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vde_dagster.base.suggestions import suggest
 from vde_dagster.project.header import Value
 from vde_dagster.project.kinds import (
     KIND_NAMES,
@@ -14,7 +15,6 @@ from vde_dagster.project.kinds import (
     Seed,
     View,
 )
-from vde_dagster.project.suggestions import suggest
 
 NOT_YET = frozenset(
     [

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.suggestions import suggest
 from vde_dagster.project.sql_tokens import matching, split_top_level, unquote
-from vde_dagster.project.suggestions import suggest
 
 if TYPE_CHECKING:
     from vde_dagster.project.expansion import Expander

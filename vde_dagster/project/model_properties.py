@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.cron import normalise_cron
 from vde_dagster.project.header import Header, Value
@@ -18,7 +19,6 @@ from vde_dagster.project.model import Column
 from vde_dagster.project.nesting import NESTED_HINT, too_deep
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.sql_tokens import SourceText
-from vde_dagster.project.suggestions import suggest
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -9,6 +9,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.audits import AuditCall
 from vde_dagster.project.header import parse_header
@@ -23,7 +24,6 @@ from vde_dagster.project.python_files import execute, parse_python
 from vde_dagster.project.rendering import render
 from vde_dagster.project.sql_models import FileContext, model_name, read_audits
 from vde_dagster.project.sql_tokens import SourceText, scan
-from vde_dagster.project.suggestions import suggest
 
 _TABLE_METHODS = ("table", "resolve_table")
 _QUERY_METHODS = ("sql", "fetchdf")

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.model import Column, Model
 from vde_dagster.project.settings import Settings
-from vde_dagster.project.suggestions import suggest
 
 if TYPE_CHECKING:
     import pyarrow

@@ -11,6 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.nesting import nested_too_deeply
 from vde_dagster.project.settings import (
@@ -21,7 +22,6 @@ from vde_dagster.project.settings import (
     set_in_environment,
 )
 from vde_dagster.project.sql_tokens import SourceText
-from vde_dagster.project.suggestions import suggest
 from vde_dagster.project.text_files import decoded
 
 _PYPROJECT = Path("pyproject.toml")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.audits import (
     AuditCall,
@@ -30,7 +31,6 @@ from vde_dagster.project.settings import Settings
 from vde_dagster.project.sql import placeholder
 from vde_dagster.project.sql_tokens import SourceText
 from vde_dagster.project.statements import Block, Statement, split_blocks
-from vde_dagster.project.suggestions import closest, suggest
 
 _QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "(")
 

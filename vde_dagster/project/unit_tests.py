@@ -8,13 +8,13 @@ from datetime import date, datetime, time, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import UsageError
 from vde_dagster.project.instants import is_date, parse_instant, utc
 from vde_dagster.project.model_properties import not_a_date
 from vde_dagster.project.names import ModelName
 from vde_dagster.project.rendering import NamingRules
 from vde_dagster.project.sql_models import model_name
-from vde_dagster.project.suggestions import suggest
 from vde_dagster.project.unit_values import TestTable, UnitTest
 from vde_dagster.project.yaml_lines import KeyPath, YamlDocument, load_yaml
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from vde_dagster.base.suggestions import closest
 from vde_dagster.semantics.algebra import Node, Terms
 from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.names import Ambiguous, NotFound, Scope, Unclear, resolve
@@ -108,11 +108,11 @@ def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticErr
     hint = None
     names = [table.split(".")[-1] for table in tables]
     if len(parts) > 1 and parts[0] not in names:
-        near = get_close_matches(parts[0], names, n=1, cutoff=0.6)
-        hint = f"Did you mean the table '{near[0]}'?" if near else None
+        near = closest(parts[0], names)
+        hint = f"Did you mean the table '{near}'?" if near else None
     if hint is None:
-        close = get_close_matches(parts[-1], visible, n=1, cutoff=0.6)
-        hint = f"Did you mean '{close[0]}'?" if close else None
+        close = closest(parts[-1], visible)
+        hint = f"Did you mean '{close}'?" if close else None
     if hint is None and visible:
         shown = ", ".join(visible[:8]) + (", …" if len(visible) > 8 else "")
         hint = f"The columns there are: {shown}."

@@ -29,12 +29,11 @@ from sqlalchemy import (
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
 from vde_dagster.state.codec import load_stored_plan
+from vde_dagster.state.lease_names import environment_lease, leased_table
 from vde_dagster.state.publications import PublicationStore
 from vde_dagster.state.snapshots import chunks
 from vde_dagster.state.tables import DROPPED, DROPPING, LIVE, TOMBSTONED
 
-TABLE_LEASE_PREFIX = "table/"
-ENVIRONMENT_LEASE_PREFIX = "environment/"
 OPEN_PLANS = ("planned", "applying", "failed")
 
 
@@ -261,7 +260,7 @@ class RetentionStore(PublicationStore):
         past = self.past_plans([row.plan_id for row in open_plans], conn)
         dead: dict[str, str] = {}
         for row in open_plans:
-            if f"{ENVIRONMENT_LEASE_PREFIX}{row.environment}" in leases:
+            if environment_lease(row.environment) in leases:
                 continue
             last = max(at for at in (row.created_at, row.started_at, row.finished_at) if at)
             if last + policy.grace > now:
@@ -357,11 +356,7 @@ class RetentionStore(PublicationStore):
         return set(conn.execute(query).scalars())
 
     def _leased(self, conn: Connection) -> set[str]:
-        return {
-            resource.removeprefix(TABLE_LEASE_PREFIX)
-            for resource in self._leases(conn)
-            if resource.startswith(TABLE_LEASE_PREFIX)
-        }
+        return {table for lease in self._leases(conn) if (table := leased_table(lease))}
 
     def _ledger(self, conn: Connection, statuses: Iterable[str]) -> list[LedgerTable]:
         table = schema.tables.c

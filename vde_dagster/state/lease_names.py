@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_TABLE = "table/"
+
 
 def environment_lease(environment: str) -> str:
     """Name the lease of whoever changes an environment."""
@@ -10,4 +12,9 @@ def environment_lease(environment: str) -> str:
 
 def table_lease(table_id: str) -> str:
     """Name the lease of whoever writes a physical table."""
-    return f"table/{table_id}"
+    return f"{_TABLE}{table_id}"
+
+
+def leased_table(lease: str) -> str | None:
+    """Return the id of the physical table that a lease of this name locks, if it locks one."""
+    return lease.removeprefix(_TABLE) if lease.startswith(_TABLE) else None

@@ -1,0 +1,1 @@
+"""What every layer may use, and what uses none of them."""
