@@ -25,6 +25,19 @@ _LEVELS = {
     **dict.fromkeys(COMPARISONS, 0),
 }
 _SHIFT = 4
+_THERE = {
+    **dict.fromkeys((T.STAR, T.SLASH, T.MOD, T.DIV), 5),
+    **dict.fromkeys((T.PLUS, T.DASH), 4),
+    **dict.fromkeys((T.DPIPE, T.DQMARK, T.AMP, T.CARET, T.PIPE), 3),
+    **dict.fromkeys((T.LT, T.LTE, T.GT, T.GTE), 1),
+    **dict.fromkeys((T.EQ, T.NEQ, T.NULLSAFE_EQ), 0),
+}
+"""The levels of SQLGlot's parser; both group operators of one level from the left."""
+_SHIFT_THERE = 3
+_NO_OPERATOR = 9
+"""Binds tighter than any operator."""
+_MOST_BRACKETS = 200
+"""More make a query that no parser should be asked to read."""
 _SPECIAL = frozenset({T.AMP, T.PIPE, T.CARET, T.DQMARK, T.DPIPE})
 _PREDICATES = frozenset({T.LIKE, T.ILIKE, T.RLIKE, T.IN, T.BETWEEN, T.IS})
 _SIGNS = frozenset({T.DASH, T.PLUS, T.TILDE})
@@ -61,11 +74,14 @@ class _Run:
     signs: list[int] = field(default_factory=list)
 
 
-def with_brackets(tokens: list[Token]) -> list[Token]:
+def with_brackets(tokens: list[Token]) -> list[Token] | None:
     """Return the tokens with brackets that make SQLGlot group them as Spark does.
 
     Args:
         tokens: A query's tokens, as `spark_tokens` makes them.
+
+    Returns:
+        The list itself where none are needed; None where too many are.
     """
     kinds = {token.token_type for token in tokens}
     compared = bool(kinds & COMPARISONS) and bool(kinds & _PREDICATES)
@@ -102,8 +118,9 @@ class _Bracketer:
         self._tokens = tokens
         self._before: dict[int, list[Token]] = {}
         self._behind: dict[int, list[Token]] = {}
+        self._brackets = 0
 
-    def result(self) -> list[Token]:
+    def result(self) -> list[Token] | None:
         tokens = self._tokens
         stack: list[_Run] = []
         run = _Run(0)
@@ -130,8 +147,10 @@ class _Bracketer:
                 run.signs.append(index)
             index += width
         self._finish(run, size)
-        if not self._before and not self._behind:
+        if not self._brackets:
             return tokens
+        if self._brackets > _MOST_BRACKETS:
+            return None
         out: list[Token] = []
         for index, token in enumerate(tokens):
             out += self._before.get(index, ())
@@ -158,7 +177,7 @@ class _Bracketer:
         if run.operators and sum(run.operators[-1][:2]) == index:
             return False
         before = self._tokens[index - 1].token_type
-        if before == T.TILDE or (index - 1 in run.signs):
+        if before == T.TILDE or (run.signs and run.signs[-1] == index - 1):
             return False
         return before not in _ENDS and before not in (T.DOT, T.PLUS)
 
@@ -181,34 +200,38 @@ class _Bracketer:
             if self._kind(sign + 1) == T.NUMBER and self._kind(sign + 2) in _SUFFIXES:
                 self._bracket(sign, sign + 2)
         operators = run.operators
-        if not operators or not self._differs(run):
+        if not operators or (len(operators) == 1 and not run.predicate):
             return
         last = sum(operators[-1][:2])
-        self._group(run.start, self._operand_end(last, end), operators)
-
-    def _differs(self, run: _Run) -> bool:
-        compared = sum(level == 0 for _, _, level in run.operators)
-        if compared > 1 or (compared and run.predicate):
-            return True
-        # SQLGlot groups these from the left, whatever they are, and above + and - only.
-        bits = {level for _, _, level in run.operators if 0 < level < 5}
-        joins = any(self._kind(index) == T.DPIPE for index, _, _ in run.operators)
-        sums = any(self._kind(index) in (T.PLUS, T.DASH) for index, _, _ in run.operators)
-        return len(bits) + joins > 1 or (joins and sums)
+        end = self._operand_end(last, end)
+        self._group(run.start, end, operators)
+        if run.predicate and any(level == 0 for _, _, level in operators):
+            self._bracket(run.start, end)
 
     def _group(self, start: int, end: int, operators: list[tuple[int, int, int]]) -> None:
-        """Bracket an expression, and before that both sides of the operator that binds least.
+        """Bracket operands that SQLGlot would not take together, by Spark's levels."""
+        operands = [(start, operators[0][0], _NO_OPERATOR)]
+        waiting: list[tuple[int, int]] = []  # levels here and there
+        for number, (index, width, level) in enumerate(operators):
+            there = _SHIFT_THERE if width == 2 else _THERE[self._tokens[index].token_type]
+            while waiting and waiting[-1][0] >= level:
+                self._join(operands, waiting)
+            waiting.append((level, there))
+            behind = operators[number + 1][0] if number + 1 < len(operators) else end
+            operands.append((index + width, behind, _NO_OPERATOR))
+        while waiting:
+            self._join(operands, waiting)
 
-        Of equal ones that is the last, as all of them group from the left.
-        """
-        least = min(level for _, _, level in operators)
-        at = max(i for i, (_, _, level) in enumerate(operators) if level == least)
-        index, width, _ = operators[at]
-        if operators[:at]:
-            self._group(start, index, operators[:at])
-        if operators[at + 1 :]:
-            self._group(index + width, end, operators[at + 1 :])
-        self._bracket(start, end)
+    def _join(self, operands: list[tuple[int, int, int]], waiting: list[tuple[int, int]]) -> None:
+        """Make one operand of the last two and the operator between them."""
+        _, there = waiting.pop()
+        right_start, right_end, right = operands.pop()
+        left_start, left_end, left = operands.pop()
+        if left < there:
+            self._bracket(left_start, left_end)
+        if right <= there:
+            self._bracket(right_start, right_end)
+        operands.append((left_start, right_end, there))
 
     def _operand_end(self, start: int, limit: int) -> int:
         """Return where the operand that begins at a token ends: an alias may stand behind it."""
@@ -248,6 +271,9 @@ class _Bracketer:
 
     def _bracket(self, start: int, end: int) -> None:
         """Put brackets around tokens; outer ones are added behind inner ones."""
+        self._brackets += 1
+        if self._brackets > _MOST_BRACKETS:
+            return
         first, last = self._tokens[start], self._tokens[end - 1]
         opening = Token(T.L_PAREN, "(", first.line, first.col, first.start, first.start)
         closing = Token(T.R_PAREN, ")", last.line, last.col, last.end, last.end)

@@ -53,11 +53,13 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
     doubt = made.doubt
     bracketed = with_brackets(made.tokens)
     try:
-        trees = dialect.parser().parse(bracketed, text)
+        trees = dialect.parser().parse(bracketed or made.tokens, text)
     except ParseError:
-        if bracketed is made.tokens:
+        if bracketed is None or bracketed is made.tokens:
             raise
         trees = dialect.parser().parse(made.tokens, text)
+        bracketed = None
+    if bracketed is None:
         doubt = doubt or "how its operators are grouped"
     if doubt is not None:
         for tree in trees:

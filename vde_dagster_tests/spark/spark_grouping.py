@@ -10,6 +10,7 @@ Chains of one AND, one OR or one ``||`` are one list, as their grouping changes 
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -128,6 +129,20 @@ def triples() -> list[str]:
                 f"a {one} b {behind} {two} c",
                 f"a {one} b {two} c {behind}",
             ]
+    return texts
+
+
+def long_texts(rng: random.Random, count: int) -> list[str]:
+    """Expressions of four to eight operators, some with a sign before an operand."""
+    signs = sorted({op for op in BINARY if not op[0].isalpha() or op in ("AND", "OR", "DIV")})
+    texts = []
+    for _ in range(count):
+        text = "a"
+        for operand in "bcdefghi"[: rng.randint(4, 8)]:
+            before = rng.choice(["", "", "", "- ", "~ "])
+            behind = rng.choice(["", "", "", "", " :: STRING"])
+            text += f" {rng.choice(signs)} {before}{operand}{behind}"
+        texts.append(text + rng.choice(["", "", " IS NULL", " IN (x, y)", " LIKE z"]))
     return texts
 
 

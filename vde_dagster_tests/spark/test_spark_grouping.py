@@ -14,6 +14,7 @@ from vde_dagster_tests.spark.spark_grouping import (
     POSTFIX,
     PREFIX,
     groupings,
+    long_texts,
     pairs,
     spark_grouping,
     triples,
@@ -75,7 +76,9 @@ def test_the_canonical_form_means_itself(session: Any) -> None:
 
 def test_every_pair_and_triple_is_grouped_as_spark_does(session: Any) -> None:
     """What is left open makes a query opaque; nothing that Spark can parse is refused."""
-    texts = [*pairs(), *random.Random(2).sample(triples(), 1500)]
+    seed = random.randrange(10**9)
+    rng = random.Random(seed)
+    texts = [*pairs(), *rng.sample(triples(), 1500), *long_texts(rng, 400)]
     wrong: list[str] = []
     alike = left_open = 0
     for text, spark in groupings(session, texts).items():
@@ -89,5 +92,5 @@ def test_every_pair_and_triple_is_grouped_as_spark_does(session: Any) -> None:
         else:
             wrong.append(f"{text}: {spark} there, {ours} here")
     print(f"{alike} groupings alike, {left_open} left open")
-    assert not wrong, "\n".join(wrong)
+    assert not wrong, f"seed {seed}:\n" + "\n".join(wrong)
     assert alike > 5 * left_open
