@@ -113,9 +113,9 @@ def refuse_substitution(sql: str) -> None:
 def _check_tokens(sql: str) -> None:
     from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
-    from vde_dagster.sql.dialects import as_written
+    from vde_dagster.sql.dialects import untranslated
 
-    tokens = as_written("spark").tokenize(sql)
+    tokens = untranslated("spark").tokenize(sql)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from vde_dagster.errors import ProjectError
+from vde_dagster.project.argument_words import remember, words_of, written
 from vde_dagster.project.nesting import too_deep
 from vde_dagster.project.sql import query_sql, restore_parameters
 from vde_dagster.project.sql_tokens import SourceText
-from vde_dagster.sql.dialects import as_written
+from vde_dagster.sql.dialects import untranslated
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -48,7 +49,7 @@ class MacroEvaluator:
         """Parse SQL of the query's dialect."""
         from sqlglot import parse_one
 
-        return parse_one(sql, dialect=as_written(self.dialect))
+        return parse_one(sql, dialect=untranslated(self.dialect))
 
 
 def call_user_macro(expander: Expander, name: str, arguments: str) -> str:
@@ -89,20 +90,26 @@ def _parse_arguments(
     if not text.strip():
         return [], {}
     try:
-        tree = parse_one(f"SELECT __VDE_CALL({text})", dialect=as_written(expander.scope.dialect))
+        tree = parse_one(f"SELECT __VDE_CALL({text})", dialect=untranslated(expander.scope.dialect))
     except SqlglotError as error:
         raise expander.error(
             f"the arguments of @{name} cannot be read: {str(error).splitlines()[0]}"
         ) from None
     call = tree.find(exp.Anonymous)
+    given = list(call.expressions) if call is not None else []
+    pieces = expander.split_arguments(text)
     positional: list[exp.Expr] = []
     named: dict[str, exp.Expr] = {}
-    for argument in list(call.expressions) if call is not None else []:
-        if isinstance(argument, exp.PropertyEQ):
-            value = argument.expression
-            named[argument.this.name] = restore_parameters(value.pop())
+    for number, argument in enumerate(given):
+        is_named = isinstance(argument, exp.PropertyEQ)
+        value = restore_parameters((argument.expression if is_named else argument).pop())
+        if len(pieces) == len(given) and expander.scope.dialect == "spark":
+            piece = pieces[number]
+            remember(value, piece.partition(":=")[2] if is_named else piece)
+        if is_named:
+            named[argument.this.name] = value
         else:
-            positional.append(restore_parameters(argument.pop()))
+            positional.append(value)
     return positional, named
 
 
@@ -131,7 +138,9 @@ def _python_value(value: Any, hint: Any) -> Any:
         return value
     origin = get_origin(hint) or hint
     if origin is str:
-        return value.name if isinstance(value, exp.Literal | exp.Column) else value.sql("spark")
+        if isinstance(value, exp.Literal | exp.Column):
+            return value.name
+        return words_of(value) or value.sql("spark")
     if origin is bool:
         return value.sql().upper() == "TRUE"
     if origin in (int, float):
@@ -170,7 +179,8 @@ def _expression_text(tree: exp.Expr, dialect: str) -> str:
     from sqlglot import exp
 
     text = (
-        query_sql(tree, translate_formats=True)  # The macro may have parsed by SQLGlot's dialect.
+        # The macro may have parsed by SQLGlot's dialect.
+        written(tree, lambda made: query_sql(made, translate_formats=True))
         if dialect == "spark"
         else tree.transform(_parameter_to_variable).sql(dialect=dialect, comments=False)
     )

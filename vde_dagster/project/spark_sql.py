@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vde_dagster.sql.dialects import as_written
+from vde_dagster.sql.dialects import untranslated
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -49,7 +49,7 @@ def spark_sql(
         tree = _rewrite_qualify(tree, filtered)
         found = list(tree.find_all(exp.CTE))  # It makes copies.
     _name_ctes_apart(tree, [n for n in found if isinstance(n, exp.CTE)])
-    dialect = "spark" if translate_formats else as_written("spark")
+    dialect = "spark" if translate_formats else untranslated("spark")
     return tree.sql(dialect=dialect, comments=comments, pretty=pretty, copy=False)
 
 

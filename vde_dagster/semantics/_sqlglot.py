@@ -15,7 +15,7 @@ from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from vde_dagster.semantics.errors import SemanticError
-from vde_dagster.sql.dialects import as_written
+from vde_dagster.sql.dialects import untranslated
 from vde_dagster.sql.reading import read_statements
 
 _STRINGS = {
@@ -66,7 +66,7 @@ def canonical_text(query: str, *, exact: bool = False) -> str:
             map), for a definition that is compared by its text alone.
     """
     try:
-        tokens = as_written("spark").tokenize(query)
+        tokens = untranslated("spark").tokenize(query)
     except SqlglotError:
         return " ".join(query.split())
     out: list[str] = []

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=16)
-def as_written(dialect: str) -> Dialect:
+def untranslated(dialect: str) -> Dialect:
     """Return a dialect that neither translates the formats it reads nor those it writes.
 
     SQLGlot translates every format to Python's and back, which makes one of `'y'` and `'yyyy'`,

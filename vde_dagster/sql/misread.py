@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
-from vde_dagster.sql.dialects import as_written as spark_dialect
+from vde_dagster.sql.dialects import untranslated
 from vde_dagster.sql.precedence import with_brackets
 from vde_dagster.sql.spark_tokens import as_written
 
@@ -27,7 +27,7 @@ def is_misread(text: str) -> bool:
     Args:
         text: Spark SQL.
     """
-    dialect = spark_dialect("spark")
+    dialect = untranslated("spark")
     tokens = dialect.tokenize(text)
     for token, following in pairwise(tokens):
         name = token.text.lower()

@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
-from vde_dagster.sql.dialects import as_written as spark_dialect
+from vde_dagster.sql.dialects import untranslated
 from vde_dagster.sql.precedence import with_brackets
 from vde_dagster.sql.spark_tokens import as_written
 from vde_dagster.sql.token_kinds import MARK
@@ -47,7 +47,7 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
     Raises:
         ParseError, TokenError: SQLGlot cannot read it.
     """
-    dialect = spark_dialect("spark")
+    dialect = untranslated("spark")
     tokens = dialect.tokenize(text)
     made = as_written(text, tokens)
     doubt = made.doubt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from vde_dagster.sql.dialects import as_written
+from vde_dagster.sql.dialects import untranslated
 
 T = TokenType
 _CLAUSES = frozenset(
@@ -22,7 +22,7 @@ def with_clause(text: str) -> str | None:
     Args:
         text: Spark SQL.
     """
-    tokens = as_written("spark").tokenize(text)
+    tokens = untranslated("spark").tokenize(text)
     if not tokens or tokens[0].token_type != T.WITH:
         return None
     depth = 0
@@ -40,7 +40,7 @@ def broken_into_lines(text: str) -> str:
     Args:
         text: Spark SQL in one line.
     """
-    tokens = as_written("spark").tokenize(text)
+    tokens = untranslated("spark").tokenize(text)
     out: list[str] = []
     indents: list[int] = []
     done = depth = 0

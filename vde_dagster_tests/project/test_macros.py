@@ -37,6 +37,19 @@ def table(evaluator, name: str):
     return f"b.{name}"
 
 @macro()
+def wrap(evaluator, value, other=None):
+    return exp.Anonymous(this="f", expressions=[value, *([other.copy()] if other else [])])
+
+@macro()
+def upper_case(evaluator, value):
+    value.set("this", value.this.upper())
+    return value
+
+@macro()
+def text_of(evaluator, value: str):
+    return f"g({value})"
+
+@macro()
 def kind_of(evaluator, tree):
     return exp.Literal.string(type(tree).__name__)
 """
@@ -81,6 +94,11 @@ def kind_of(evaluator, tree):
         ("SELECT '@add(1, 2)' AS a, `@x` /* @nope */ -- @nope\n", "SELECT '@add(1, 2)' AS a, `@x`"),
         ("SELECT @'is_@{limit}' AS a", "SELECT 'is_3' AS a"),
         ("SELECT @SAFE_DIV(a, b) AS a", "SELECT ((a) / NULLIF(b, 0)) AS a"),
+        ("SELECT @wrap(to_char(x, '999')) AS a", "SELECT F(to_char(x, '999')) AS a"),
+        ("SELECT @wrap(x, other := date_trunc('D', y))", "SELECT F(x, date_trunc('D', y))"),
+        ("SELECT @wrap(@wrap('O''Brien'))", "SELECT F(F('O''Brien'))"),
+        ("SELECT @text_of(nvl(x, @end_ds)) AS a", "SELECT g(nvl(x, @end_ds)) AS a"),
+        ("SELECT @upper_case('a') AS a", "SELECT 'A' AS a"),
         ("SELECT @add(\n  x, -- one\n  1\n) AS a", "SELECT (x + 1) AS a"),
     ],
 )
