@@ -363,7 +363,7 @@ class RetentionStore(PublicationStore):
         query = (
             select(schema.tables)
             .where(table.status.in_(list(statuses)))
-            .order_by(table.registered_at, table.table_id)
+            .order_by(table.registered_at, table.namespace, table.name)
         )
         return [_ledger_table(row) for row in conn.execute(query)]
 
