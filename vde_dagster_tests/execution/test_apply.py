@@ -191,7 +191,7 @@ def test_a_removed_model_loses_its_view(shop: ProjectFolder, open_workspace: Ope
     workspace = open_workspace(shop)
     plan = apply(workspace)
     assert [str(ref) for ref in plan.views.dropped] == ["marts.top"]
-    with pytest.raises(UsageError, match="cannot be found"):
+    with pytest.raises(UsageError, match="neither a model"):
         rows(workspace, "SELECT * FROM marts.top")
 
 
