@@ -394,11 +394,10 @@ class RetentionStore(PublicationStore):
                         versions.c.environment == environment, versions.c.version.in_(part)
                     )
                 )
-        for environment, version in ((name, max(numbers)) for name, numbers in gone.items()):
             # An entry that ended at or before the first kept version is in none of them.
             conn.execute(
                 delete(entries).where(
-                    entries.c.environment == environment, entries.c.valid_to <= version + 1
+                    entries.c.environment == environment, entries.c.valid_to <= max(numbers) + 1
                 )
             )
         for plan_id, reason in found.dead_plans.items():
