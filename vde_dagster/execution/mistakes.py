@@ -26,8 +26,8 @@ def all_mistakes(root: Path, found: ProjectError) -> ProjectError:
         project = load_project(root, strict=False)
         build_snapshots(_understood(project), lambda name: None, parsed=project.parsed)
     except ProjectError as error:
-        mistakes = dict.fromkeys(str(mistake) for mistake in found.mistakes)
-        more = [mistake for mistake in error.mistakes if str(mistake) not in mistakes]
+        known = {str(mistake) for mistake in found.mistakes}
+        more = [mistake for mistake in error.mistakes if str(mistake) not in known]
         return ProjectError.of([*found.mistakes, *more])
     return found
 

@@ -16,6 +16,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.project.jinja import find_jinja
 from vde_dagster.project.names import ModelName, quote
 from vde_dagster.project.nesting import too_deep
+from vde_dagster.project.sql import QUERY_WORDS
 from vde_dagster.project.sql_tokens import SourceText
 
 if TYPE_CHECKING:
@@ -55,7 +56,6 @@ TABLE_FUNCTIONS = frozenset(
     }
 )
 
-_BEGINNINGS = frozenset({"SELECT", "WITH", "FROM", "VALUES", "("})
 _RAW = "or, if this machine is yours, take --raw"
 
 
@@ -76,9 +76,9 @@ def check_query(sql: str, known: Collection[ModelName], catalog: str) -> None:
 
     refuse_substitution(sql)
     source = SourceText(Path("query"), sql)
-    if find_jinja(source, 0, len(sql)) is not None:
+    if find_jinja(source) is not None:
         raise UsageError("Jinja is not supported in a query", hint="write it in Spark SQL")
-    if too_deep(source, 0, len(sql)) is not None:
+    if too_deep(source) is not None:
         raise UsageError("the query is nested too deeply", hint="write it with fewer brackets")
     try:
         _check_tokens(sql)
@@ -120,7 +120,7 @@ def _check_tokens(sql: str) -> None:
         tokens.pop()
     if not tokens:
         raise UsageError("the query is empty", hint="write a SELECT")
-    if tokens[0].text.upper() not in _BEGINNINGS:
+    if tokens[0].text.upper() not in QUERY_WORDS:
         raise _no_query(f"it begins with {tokens[0].text.upper()}")
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if token.token_type == TokenType.SEMICOLON:

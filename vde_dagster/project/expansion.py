@@ -118,12 +118,12 @@ class Expander:
 
     def _check(self, expanded: Expanded) -> None:
         """Refuse what no parser should see, be it in the file or returned by a macro."""
-        source, end = SourceText(self.source.path, expanded.text), len(expanded.text)
+        source = SourceText(self.source.path, expanded.text)
         backslash = self.scope.dialect in BACKSLASH_DIALECTS
-        found = find_jinja(source, 0, end, backslash=backslash)
+        found = find_jinja(source, backslash=backslash)
         if found is not None:
             raise self.source.error(JINJA, expanded.origin(found), JINJA_HINT)
-        found = too_deep(source, 0, end, backslash=backslash)
+        found = too_deep(source, backslash=backslash)
         if found is not None:
             raise self.source.error(NESTED, expanded.origin(found), NESTED_HINT)
         parameter = find_parameter(source) if self.scope.dialect == "spark" else None

@@ -39,9 +39,9 @@ def spark_text(tree: exp.Expr) -> tuple[str, str | None]:
             return "", what
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
             return "", "the type TIME"
-    text = query_sql(tree, translate_formats=True)
+    text = query_sql(tree)
     try:
-        again = query_sql(parse_one(text, dialect="spark"), translate_formats=True, copy=False)
+        again = query_sql(parse_one(text, dialect="spark"), copy=False)
     except SqlglotError as error:
         return "", str(error).splitlines()[0]
     if again != text:

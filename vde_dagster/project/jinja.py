@@ -10,23 +10,21 @@ JINJA = "Jinja is not supported yet"
 JINJA_HINT = "write macros and variables with @, such as @name or @EACH(…); see docs/reference.md"
 
 
-def find_jinja(source: SourceText, start: int, end: int, *, backslash: bool = True) -> int | None:
+def find_jinja(source: SourceText, *, backslash: bool = True) -> int | None:
     """Find Jinja outside strings, quoted identifiers and comments; SQL has no such brackets.
 
     Args:
         source: The text.
-        start: Where to begin.
-        end: Where to stop (exclusive).
         backslash: As for `scan`.
 
     Returns:
         The offset of the first `{{`, `{%` or `{#`, or None.
     """
     text = source.text
-    if not any(text.find(beginning, start, end) >= 0 for beginning in _BEGINNINGS):
+    if not any(beginning in text for beginning in _BEGINNINGS):
         return None
     try:
-        for token in scan(source, start, end, backslash=backslash):
+        for token in scan(source, backslash=backslash):
             if token.text == "{" and text[token.start : token.start + 2] in _BEGINNINGS:
                 return token.start
     except ProjectError:

@@ -84,14 +84,17 @@ class ProjectLoad:
 
     def _uses(self, path: str) -> list[str]:
         """Return the files that a file draws in: as its record says, else by its imports."""
-        record = self.records[path][1] if path in self.records else self._cached(path)
+        record = self._known(path)
         if record is not None:
             return list(record["uses"])
         return self._imports(path) if path in self.files.python else []
 
     def _variables(self, path: str) -> list[str]:
-        record = self.records[path][1] if path in self.records else self._cached(path)
+        record = self._known(path)
         return [] if record is None else list(record["variables"])
+
+    def _known(self, path: str) -> dict[str, Any] | None:
+        return self.records[path][1] if path in self.records else self._cached(path)
 
     def _imports(self, path: str) -> list[str]:
         from vde_dagster.project.python_files import with_local_imports

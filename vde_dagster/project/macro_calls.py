@@ -180,7 +180,7 @@ def _expression_text(tree: exp.Expr, dialect: str) -> str:
 
     text = (
         # The macro may have parsed by SQLGlot's dialect.
-        written(tree, lambda made: query_sql(made, translate_formats=True))
+        written(tree, lambda made: query_sql(made))
         if dialect == "spark"
         else tree.transform(_parameter_to_variable).sql(dialect=dialect, comments=False)
     )
@@ -200,7 +200,7 @@ def _bracketed(text: str, dialect: str) -> str:
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 
-    if "@" in text or too_deep(SourceText(Path("macro"), text), 0, len(text)) is not None:
+    if "@" in text or too_deep(SourceText(Path("macro"), text)) is not None:
         return text  # What is too deep is refused with the place of the call.
     try:
         tree = parse_one(text, dialect=dialect)

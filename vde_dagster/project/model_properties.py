@@ -257,7 +257,7 @@ def canonical_type(
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
-    if too_deep(SourceText(Path("type"), text), 0, len(text)) is not None:
+    if too_deep(SourceText(Path("type"), text)) is not None:
         raise error(f"the type '{text}' is nested too deeply", NESTED_HINT)
     try:
         type_ = exp.DataType.build(text, dialect=dialect)

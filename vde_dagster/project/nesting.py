@@ -21,34 +21,32 @@ _CASE = re.compile(r"\bcase\b", re.IGNORECASE)
 _TYPES = ("ARRAY", "MAP", "STRUCT")
 
 
-def too_deep(source: SourceText, start: int, end: int, *, backslash: bool = True) -> int | None:
+def too_deep(source: SourceText, *, backslash: bool = True) -> int | None:
     """Find where a text is nested more deeply than any reader of it can follow.
 
     Args:
         source: The text.
-        start: Where to begin.
-        end: Where to stop (exclusive).
         backslash: As for `scan`.
 
     Returns:
         The offset of the first bracket that is too deep, or None.
     """
-    if not _may_be_deep(source.text, start, end):
+    if not _may_be_deep(source.text):
         return None
     try:
-        offset, depth = deepest(source, start, end, backslash=backslash, stop_at=DEEPEST + 1)
+        offset, depth = deepest(source, backslash=backslash, stop_at=DEEPEST + 1)
     except ProjectError:
         return None  # Something is not closed, which is a mistake of its own.
     return offset if depth > DEEPEST else None
 
 
-def refuse_too_deep(source: SourceText, start: int, end: int, *, backslash: bool = True) -> None:
+def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
     """Refuse a text that is nested too deeply; arguments as for `too_deep`.
 
     Raises:
         ProjectError: It is; points at the first bracket that is too deep.
     """
-    found = too_deep(source, start, end, backslash=backslash)
+    found = too_deep(source, backslash=backslash)
     if found is not None:
         raise source.error(NESTED, found, NESTED_HINT)
 
@@ -56,7 +54,7 @@ def refuse_too_deep(source: SourceText, start: int, end: int, *, backslash: bool
 def nested_too_deeply(source: SourceText) -> ProjectError:
     """Make the error for a text whose reading used up the stack; points at what looks guilty."""
     try:
-        offset, depth = deepest(source, 0, len(source.text))
+        offset, depth = deepest(source)
     except ProjectError:
         offset, depth = 0, 0
     if depth < DEEPEST // 10:
@@ -65,18 +63,16 @@ def nested_too_deeply(source: SourceText) -> ProjectError:
     return source.error(NESTED, offset, NESTED_HINT)
 
 
-def _may_be_deep(text: str, start: int, end: int) -> bool:
+def _may_be_deep(text: str) -> bool:
     """Count openings: far cheaper than finding out which of them are closed again."""
-    brackets = sum(text.count(opening, start, end) for opening in OPENING)
-    if brackets + text.count("<", start, end) > DEEPEST:
+    brackets = sum(text.count(opening) for opening in OPENING)
+    if brackets + text.count("<") > DEEPEST:
         return True
-    return end - start > 4 * DEEPEST and len(_CASE.findall(text, start, end)) > DEEPEST
+    return len(text) > 4 * DEEPEST and len(_CASE.findall(text)) > DEEPEST
 
 
 def deepest(
     source: SourceText,
-    start: int,
-    end: int,
     *,
     backslash: bool = True,
     stop_at: int | None = None,
@@ -85,18 +81,16 @@ def deepest(
 
     Args:
         source: The text.
-        start: Where to begin.
-        end: Where to stop (exclusive).
         backslash: As for `scan`.
         stop_at: Look no further once this level is reached.
 
     Returns:
         Its offset and its level.
     """
-    found, most = start, 0
+    found, most = 0, 0
     levels: list[str] = []
     before = ""
-    for token in scan(source, start, end, backslash=backslash):
+    for token in scan(source, backslash=backslash):
         text = token.text
         if token.kind == "word":
             text = text.upper() if len(text) < 7 else text

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vde_dagster.sql.dialects import untranslated
-
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -19,38 +17,25 @@ _CONDITION = "_qualify"
 _AFTER_THE_FILTER = ("with_", "distinct", "order", "limit", "offset", "sort", "cluster")
 
 
-def spark_sql(
-    tree: exp.Expr,
-    *,
-    translate_formats: bool = False,
-    comments: bool = True,
-    pretty: bool = False,
-    parameters: bool = False,
-) -> str:
-    """Write a query as Spark SQL.
+def spark_sql(tree: exp.Expr) -> str:
+    """Write a query as one line of Spark SQL without comments.
 
     Args:
-        tree: The query, in any dialect's words; it is changed.
-        translate_formats: Whether the tree has Python's time formats, as trees have that were not
-            parsed by `as_written`.
-        comments: Whether to keep comments.
-        pretty: Whether to break lines.
-        parameters: Whether parameters are time variables, to be written as `@name`; SQLGlot's
+        tree: The query as SQLGlot's own dialects read it, with time formats of Python's; it is
+            changed. Its parameters are time variables, to be written as `@name`: SQLGlot's
             generator would write `${name}`, which is another thing in Spark.
     """
     from sqlglot import exp
 
     # One walk for everything: on a project of a thousand models, walks are what loading costs.
     found = list(tree.find_all(exp.Select, exp.CTE, exp.Parameter))
-    if parameters:
-        tree = _write_parameters(tree, [n for n in found if isinstance(n, exp.Parameter)])
+    tree = _write_parameters(tree, [n for n in found if isinstance(n, exp.Parameter)])
     filtered = [n for n in found if isinstance(n, exp.Select) and n.args.get("qualify")]
     if filtered:
         tree = _rewrite_qualify(tree, filtered)
         found = list(tree.find_all(exp.CTE))  # It makes copies.
     _name_ctes_apart(tree, [n for n in found if isinstance(n, exp.CTE)])
-    dialect = "spark" if translate_formats else untranslated("spark")
-    return tree.sql(dialect=dialect, comments=comments, pretty=pretty, copy=False)
+    return tree.sql(dialect="spark", comments=False, copy=False)
 
 
 def _write_parameters(tree: exp.Expr, parameters: list[exp.Parameter]) -> exp.Expr:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sqlglot import exp
 
+QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "(")
+"""How a query can begin."""
+
 _PREFIX = "__vde_param_"
 _PLACEHOLDER = _PREFIX + "{}__"
 _PLACEHOLDER_NAME = re.compile(r"__vde_param_(\w+?)__$")
@@ -55,18 +58,16 @@ def parse_query(sql: str) -> exp.Expr:
     return read_query(sql).tree
 
 
-def query_sql(tree: exp.Expr, *, translate_formats: bool = False, copy: bool = True) -> str:
+def query_sql(tree: exp.Expr, *, copy: bool = True) -> str:
     """Write a tree as one line of Spark SQL without comments, parameters as `@name`.
 
     Args:
         tree: The tree.
-        translate_formats: As for `spark_sql`.
         copy: Whether to leave the given tree untouched.
     """
     from vde_dagster.project.spark_sql import spark_sql
 
-    tree = tree.copy() if copy else tree
-    return spark_sql(tree, translate_formats=translate_formats, comments=False, parameters=True)
+    return spark_sql(tree.copy() if copy else tree)
 
 
 def tables_read(tree: exp.Expr) -> Iterator[exp.Table]:

@@ -28,11 +28,9 @@ from vde_dagster.project.names import ModelName
 from vde_dagster.project.parsed import ParsedQueries
 from vde_dagster.project.rendering import NamingRules, Rendered, render, render_statement
 from vde_dagster.project.settings import Settings
-from vde_dagster.project.sql import placeholder
+from vde_dagster.project.sql import QUERY_WORDS, placeholder
 from vde_dagster.project.sql_tokens import SourceText
 from vde_dagster.project.statements import Block, Statement, split_blocks
-
-_QUERY_WORDS = ("SELECT", "WITH", "FROM", "VALUES", "(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +126,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     pre, query, post = _classify(source, block, parts)
     _check_variables(source, query)
     rendered = render(expander, query, context.rules)
-    if rendered.tree is not None:
-        context.parsed.keep(rendered.sql, rendered.tree)
+    context.parsed.keep(rendered.sql, rendered.tree)
     reads = dict(rendered.reads)
     reads.pop(name, None)
     for value in properties.depends_on:
@@ -210,7 +207,7 @@ def _classify(
     found = [
         index
         for index, (_, expanded) in enumerate(parts)
-        if expanded.text.lstrip().upper().startswith(_QUERY_WORDS)
+        if expanded.text.lstrip().upper().startswith(QUERY_WORDS)
     ]
     if not found:
         if not parts:

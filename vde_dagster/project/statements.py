@@ -58,10 +58,10 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
     """
     # First of all: Jinja would be mistaken for other things, and what is deep ends the parser.
     backslash = default_dialect in BACKSLASH_DIALECTS
-    jinja = find_jinja(source, 0, len(source.text), backslash=backslash)
+    jinja = find_jinja(source, backslash=backslash)
     if jinja is not None and "JINJA_" not in source.text[:jinja].upper():
         raise source.error(JINJA, jinja, JINJA_HINT)
-    refuse_too_deep(source, 0, len(source.text), backslash=backslash)
+    refuse_too_deep(source, backslash=backslash)
     dialect = default_dialect
     blocks: list[Block] = []
     header: Header | None = None
