@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -84,17 +84,10 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
     """Remove branches of plans that nobody will apply any more."""
     store = run.store
     given_up = {t.id for t in marked.unreachable} if run.dry_run else set()
-    ledger = store.ledger()
+    ledger = [table for table in store.ledger() if table.created and table.id not in given_up]
     # Another branch may be made meanwhile: it belongs to a plan that is alive, and stays.
-    pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
-    for table in ledger:
-        if not table.created or table.id in given_up:
-            continue
-        pointer = pointers.get(table.ref)
-        if pointer is None or not run.lakehouse.files.exists(pointer):
-            continue
-        refs = run.lakehouse.files.read_json(pointer).get("refs", {})
-        for branch in sorted(refs):
+    for table, _, metadata in _with_metadata(run, ledger):
+        for branch in sorted(metadata.get("refs", {})):
             if not branch.startswith(PREFIX):
                 continue
             parsed = parse_branch(branch)
@@ -113,6 +106,18 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
             run.act(decision, _branch_dropper(run, table.ref, branch))
 
 
+def _with_metadata(
+    run: Cleaning, ledger: Iterable[LedgerTable]
+) -> Iterator[tuple[LedgerTable, str, dict[str, Any]]]:
+    """Yield those tables that have a metadata file, with its place and content."""
+    ledger = list(ledger)
+    pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
+    for table in ledger:
+        pointer = pointers.get(table.ref)
+        if pointer is not None and run.lakehouse.files.exists(pointer):
+            yield table, pointer, run.lakehouse.files.read_json(pointer)
+
+
 def _branch_dropper(run: Cleaning, ref: TableRef, branch: str) -> Callable[[], bool]:
     def change(metadata: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
         if branch not in metadata.get("refs", {}):
@@ -126,13 +131,7 @@ def expire_snapshots(run: Cleaning) -> None:
     """Forget superseded Iceberg snapshots of live tables after their time."""
     oldest = run.store.clock.now() - run.keep_snapshots
     oldest_ms = int(oldest.timestamp() * 1000)
-    ledger = run.store.ledger()
-    pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
-    for table in ledger:
-        pointer = pointers.get(table.ref)
-        if pointer is None or not run.lakehouse.files.exists(pointer):
-            continue
-        metadata = run.lakehouse.files.read_json(pointer)
+    for table, pointer, metadata in _with_metadata(run, run.store.ledger()):
         changed = expire(metadata, pointer, oldest_ms, oldest_ms)
         if changed is None:
             continue
