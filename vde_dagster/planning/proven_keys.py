@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_ALLOWED = frozenset({"expressions", "from", "from_", "group", "having"})
+_ALLOWED = frozenset({"expressions", "from_", "group", "having"})
 """What a query may have: a condition, for instance, would look at some of the rows only."""
 
 
@@ -80,7 +80,7 @@ def _is_one_value(expression: exp.Expr) -> bool:
 def _reads_the_model(select: exp.Select) -> bool:
     from sqlglot import exp
 
-    source = select.args.get("from_") or select.args.get("from")
+    source = select.args.get("from_")
     table = source.this if source else None
     if not isinstance(table, exp.Table) or {n for n, v in table.args.items() if v} != {"this"}:
         return False

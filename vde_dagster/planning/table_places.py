@@ -7,6 +7,7 @@ this order; a subquery has a sample and an alias (`relationPrimary` in `SqlBaseP
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import UsageError
@@ -39,7 +40,7 @@ def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | No
     start, end = table.parts[0].meta["start"], table.parts[-1].meta["end"] + 1
     only = _ONLY_A_NAME.fullmatch(query)
     new = only[1] if only else f"({query})"
-    tokens = [token for token in reading.tokens if token.start >= end]
+    tokens = _from(reading.tokens, end)
     behind = end
     if tokens and _is_version(tokens):
         if only is None:
@@ -48,7 +49,7 @@ def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | No
                 hint="read the model as it is; rows of earlier versions are kept by no name",
             )
         behind = _end_of_version(tokens)
-        tokens = [token for token in tokens if token.start >= behind]
+        tokens = _from(tokens, behind)
     if tokens and tokens[0].text.upper() == "TABLESAMPLE":
         behind = _end_of_sample(tokens)
     named = f" AS {quote(alias)}" if alias is not None else ""
@@ -56,6 +57,11 @@ def put_in_place(reading: Reading, table: exp.Table, query: str, alias: str | No
         return [Edit(start, end, new + named)]
     edits = [Edit(start, end, new)]
     return [*edits, Edit(behind, behind, named)] if named else edits
+
+
+def _from(tokens: list[Token], offset: int) -> list[Token]:
+    """Return the tokens that begin at an offset or behind it."""
+    return tokens[bisect_left(tokens, offset, key=lambda token: token.start) :]
 
 
 def _is_version(tokens: list[Token]) -> bool:
@@ -82,7 +88,7 @@ def _end_of_version(tokens: list[Token]) -> int:
 def _end_of_sample(tokens: list[Token]) -> int:
     """Return the offset behind `TABLESAMPLE (10 PERCENT) REPEATABLE (1)`."""
     behind = _closing(tokens, 1)
-    rest = [token for token in tokens if token.start >= behind]
+    rest = _from(tokens, behind)
     return _closing(rest, 1) if rest and rest[0].text.upper() == "REPEATABLE" else behind
 
 

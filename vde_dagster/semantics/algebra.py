@@ -212,6 +212,10 @@ class Output:
     type: Any = None
     written: str | None = None
 
+    def as_node(self, node: Node) -> Output:
+        """The same column with another expression."""
+        return Output(self.name, node, self.type, self.written)
+
 
 @dataclass(slots=True, eq=False)
 class Rel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vde_dagster.semantics.algebra import Derived, Group, Output, Rel
+from vde_dagster.semantics.algebra import Derived, Group, Rel
 from vde_dagster.semantics.binder import Unsupported
 
 if TYPE_CHECKING:
@@ -64,7 +64,6 @@ def _copy(rel: Rel, binder: Binder) -> Rel:
         "block", rel.group, rel.scope.correlation, columns=[o.node for o in rel.outputs]
     )
     outputs = [
-        Output(o.name, binder.terms.make("ref", block, block.export(o.node)), o.type, o.written)
-        for o in rel.outputs
+        o.as_node(binder.terms.make("ref", block, block.export(o.node))) for o in rel.outputs
     ]
     return Rel(Group([block]), outputs, rel.scope)

@@ -25,7 +25,6 @@ from vde_dagster.semantics.python_modules import (
     BUILTINS,
     Module,
     Modules,
-    imports_within,
 )
 
 
@@ -291,11 +290,6 @@ class Inertness:
             base = alias.name if alias.asname else alias.name.partition(".")[0]
             return ".".join([base, *parts])
         return ".".join([statement.module or "", alias.name, *parts])
-
-
-def imports_when_executed(statement: ast.stmt) -> list[ast.Import | ast.ImportFrom]:
-    """Return the imports that running a top-level statement executes."""
-    return list(imports_within(statement, functions=False))
 
 
 def _is_special(name: str) -> bool:

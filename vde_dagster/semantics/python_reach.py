@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from vde_dagster.semantics.python_inert import Effect, Inertness, imports_when_executed
+from vde_dagster.semantics.python_inert import Effect, Inertness
 from vde_dagster.semantics.python_mentions import mentions
 from vde_dagster.semantics.python_modules import (
     BUILTINS,
@@ -83,7 +83,7 @@ class Reach:
                 self.run[module].add(index)
                 self._keep(module, index)
             if effect is Effect.ANY or isinstance(statement, (ast.Import, ast.ImportFrom)):
-                for node in imports_when_executed(statement):
+                for node in imports_within(statement, functions=False):
                     self._execute_imported(module, node)
 
     def _execute_imported(self, module: Module, node: Import) -> None:

@@ -123,7 +123,7 @@ def _select(
         if not group.sources:
             raise Unsupported("a window function without FROM")
     size = len(outputs)
-    outputs = [Output(o.name, n, o.type, o.written) for o, n in zip(outputs, nodes, strict=False)]
+    outputs = [o.as_node(n) for o, n in zip(outputs, nodes, strict=False)]
     qualify = nodes[size + len(having) : size + len(having) + len(qualify)]
     order = nodes[len(nodes) - len(order) :] if order else []
     group.conditions += qualify
@@ -246,7 +246,7 @@ def _distinct(
 
     memo: dict[Node, Node] = {}
     order = [rewrite(node, rule, terms, memo) for node in order]
-    outputs = [Output(o.name, known[o.node], o.type, o.written) for o in rel.outputs]
+    outputs = [o.as_node(known[o.node]) for o in rel.outputs]
     return Rel(Group([source]), outputs, rel.scope), order
 
 
@@ -265,10 +265,7 @@ def _limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
         args=(terms.make("limit", limit), terms.make("offset", offset), *order),
         columns=list(dict.fromkeys(o.node for o in rel.outputs)),
     )
-    outputs = [
-        Output(o.name, terms.make("ref", source, source.export(o.node)), o.type, o.written)
-        for o in rel.outputs
-    ]
+    outputs = [o.as_node(terms.make("ref", source, source.export(o.node))) for o in rel.outputs]
     return Rel(Group([source]), outputs, rel.scope)
 
 

@@ -41,7 +41,7 @@ def is_misread(text: str) -> bool:
             return True  # '' within a string is a quote in Spark 4.
         if token.token_type == TokenType.TIME:
             return True
-    made = as_written(text, dialect.tokenize(text))
+    made = as_written(text, tokens)
     return made.doubt is not None or with_brackets(made.tokens) is not made.tokens
 
 
