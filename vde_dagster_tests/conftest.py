@@ -36,6 +36,7 @@ PROOFS = frozenset(
         "test_records",
         "test_safeguards",
         "test_soundness",
+        "test_time_limit",
     }
 )
 """Modules that search many cases; they need nothing but time."""

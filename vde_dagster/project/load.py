@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.project.settings_json import settings_from_json, settings_to_json
 from vde_dagster.project.sql_tokens import SourceText
 from vde_dagster.project.text_files import decoded
+from vde_dagster.project.time_limit import TooSlow, time_limit
 from vde_dagster.project.watching import Seen, watching
 
 _FOLLOWING = ("unknown macro", "unknown audit")
@@ -224,8 +226,9 @@ class ProjectLoad:
 
     def _read_file(self, path: str) -> LoadedFile | None:
         try:
-            with watching() as seen:
-                file = self._reader(path)(Path(path), self._text(path))
+            read = self._reader(path)
+            with self._in_time(path), watching() as seen:
+                file = read(Path(path), self._text(path))
             if path in self.files.sql or path in self.files.python:
                 seen.add(self._macros_saw)
             return with_what_was_read(file, seen, self.root)
@@ -238,6 +241,22 @@ class ProjectLoad:
         except RecursionError:
             self.problems.append(nested_too_deeply(SourceText(Path(path), self._text(path))))
         return None
+
+    @contextmanager
+    def _in_time(self, path: str) -> Iterator[None]:
+        seconds = self.settings.load_seconds
+        try:
+            with time_limit(seconds):
+                yield
+        except TooSlow as error:
+            from vde_dagster.project.python_files import where_raised
+
+            raise ProjectError(
+                f"the file was not read within {seconds} seconds",
+                hint="look for a loop without an end; slow work belongs into a model's function; "
+                "or raise the setting 'load_seconds'",
+                location=where_raised(error, Path(path)),
+            ) from None
 
     def _record(self, path: str, file: LoadedFile) -> dict[str, Any]:
         return {
@@ -279,7 +298,7 @@ class ProjectLoad:
         for path in self.files.macros:
             try:
                 text = self._text(path)
-                with watching(self._macros_saw):
+                with self._in_time(path), watching(self._macros_saw):
                     collector, _ = execute(self.root, path, text)
             except ProjectError as error:
                 self._macro_problems.append(error)

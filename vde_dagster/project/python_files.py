@@ -80,7 +80,7 @@ def execute(root: Path, path: str, text: str) -> tuple[Collector, dict[str, str]
         raise ProjectError(
             f"the file cannot be imported: {type(error).__name__}: {error}",
             hint=_import_hint(error),
-            location=_where(error, Path(path)),
+            location=where_raised(error, Path(path)),
         ) from error
     return collector, files
 
@@ -91,7 +91,8 @@ def _import_hint(error: BaseException) -> str:
     return "correct the line"
 
 
-def _where(error: BaseException, path: Path) -> SourceLocation:
+def where_raised(error: BaseException, path: Path) -> SourceLocation:
+    """The line of the project that was running when an error was raised."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename.startswith("<vde_project_"):
             return SourceLocation(Path(frame.filename[1:-1].partition("/")[2]), frame.lineno)

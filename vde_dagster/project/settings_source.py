@@ -189,6 +189,7 @@ def _check_values(settings: Settings, text: str) -> None:
 
     for key in (
         "concurrency",
+        "load_seconds",
         "history_versions",
         "history_days",
         "environment_ttl_days",

@@ -74,10 +74,11 @@ def tables_read(tree: exp.Expr) -> Iterator[exp.Table]:
     """Yield the tables that a query reads: no CTEs, table functions, hints or parameters."""
     from sqlglot import exp
 
+    withs = _Withs()
     for table in _tables(tree):
         if not isinstance(table.this, exp.Identifier) or not table.name:
             continue
-        if table.find_ancestor(exp.Hint) is not None or _is_cte(table):
+        if table.find_ancestor(exp.Hint) is not None or withs.define(table):
             continue
         yield table
 
@@ -97,35 +98,51 @@ def _tables(tree: exp.Expr) -> list[exp.Table]:
     return [node for node in nodes if isinstance(node, Table)]
 
 
-def _is_cte(table: exp.Table) -> bool:
-    """Say whether a name means a CTE where it stands.
+class _Withs:
+    """Which names a query's WITHs define where; each WITH is gone through once."""
 
-    A CTE is in reach of the query that owns the WITH and of later CTEs of the same WITH; of
-    itself only in WITH RECURSIVE.
-    """
-    from sqlglot import exp
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[dict[str, int], dict[int, int]]] = {}
 
-    if table.args.get("db"):
-        return False
-    name = table.name.lower()
-    below: exp.Expr = table
-    inside: exp.CTE | None = None
-    node = table.parent
-    while node is not None:
-        if isinstance(node, exp.CTE):
-            inside = node
-        elif isinstance(node, exp.With):
-            for cte in node.expressions:
-                if cte is inside and not node.args.get("recursive"):
-                    break
-                if cte.alias.lower() == name:
+    def define(self, table: exp.Table) -> bool:
+        """Say whether a name means a CTE where it stands.
+
+        A CTE is in reach of the query that owns the WITH and of later CTEs of the same WITH; of
+        itself only in WITH RECURSIVE.
+        """
+        from sqlglot import exp
+
+        if table.args.get("db"):
+            return False
+        name = table.name.lower()
+        below: exp.Expr = table
+        inside: exp.CTE | None = None
+        node = table.parent
+        while node is not None:
+            if isinstance(node, exp.CTE):
+                inside = node
+            elif isinstance(node, exp.With):
+                first, places = self._of(node)
+                place = first.get(name)
+                here = places[id(inside)] + bool(node.args.get("recursive"))
+                if place is not None and place < here:
                     return True
-                if cte is inside:
-                    break
-        else:
-            owned = node.args.get("with_")
-            ctes = owned.expressions if isinstance(owned, exp.With) and owned is not below else ()
-            if any(cte.alias.lower() == name for cte in ctes):
-                return True
-        below, node = node, node.parent
-    return False
+            else:
+                owned = node.args.get("with_")
+                if owned is below or not isinstance(owned, exp.With):
+                    pass
+                elif name in self._of(owned)[0]:
+                    return True
+            below, node = node, node.parent
+        return False
+
+    def _of(self, with_: exp.With) -> tuple[dict[str, int], dict[int, int]]:
+        """The first place of each name, and the place of each definition."""
+        known = self._known.get(id(with_))
+        if known is None:
+            first: dict[str, int] = {}
+            for place, cte in enumerate(with_.expressions):
+                first.setdefault(cte.alias.lower(), place)
+            places = {id(cte): place for place, cte in enumerate(with_.expressions)}
+            known = self._known[id(with_)] = first, places
+        return known

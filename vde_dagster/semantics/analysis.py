@@ -10,6 +10,7 @@ from sqlglot import exp
 from vde_dagster.semantics._sqlglot import canonical_text, parse, type_text
 from vde_dagster.semantics.algebra import Leaf, Output, Rel
 from vde_dagster.semantics.binder import Binder, Unsupported
+from vde_dagster.semantics.ctes import NO_CTES
 from vde_dagster.semantics.digests import Digester
 from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.lineage import ColumnLineage, Tracer
@@ -87,7 +88,7 @@ def analyze(
     reading = Binder(schema, parents or {}, scalar_functions)
     reading.doubt = tree.meta.get(DOUBT)
     try:
-        rel = bind_query(reading, tree, None, {})
+        rel = bind_query(reading, tree, None, NO_CTES)
         return _understood(query, tree, rel, reading, schema, parents or {})
     except SemanticError:
         if given is None:

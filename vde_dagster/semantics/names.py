@@ -9,7 +9,7 @@ from vde_dagster.semantics.algebra import Correlation, Derived, Full, Leaf, Node
 from vde_dagster.semantics.encoding import digest
 
 if TYPE_CHECKING:
-    from vde_dagster.semantics.ctes import CteDef
+    from vde_dagster.semantics.ctes import Ctes
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +64,7 @@ class Scope:
     """The names that one SELECT sees, and what its expressions were found to contain."""
 
     parent: Scope | None
-    ctes: dict[str, CteDef]
+    ctes: Ctes
     entries: list[Entry] = field(default_factory=list)
     merged: dict[str, tuple[Node, Any]] = field(default_factory=dict)
     aliases: dict[str, tuple[Node, Any]] = field(default_factory=dict)

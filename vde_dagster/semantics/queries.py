@@ -39,9 +39,7 @@ _NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
 """Types that may have names in them, which are those of the first of several queries."""
 
 
-def bind_query(
-    binder: Binder, e: exp.Expr, outer: Scope | None, known: dict[str, ctes.CteDef]
-) -> Rel:
+def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: ctes.Ctes) -> Rel:
     """Read a query.
 
     Args:
@@ -75,9 +73,7 @@ def _only(e: exp.Expr, understood: set[str]) -> None:
             raise Unsupported(key.strip("_").replace("_", " ").upper())
 
 
-def _select(
-    binder: Binder, e: exp.Select, outer: Scope | None, known: dict[str, ctes.CteDef]
-) -> Rel:
+def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: ctes.Ctes) -> Rel:
     _only(e, _SELECT_ARGS)
     terms = binder.terms
     scope = Scope(outer, ctes.define(e.args.get("with_"), known, outer))
@@ -281,7 +277,7 @@ def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
         raise Unsupported("LIMIT without a number")
     if isinstance(value, exp.Var) and value.name.upper() == "ALL":
         return None
-    return bind(binder, value, Scope(None, {}))
+    return bind(binder, value, Scope(None, ctes.NO_CTES))
 
 
 def _trim(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
@@ -301,7 +297,7 @@ def _trim(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
 
 
 def _set_operation(
-    binder: Binder, e: exp.SetOperation, outer: Scope | None, known: dict[str, ctes.CteDef]
+    binder: Binder, e: exp.SetOperation, outer: Scope | None, known: ctes.Ctes
 ) -> Rel:
     _only(e, _SET_ARGS)
     known = ctes.define(e.args.get("with_"), known, outer)

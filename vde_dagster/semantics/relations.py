@@ -131,9 +131,10 @@ def _table(binder: Binder, e: exp.Table, scope: Scope) -> Sources:
 def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> Sources:
     parts = tuple(part.name.lower() for part in e.parts)
     alias = e.alias.lower()
-    definition = scope.ctes.get(parts[0]) if len(parts) == 1 else None
-    if definition is not None:
-        rel = ctes.read(definition, binder)
+    found = scope.ctes.get(parts[0]) if len(parts) == 1 else None
+    if found is not None:
+        definition, reach = found
+        rel = ctes.read(definition, reach, binder)
         scope.correlation.found |= rel.scope.correlation.found
         if definition.names:
             rel = _renamed(rel, definition.names)
@@ -224,6 +225,10 @@ def _lateral_view(binder: Binder, e: exp.Lateral, sources: Sources, scope: Scope
     sources.entries.append(_entry(outputs, _alias(e), []))
 
 
+_MOST_TABLES = 200
+"""A name is looked for in each table of a FROM, so time grows with the square of their number."""
+
+
 def _join(binder: Binder, e: exp.Join, left: Sources, scope: Scope) -> None:
     for key, value in e.args.items():
         if value and key not in _JOIN_ARGS:
@@ -237,6 +242,8 @@ def _join(binder: Binder, e: exp.Join, left: Sources, scope: Scope) -> None:
         raise Unsupported("RIGHT or FULL JOIN after a comma")
     if kind in ("SEMI", "ANTI") and side == "RIGHT":
         raise Unsupported(f"RIGHT {kind} JOIN")
+    if len(left.entries) >= _MOST_TABLES:
+        raise Unsupported(f"over {_MOST_TABLES:,} tables in one FROM")
     right = _item(binder, e.this, scope)
     on = _on(binder, e, left, right, scope, side, kind)
     if kind in ("SEMI", "ANTI"):

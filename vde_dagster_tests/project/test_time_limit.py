@@ -1,0 +1,140 @@
+"""Loading ends: code without an end and queries without measure are bounded."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.build_snapshots import build_snapshots
+from vde_dagster.project.loader import load_project
+from vde_dagster.project.time_limit import TooSlow, time_limit
+
+SETTINGS = "[tool.vde]\nload_seconds = 1\n"
+MODEL = "MODEL (name a.m, kind FULL);\n"
+
+ENDLESS = {
+    "a model's file that loops": (
+        {"models/m.py": "import time\nwhile True: pass\n"},
+        "models/m.py:2",
+    ),
+    "a model's file that waits": (
+        {"models/m.py": "import time\n\ntime.sleep(1000)\n"},
+        "models/m.py:3",
+    ),
+    "a loop that catches everything": (
+        {
+            "models/m.py": (
+                "import time\nwhile True:\n    try:\n        time.sleep(10)\n"
+                "    except Exception:\n        pass\n"
+            )
+        },
+        "models/m.py:4",
+    ),
+    "a file of macros that loops": (
+        {"macros/n.py": "\nwhile True: pass\n", "models/m.sql": MODEL + "SELECT 1 AS a"},
+        "macros/n.py:2",
+    ),
+    "a macro that loops": (
+        {
+            "macros/n.py": (
+                "from vde_dagster import macro\n\n\n@macro()\ndef forever(evaluator):\n"
+                "    while True: pass\n"
+            ),
+            "models/m.sql": MODEL + "SELECT @forever() AS a",
+        },
+        "macros/n.py:6",
+    ),
+}
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for path, text in {"pyproject.toml": SETTINGS, **files}.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_code_without_an_end_is_stopped_and_its_line_named(tmp_path: Path, name: str) -> None:
+    files, place = ENDLESS[name]
+    write(tmp_path, files)
+    with pytest.raises(ProjectError) as caught:
+        load_project(tmp_path)
+    assert "not read within 1 seconds" in str(caught.value)
+    assert place in str(caught.value)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_other_files_load_beside_one_without_an_end(tmp_path: Path) -> None:
+    files, _ = ENDLESS["a model's file that loops"]
+    write(tmp_path, {**files, "models/other.sql": "MODEL (name a.o, kind FULL);\nSELECT 1 AS a"})
+    project = load_project(tmp_path, strict=False)
+    assert [str(name) for name in project.models] == ["a.o"]
+    assert len(project.problems) == 1
+
+
+def test_another_users_timer_and_other_threads_are_left_alone() -> None:
+    with time_limit(0.01), time_limit(0.0001):
+        pass
+    ran: list[bool] = []
+
+    def work() -> None:
+        with time_limit(0.001):
+            time.sleep(0.05)
+        ran.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert ran == [True]
+    with pytest.raises(TooSlow), time_limit(0.01):
+        time.sleep(10)
+
+
+def ctes(count: int) -> str:
+    later = "".join(f",\nc{i} AS (SELECT a + {i} AS a FROM c{i - 1})" for i in range(1, count))
+    return f"WITH c0 AS (SELECT 1 AS a){later}\nSELECT a FROM c{count - 1}"
+
+
+def joins(count: int) -> str:
+    later = "".join(f"\nJOIN (SELECT 1 AS k) AS t{i} ON t{i}.k = t0.k" for i in range(1, count))
+    return f"SELECT t0.k FROM (SELECT 1 AS k) AS t0{later}"
+
+
+@pytest.mark.parametrize("query", [ctes, joins])
+def test_time_grows_with_a_query_and_not_with_its_square(
+    tmp_path: Path, query: Callable[[int], str]
+) -> None:
+    """Counted in lines that run, which no busy machine changes."""
+    calls = []
+    for count in (300, 900):
+        root = tmp_path / str(count)
+        write(root, {"pyproject.toml": "", "models/m.sql": MODEL + query(count)})
+        calls.append(_steps(root))
+    assert calls[1] < 4 * calls[0], "three times the query"
+
+
+def _steps(root: Path) -> int:
+    """How many lines of this package ran."""
+    import sys
+
+    count = 0
+
+    def trace(frame: object, event: str, _arg: object) -> object:
+        nonlocal count
+        count += event == "line"
+        return trace if "vde_dagster" in frame.f_code.co_filename else None  # type: ignore[attr-defined]
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        project = load_project(root)
+        build_snapshots(project.models, lambda name: None, parsed=project.parsed)
+    finally:
+        sys.settrace(before)
+    return count
