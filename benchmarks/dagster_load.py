@@ -34,7 +34,7 @@ warnings.simplefilter("ignore")
 from pathlib import Path
 import dagster as dg
 from vde_dagster.orchestration.sensor import evaluate
-from vde_dagster.project.loader import project_hash
+from vde_dagster.project.loading.loader import project_hash
 root = Path(sys.argv[1])
 cursor = project_hash(root)
 instance = dg.DagsterInstance.ephemeral()

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from sqlalchemy import insert
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.publish import define_views
 from vde_dagster.execution.workspace import Workspace
@@ -39,7 +40,6 @@ from vde_dagster.planning.snapshot import OutputColumn, Snapshot
 from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 from vde_dagster.semantics import SemanticVersion
 from vde_dagster.state import schema
 

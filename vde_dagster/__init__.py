@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vde_dagster.orchestration.definitions import vde_definitions
-    from vde_dagster.project.macro_registry import macro, model
+    from vde_dagster.project.macros.registry import macro, model
 
 __all__ = ["macro", "model", "vde_definitions"]
 
 _HOMES = {
-    "macro": "vde_dagster.project.macro_registry",
-    "model": "vde_dagster.project.macro_registry",
+    "macro": "vde_dagster.project.macros.registry",
+    "model": "vde_dagster.project.macros.registry",
     "vde_definitions": "vde_dagster.orchestration.definitions",
 }
 

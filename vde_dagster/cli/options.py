@@ -55,6 +55,6 @@ def time_range(start: str | None, end: str | None) -> tuple[datetime | None, dat
     Raises:
         UsageError: One of them is neither.
     """
-    from vde_dagster.project.instants import parse_range
+    from vde_dagster.base.instants import parse_range
 
     return parse_range(start, end, ("--start", "--end"))

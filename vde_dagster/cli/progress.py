@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.cli.plan_view import count, count_units, describe_range
 from vde_dagster.execution.events import (
     ApplyStarted,
@@ -19,7 +20,6 @@ from vde_dagster.execution.events import (
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import (
     AuditFailedError,
     ConflictError,
@@ -35,7 +36,6 @@ from vde_dagster.planning.plan import Plan, PlannedModel
 from vde_dagster.planning.planner import with_tables
 from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.project.names import ModelName
 from vde_dagster.project.settings import Settings
 from vde_dagster.state import Lease, StateStore
 from vde_dagster.state.lease_names import environment_lease, table_lease

@@ -6,13 +6,13 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Plan, PlannedModel
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.plan import Plan
@@ -11,7 +12,6 @@ from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AuditResult, FillResult
 from vde_dagster.project.model import Audit
-from vde_dagster.project.names import ModelName
 
 
 @dataclass(frozen=True, slots=True)

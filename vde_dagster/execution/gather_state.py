@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.build_snapshots import CANONICALISER
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.rehash import Build, rehash
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.project.names import ModelName
 from vde_dagster.state import StateStore
 
 

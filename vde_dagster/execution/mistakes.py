@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.kinds import External
-from vde_dagster.project.loader import Project, load_project
+from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 
 
 def all_mistakes(root: Path, found: ProjectError) -> ProjectError:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.execution.engine import Engine
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.planning.environment import Environment, view_ref
@@ -14,7 +15,6 @@ from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.views import define_view, has_view, view_query
 from vde_dagster.planning.work import ViewDefinition
-from vde_dagster.project.names import ModelName
 from vde_dagster.project.settings import Settings
 from vde_dagster.state import Lease, StateStore
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.resolver import qualified
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.views import environment_view_name
 from vde_dagster.project.kinds import External
-from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace

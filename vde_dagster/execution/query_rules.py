@@ -11,13 +11,13 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import UsageError
-from vde_dagster.project.jinja import find_jinja
-from vde_dagster.project.names import ModelName, quote
-from vde_dagster.project.nesting import too_deep
-from vde_dagster.project.sql import QUERY_WORDS
-from vde_dagster.project.sql_tokens import SourceText
+from vde_dagster.sql.jinja import find_jinja
+from vde_dagster.sql.nesting import too_deep
+from vde_dagster.sql.scanner import SourceText
+from vde_dagster.sql.trees import QUERY_WORDS
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -72,7 +72,7 @@ def check_query(sql: str, known: Collection[ModelName], catalog: str) -> None:
     """
     from sqlglot.errors import SqlglotError
 
-    from vde_dagster.project.sql import parse_query
+    from vde_dagster.sql.trees import parse_query
 
     refuse_substitution(sql)
     source = SourceText(Path("query"), sql)
@@ -137,7 +137,7 @@ def _check_tokens(sql: str) -> None:
 def _check_tree(tree: exp.Expr, known: Collection[ModelName], catalog: str) -> None:
     from sqlglot import exp
 
-    from vde_dagster.project.sql import tables_read
+    from vde_dagster.sql.trees import tables_read
 
     if not isinstance(tree, exp.Query | exp.Values):
         raise _no_query(f"it is a statement, {type(tree).__name__.upper()}")

@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.gather_state import complete_state
 from vde_dagster.execution.publish import define_views, dropped_views
@@ -17,7 +18,6 @@ from vde_dagster.planning.order import in_order
 from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.views import view_refs
-from vde_dagster.project.names import ModelName
 from vde_dagster.state.lease_names import environment_lease
 
 if TYPE_CHECKING:

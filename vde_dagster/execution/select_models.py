@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.project.dag import select
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 from vde_dagster.state import StateStore
 
 

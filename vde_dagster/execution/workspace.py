@@ -11,11 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.planning.environment import PRODUCTION, environment_name
 from vde_dagster.planning.interval import Interval, IntervalSet, utc
 from vde_dagster.planning.plan import Plan, PlanKind
-from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
     from vde_dagster.execution.apply import ApplyResult
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from vde_dagster.lakehouse.janitor import JanitorReport
     from vde_dagster.planning.planner import WarehouseState
     from vde_dagster.planning.snapshot import Snapshot
-    from vde_dagster.project.loader import Project
+    from vde_dagster.project.loading.loader import Project
+    from vde_dagster.project.loading.parsed import ParsedQueries
     from vde_dagster.project.model import Model
-    from vde_dagster.project.parsed import ParsedQueries
     from vde_dagster.project.settings import Settings
     from vde_dagster.state import StateStore
     from vde_dagster.state.clock import Clock
@@ -87,7 +87,7 @@ class Workspace:
     @cached_property
     def settings(self) -> Settings:
         """The project's settings."""
-        from vde_dagster.project.loader import read_settings
+        from vde_dagster.project.loading.loader import read_settings
 
         return read_settings(self.root)
 
@@ -98,7 +98,7 @@ class Workspace:
         Raises:
             ProjectError: A file is wrong.
         """
-        from vde_dagster.project.loader import load_project
+        from vde_dagster.project.loading.loader import load_project
 
         try:
             return load_project(self.root)

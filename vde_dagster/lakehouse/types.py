@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
-from vde_dagster.project.names import quote
 
 _TO_ICEBERG = {
     "boolean": "boolean",

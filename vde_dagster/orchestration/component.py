@@ -16,7 +16,7 @@ from vde_dagster.orchestration.definitions import vde_definitions
 from vde_dagster.orchestration.jobs import EXECUTOR
 from vde_dagster.orchestration.live import LiveModel
 from vde_dagster.orchestration.translator import VdeTranslator
-from vde_dagster.project.loader import read_settings
+from vde_dagster.project.loading.loader import read_settings
 
 
 def _scope(model: LiveModel) -> Mapping[str, Any]:

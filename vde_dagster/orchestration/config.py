@@ -7,7 +7,7 @@ from datetime import datetime
 import dagster as dg
 from pydantic import Field
 
-from vde_dagster.project.instants import parse_range
+from vde_dagster.base.instants import parse_range
 
 
 class PlanConfig(dg.Config):

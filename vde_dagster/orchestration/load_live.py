@@ -7,13 +7,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.orchestration.live import LiveProject, live_models
 from vde_dagster.planning.missing import Window, infer_starts
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.kinds import External
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -34,7 +34,7 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
         ProjectError: The settings are wrong.
         StoreError: The state store cannot be used.
     """
-    from vde_dagster.project.loader import load_project_isolated
+    from vde_dagster.project.loading.loader import load_project_isolated
 
     project = load_project_isolated(workspace.root, strict=False)
     store = workspace.store

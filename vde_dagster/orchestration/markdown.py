@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.names import ModelName
 
 MAX_DIFF_LINES = 200
 MAX_ROWS = 200

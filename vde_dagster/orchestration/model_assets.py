@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.applying import Work
 from vde_dagster.orchestration.catalog import Catalog, check_names
 from vde_dagster.orchestration.config import FillConfig
@@ -22,7 +23,6 @@ from vde_dagster.orchestration.translator import safe_name
 from vde_dagster.planning.cadence import EPOCH, FAR
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.missing import ALWAYS
-from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace

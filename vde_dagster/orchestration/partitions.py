@@ -9,12 +9,12 @@ from functools import lru_cache
 
 import dagster as dg
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.live import LiveModel
 from vde_dagster.orchestration.names import SNAPSHOT, TIME
 from vde_dagster.planning.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.names import ModelName
 
 MAX_TIMES = 50_000
 """Dagster recommends 100,000 partitions an asset: finer cadences are shown by coarser units."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.execution.events import (
     AuditFinished,
     Event,
@@ -18,7 +19,6 @@ from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
     from rich.console import Console

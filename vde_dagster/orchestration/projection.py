@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.catalog import Catalog, check_names
 from vde_dagster.orchestration.live import version_key
 from vde_dagster.orchestration.markdown_table import markdown_table
@@ -27,7 +28,6 @@ from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AuditResult
 from vde_dagster.project.kinds import External
 from vde_dagster.project.model import Audit
-from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.catalog import Catalog
 from vde_dagster.orchestration.live import version_key
 from vde_dagster.orchestration.names import ENVIRONMENTS
@@ -21,7 +22,6 @@ from vde_dagster.orchestration.provenance import newest_record
 from vde_dagster.orchestration.records import add_partitions
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.execution.events import (
     ApplyStarted,
     AuditFinished,
@@ -37,7 +38,6 @@ from vde_dagster.orchestration.publication import published_events
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace

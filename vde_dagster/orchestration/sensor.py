@@ -69,7 +69,7 @@ def evaluate(
     Raises:
         Failure: A file is wrong; says where and what to do.
     """
-    from vde_dagster.project.loader import project_hash
+    from vde_dagster.project.loading.loader import project_hash
 
     try:
         found = project_hash(root)
@@ -167,7 +167,7 @@ def _plans(root: Path, again: Set[str]) -> list[tuple[Plan, AutoApply]]:
         Each plan, and what the project wants applied unasked in its environment.
     """
     from vde_dagster.execution.workspace import Workspace
-    from vde_dagster.project.loader import load_project_isolated
+    from vde_dagster.project.loading.loader import load_project_isolated
 
     load_project_isolated(root)
     with Workspace.open(root) as workspace:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.catalog import Catalog, build_catalog
 from vde_dagster.orchestration.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.load_live import load_live
@@ -29,7 +30,6 @@ from vde_dagster.orchestration.publication import combination_of
 from vde_dagster.orchestration.records import add_partitions, report_event, wipe_asset
 from vde_dagster.orchestration.translator import VdeTranslator
 from vde_dagster.planning.environment import PRODUCTION
-from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace

@@ -9,10 +9,10 @@ from typing import Any
 
 import dagster as dg
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.live import LiveModel
 from vde_dagster.project.kinds import External
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 
 _INVALID = re.compile(r"[^A-Za-z0-9_]")
 _INVALID_TAG = re.compile(r"[^A-Za-z0-9_.-]")

@@ -9,6 +9,7 @@ from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 from vde_dagster import semantics
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.proven_keys import proven_keys
@@ -22,9 +23,8 @@ from vde_dagster.project.kinds import (
     Seed,
     View,
 )
+from vde_dagster.project.loading.parsed import ParsedQueries
 from vde_dagster.project.model import Column, Model, PythonSource
-from vde_dagster.project.names import ModelName
-from vde_dagster.project.parsed import ParsedQueries
 from vde_dagster.sql.garbage import rare_collections
 
 if TYPE_CHECKING:

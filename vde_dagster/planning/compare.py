@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.plan import Category, Change
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.names import ModelName
 
 
 def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Category | None]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.table import TableRef
-from vde_dagster.project.names import ModelName
 
 PRODUCTION = "prod"
 

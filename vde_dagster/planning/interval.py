@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from vde_dagster.base.instants import parse_instant
+from vde_dagster.base.instants import utc as utc
 from vde_dagster.errors import UsageError
-from vde_dagster.project.instants import parse_instant
-from vde_dagster.project.instants import utc as utc
 
 
 @dataclass(frozen=True, slots=True, order=True)

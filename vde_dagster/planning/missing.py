@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.cadence import EPOCH, FAR, Cadence
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.kinds import Seed
-from vde_dagster.project.names import ModelName
 
 ALWAYS = IntervalSet((Interval(EPOCH, FAR),))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from graphlib import TopologicalSorter
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.names import ModelName
 
 
 def in_order(snapshots: Mapping[ModelName, Snapshot]) -> dict[ModelName, Snapshot]:

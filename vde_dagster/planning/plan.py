@@ -7,11 +7,11 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Entry
 from vde_dagster.planning.interval import IntervalSet, iso
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.project.names import ModelName
 
 
 class Change(str, Enum):

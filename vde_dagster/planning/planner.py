@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.compare import classify, reasons
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, view_ref
 from vde_dagster.planning.interval import IntervalSet
@@ -23,7 +24,6 @@ from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.views import has_view, view_signature
 from vde_dagster.project.kinds import External
-from vde_dagster.project.names import ModelName
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 
 Build = Callable[[Mapping[ModelName, Model]], dict[ModelName, Snapshot]]
 """Makes the snapshots of a set of definitions with today's canonicaliser."""

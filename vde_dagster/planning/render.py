@@ -7,19 +7,22 @@ from datetime import datetime
 
 from sqlglot import exp
 
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.resolver import Resolver, qualified, select_physical
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table_places import put_in_place
 from vde_dagster.planning.time_column import TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
+from vde_dagster.project.macros.time_variables import (
+    substitute_time_variables,
+    time_variable_values,
+)
 from vde_dagster.project.model import Audit, Model
-from vde_dagster.project.names import ModelName, quote
-from vde_dagster.project.sql import tables_read
-from vde_dagster.project.time_variables import substitute_time_variables, time_variable_values
 from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.qualify import without_qualify
 from vde_dagster.sql.reading import read_query
+from vde_dagster.sql.trees import tables_read
 
 Relation = Callable[[ModelName], str | None]
 """Gives the query that a table's name stands for; None leaves the name as it is."""

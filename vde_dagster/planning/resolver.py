@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environment import PRODUCTION, Entry
 from vde_dagster.planning.snapshot import Snapshot
@@ -14,7 +15,6 @@ from vde_dagster.project.kinds import (
     IncrementalByTimeRange,
     IncrementalByUniqueKey,
 )
-from vde_dagster.project.names import ModelName, quote
 
 
 @dataclass(frozen=True, slots=True)

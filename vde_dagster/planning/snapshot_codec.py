@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 from vde_dagster.semantics import SemanticVersion
 
 Json = Any

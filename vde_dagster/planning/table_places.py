@@ -10,8 +10,8 @@ import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.names import quote
 from vde_dagster.errors import UsageError
-from vde_dagster.project.names import quote
 from vde_dagster.sql.edits import Edit
 
 if TYPE_CHECKING:

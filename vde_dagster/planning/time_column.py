@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from vde_dagster.base.names import quote, string_literal
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.interval import Interval
-from vde_dagster.project.names import quote, string_literal
 
 _FINEST_FIRST = ("%f", "%S", "%M", "%H", "%d", "%m", "%Y")
 _KNOWN = {*_FINEST_FIRST, "%y", "%b", "%B", "%%"}

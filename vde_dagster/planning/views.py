@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.planning.environment import view_ref
 from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.resolver import Binding, Resolver, select_physical
@@ -11,7 +12,6 @@ from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.trino import trino_query, trino_select
 from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.project.kinds import Embedded, External
-from vde_dagster.project.names import ModelName, quote
 
 ViewTypes = Mapping[str, tuple[tuple[str, str], ...]]
 """(column, Spark SQL type) of VIEW models by snapshot id, as Spark analysed them."""

@@ -6,10 +6,10 @@ import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 
 Models = Mapping[ModelName, Model]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.kinds import Kind
-from vde_dagster.project.names import ModelName
 
 
 @dataclass(frozen=True, slots=True)

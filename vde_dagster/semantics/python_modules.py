@@ -1,6 +1,6 @@
 """A project's Python modules as texts: their statements, what each binds, and what imports mean.
 
-Nothing is imported or run. Names are resolved as `project.python_runtime` resolves them when it
+Nothing is imported or run. Names are resolved as `project.python.runtime` resolves them when it
 runs a model, and more generously where the two could differ.
 """
 

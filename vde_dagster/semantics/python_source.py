@@ -16,7 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
-from vde_dagster.project.outside import mentioned
+from vde_dagster.base.outside import mentioned
 from vde_dagster.semantics.encoding import digest, digest_all
 from vde_dagster.semantics.python_mentions import is_docstring
 from vde_dagster.semantics.python_modules import Module
@@ -85,7 +85,7 @@ def _version(reach: Reach, outside: Mapping[str, str]) -> PythonVersion:
     for module in taken:
         parts += [module.name, reach.modules.relative(module), _hash(reach, module)]
     if reach.by_text:
-        # A module's name at run time is made of all texts, see `project.python_runtime`.
+        # A module's name at run time is made of all texts, see `project.python.runtime`.
         root = str(reach.modules.root)
         texts = sorted(reach.modules.texts().items())
         parts += [part for path, text in texts for part in (path.removeprefix(root), text)]

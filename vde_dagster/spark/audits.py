@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vde_dagster.project.names import quote
+from vde_dagster.base.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

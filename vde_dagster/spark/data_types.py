@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timezone
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.project.names import quote
+from vde_dagster.base.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

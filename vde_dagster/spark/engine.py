@@ -10,13 +10,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UnknownOutcomeError, UsageError
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask, Prepared
-from vde_dagster.project.names import ModelName, quote
 from vde_dagster.spark.audits import failing_rows
 from vde_dagster.spark.data_types import in_utc, spark_type
 from vde_dagster.spark.failures import cause_line, execution_error
@@ -305,7 +305,7 @@ class SparkEngine:
 
     def _rendered(self, statement: str, task: FillTask) -> str:
         """Replace the time variables of a statement, and `@this_model` by the physical table."""
-        from vde_dagster.project.time_variables import (
+        from vde_dagster.project.macros.time_variables import (
             substitute_time_variables,
             time_variable_values,
         )

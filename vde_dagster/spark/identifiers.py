@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from vde_dagster.project.names import quote, string_literal
+from vde_dagster.base.names import quote, string_literal
 
 __all__ = ["rename_columns", "string_literal"]
 

@@ -10,10 +10,10 @@ from datetime import datetime
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.names import ModelName
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,7 +89,7 @@ def run_python_model(
         ExecutionError: The function failed, returned something else than a pandas or Spark
             DataFrame (or a generator of them), or left a declared column out.
     """
-    from vde_dagster.project.python_runtime import run_source
+    from vde_dagster.project.python.runtime import run_source
 
     model = snapshot.model
     assert model.python is not None
@@ -160,7 +160,7 @@ def _as_spark(
 
 def pandas_to_spark(spark: SparkSession, frame: Any, columns: Mapping[str, str]) -> DataFrame:
     """Turn a pandas DataFrame into a Spark one with explicit types, NaN and NaT as NULL."""
-    from vde_dagster.project.names import quote
+    from vde_dagster.base.names import quote
 
     schema = ", ".join(f"{quote(name)} {type_}" for name, type_ in columns.items())
     if frame.empty:

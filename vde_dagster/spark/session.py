@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from vde_dagster.base.names import quote
 from vde_dagster.errors import StoreError
-from vde_dagster.project.names import quote
 from vde_dagster.spark.java import check_java
 from vde_dagster.spark.settings import (
     SparkSettings,

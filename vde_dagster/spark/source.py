@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.work import FillTask
 from vde_dagster.project.kinds import Seed
-from vde_dagster.project.names import quote
 from vde_dagster.spark.python_models import model_context, run_python_model
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _rows(
 
 def _seed_rows(session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
     """Read a seed's values as text; the projection casts them to the table's types."""
-    from vde_dagster.project.seeds import read_seed
+    from vde_dagster.project.reading.seeds import read_seed
 
     if project_root is None:
         raise ExecutionError(

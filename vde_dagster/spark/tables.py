@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.names import quote
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.new_table import NewTable
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.project.names import quote
 from vde_dagster.spark.iceberg import load_table
 from vde_dagster.spark.identifiers import rename_columns, string_literal
 from vde_dagster.spark.settings import SparkSettings

@@ -8,10 +8,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection, insert, select
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.work import AuditResult, AuditTask
-from vde_dagster.project.names import ModelName
 from vde_dagster.state import schema
 from vde_dagster.state.plans import PlanStore
 

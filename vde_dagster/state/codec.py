@@ -15,7 +15,7 @@ from vde_dagster.planning.plan import Plan, PlanKind, PlannedModel, PlannedViews
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.snapshot_codec import snapshot_from_json, snapshot_to_json
 from vde_dagster.planning.table import PhysicalColumn
-from vde_dagster.project.codec import model_from_json, model_to_json
+from vde_dagster.project.loading.codec import model_from_json, model_to_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -21,10 +21,10 @@ from sqlalchemy import (
     update,
 )
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
 from vde_dagster.planning.interval import iso
-from vde_dagster.project.names import ModelName
 from vde_dagster.state import schema
 from vde_dagster.state.shown import ShownStore
 

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, exists, func, select
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Entry
-from vde_dagster.project.names import ModelName
 from vde_dagster.state import schema
 from vde_dagster.state.snapshots import chunks
 from vde_dagster.state.tables import TableStore

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.instants import parse_instant
+from vde_dagster.base.names import ModelName
 from vde_dagster.cli.unit_testing.run import check_test
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.project.instants import parse_instant
 from vde_dagster.project.kinds import has_table
-from vde_dagster.project.loader import load_project
-from vde_dagster.project.names import ModelName
+from vde_dagster.project.loading.loader import load_project
 
 YEAR = IntervalSet((Interval(parse_instant("2013-01-01"), parse_instant("2014-01-01")),))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.query_rules import check_query
-from vde_dagster.project.names import ModelName
 
 KNOWN = {ModelName("s", "t"), ModelName("s", "u")}
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.project.names import ModelName
 from vde_dagster_tests.projects import ProjectFolder
 
 pytestmark = pytest.mark.spark

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.janitor import JanitorReport, clean
 from vde_dagster.planning.environment import Environment, view_ref
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import ViewDefinition
-from vde_dagster.project.names import ModelName
 from vde_dagster.state import Clock, Lease, StateStore
 from vde_dagster.state.database import make_engine
 from vde_dagster.state.effects import Effects

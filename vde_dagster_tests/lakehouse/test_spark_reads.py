@@ -15,12 +15,12 @@ from typing import Any
 import duckdb
 import pytest
 
+from vde_dagster.base.names import quote
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.janitor import clean
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import ViewDefinition
-from vde_dagster.project.names import quote
 from vde_dagster.spark import SparkEngine
 from vde_dagster.state import StateStore
 from vde_dagster.state.retention import Retention

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.cli.values import json_value
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.environment import view_ref
-from vde_dagster.project.names import ModelName, quote
 from vde_dagster.spark.settings import SparkSettings, jdbc_options
 from vde_dagster_tests.lakehouse.trino_project import (
     CUSTOMERS,

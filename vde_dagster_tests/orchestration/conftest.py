@@ -139,7 +139,7 @@ def partitions_of(instance: dg.DagsterInstance, asset: str) -> set[str]:
 
 def version_of(folder: ProjectFolder, name: str) -> str:
     """Return the partition key of a model's current version."""
-    from vde_dagster.project.names import ModelName
+    from vde_dagster.base.names import ModelName
 
     current = load_catalog(folder).live.models[ModelName.parse(name)].current
     assert current is not None

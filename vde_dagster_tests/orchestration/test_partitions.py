@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 
 import dagster as dg
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.names import SNAPSHOT, TIME
 from vde_dagster.orchestration.partitions import (
     display_unit,
@@ -15,7 +16,6 @@ from vde_dagster.orchestration.partitions import (
 )
 from vde_dagster.planning.cadence import IntervalUnit
 from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.project.names import ModelName
 from vde_dagster_tests.orchestration.conftest import NOW, load_catalog
 from vde_dagster_tests.projects import ProjectFolder
 

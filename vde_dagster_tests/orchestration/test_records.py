@@ -11,12 +11,12 @@ import dagster as dg
 import pytest
 
 import vde_dagster.orchestration
+from vde_dagster.base.instants import parse_instant
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENTS, PLANS
 from vde_dagster.orchestration.records import passing_events
 from vde_dagster.orchestration.sync import sync
 from vde_dagster.planning.interval import Interval
-from vde_dagster.project.instants import parse_instant
 from vde_dagster.state.effects import NoEffects
 from vde_dagster.state.faults import Fault, FaultInjector, Mode, ProcessKilled
 from vde_dagster_tests.execution.fake_workspace import open_fake

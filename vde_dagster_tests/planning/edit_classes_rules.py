@@ -15,9 +15,9 @@ from pathlib import Path
 from sqlglot import exp, parse_one
 from sqlglot.optimizer.qualify import qualify
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.kinds import Seed
-from vde_dagster.project.names import ModelName
 
 Snapshots = Mapping[ModelName, Snapshot]
 

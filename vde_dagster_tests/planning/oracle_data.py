@@ -10,10 +10,10 @@ from pathlib import Path
 import sqlglot
 from sqlglot import exp
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.kinds import External
 from vde_dagster.project.model import Column, Model
-from vde_dagster.project.names import ModelName
 from vde_dagster_tests.planning.oracle_lake import ExternalTable
 
 START = datetime(2024, 1, 1, tzinfo=timezone.utc)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from sqlglot import parse_one
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, View
 from vde_dagster.project.model import Audit, Model
-from vde_dagster.project.names import ModelName
 from vde_dagster_tests.planning.oracle_data import Models, with_query
 from vde_dagster_tests.planning.oracle_query_edits import QUERY_EDITS, SAFE_FOR_DAYS
 

@@ -17,6 +17,7 @@ from typing import Any
 import duckdb
 import sqlglot
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.missing import Window, infer_starts, wanted_intervals
@@ -32,9 +33,11 @@ from vde_dagster.project.kinds import (
     IncrementalByUniqueKey,
     Seed,
 )
+from vde_dagster.project.macros.time_variables import (
+    substitute_time_variables,
+    time_variable_values,
+)
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
-from vde_dagster.project.time_variables import substitute_time_variables, time_variable_values
 from vde_dagster_tests.planning.simulate import Warehouse
 
 CATALOG = "lakehouse"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey, View
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 from vde_dagster_tests.planning.oracle_data import START, Columns, with_query
 from vde_dagster_tests.planning.oracle_parts import Known, Parts
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import duckdb
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 from vde_dagster_tests.planning.oracle_data import Models
 from vde_dagster_tests.planning.oracle_lake import ExternalTable
 from vde_dagster_tests.planning.oracle_world import Step, World, WrongSkipError

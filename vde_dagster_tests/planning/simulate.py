@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.build_snapshots import Memo, build_snapshots
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.missing import Window
@@ -14,9 +15,8 @@ from vde_dagster.planning.plan import Plan, PlanKind
 from vde_dagster.planning.planner import PlanRequest, WarehouseState, make_plan
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.project.loader import load_project
+from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 
 NOW = datetime(2024, 1, 10, 12, tzinfo=timezone.utc)
 

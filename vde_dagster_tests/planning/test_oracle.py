@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.kinds import (
     Full,
@@ -19,7 +20,6 @@ from vde_dagster.project.kinds import (
     View,
 )
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 from vde_dagster_tests.planning.oracle import FIRST_DAY, run_seed
 from vde_dagster_tests.planning.oracle_data import (
     START,

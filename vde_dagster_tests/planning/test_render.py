@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.render import replace_tables
-from vde_dagster.project.names import ModelName
 from vde_dagster_tests.project.test_query_text import QUERIES
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.project.loader import Project, load_project
+from vde_dagster.base.names import ModelName
+from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 
 WriteProject = Callable[[Mapping[str, str]], Path]
 LoadModel = Callable[..., Model]

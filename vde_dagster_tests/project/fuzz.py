@@ -215,10 +215,10 @@ def _import_all() -> None:
     import yaml  # noqa: F401
 
     import vde_dagster.planning.build_snapshots
-    import vde_dagster.project.loader
-    import vde_dagster.project.python_models
-    import vde_dagster.project.seeds
-    import vde_dagster.project.settings_source  # noqa: F401
+    import vde_dagster.project.loading.loader
+    import vde_dagster.project.python.models
+    import vde_dagster.project.reading.seeds
+    import vde_dagster.project.reading.settings_source  # noqa: F401
 
 
 def _write(root: Path, files: dict[str, bytes]) -> None:
@@ -269,7 +269,7 @@ def _limit(root: Path) -> None:
 def _load(root: Path) -> tuple[str, str, int]:
     from vde_dagster.errors import VdeError
     from vde_dagster.planning.build_snapshots import build_snapshots
-    from vde_dagster.project.loader import load_project
+    from vde_dagster.project.loading.loader import load_project
 
     try:
         project = load_project(root, strict=False, use_cache=False)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.loader import load_project
+from vde_dagster.project.loading.loader import load_project
 
 CASES = sorted((Path(__file__).parent / "bad_input").glob("*.case"))
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation, UsageError
 from vde_dagster.project import dag
 from vde_dagster.project.kinds import Full
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 
 
 def name(text: str) -> ModelName:

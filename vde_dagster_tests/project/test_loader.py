@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.codec import model_from_json, model_to_json
 from vde_dagster.project.kinds import External, Full, View
-from vde_dagster.project.loader import (
+from vde_dagster.project.loading.codec import model_from_json, model_to_json
+from vde_dagster.project.loading.loader import (
     Project,
     load_project,
     load_project_isolated,
     project_hash,
 )
-from vde_dagster.project.names import ModelName
 from vde_dagster_tests.project.conftest import WriteProject
 
 FILES = {
@@ -73,7 +73,7 @@ def test_a_second_load_parses_nothing(root: Path) -> None:
     load_project(root)
     code = (
         "import sys; from pathlib import Path\n"
-        "from vde_dagster.project.loader import load_project\n"
+        "from vde_dagster.project.loading.loader import load_project\n"
         f"print(len(load_project(Path({str(root)!r})).models))\n"
         "heavy = {'sqlglot', 'pydantic', 'yaml', 'pyarrow', 'pandas', 'croniter'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
@@ -148,7 +148,7 @@ def test_a_damaged_cache_is_not_trusted(root: Path, name: str, damage: bytes) ->
 
 
 def test_a_cache_of_other_code_is_not_trusted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from vde_dagster.project import cache
+    from vde_dagster.project.loading import cache
 
     load_project(root)
     monkeypatch.setattr(cache, "_stamp", "another")
@@ -162,7 +162,7 @@ def test_concurrent_loads_agree(root: Path) -> None:
     (root / "models/s.sql").write_text("MODEL (name a.s);\nSELECT 'ann' AS name")
     code = (
         "import sys; from pathlib import Path\n"
-        "from vde_dagster.project.loader import load_project\n"
+        "from vde_dagster.project.loading.loader import load_project\n"
         f"root = Path({str(root)!r})\n"
         "print({load_project(root).files_hash for _ in range(3)})\n"
     )

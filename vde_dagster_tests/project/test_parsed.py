@@ -10,9 +10,9 @@ from sqlglot import exp
 
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.render import replace_tables
-from vde_dagster.project.loader import Project
-from vde_dagster.project.parsed import ParsedQueries
-from vde_dagster.project.sql import parse_query
+from vde_dagster.project.loading.loader import Project
+from vde_dagster.project.loading.parsed import ParsedQueries
+from vde_dagster.sql.trees import parse_query
 from vde_dagster_tests.project.conftest import LoadModel
 
 Load = Callable[[Mapping[str, str]], Project]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey
-from vde_dagster.project.loader import Project
+from vde_dagster.project.loading.loader import Project
 from vde_dagster.project.model import Column
-from vde_dagster.project.names import ModelName
-from vde_dagster.project.python_runtime import run_source
+from vde_dagster.project.python.runtime import run_source
 
 NAME = ModelName("a", "m")
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.expansion import Expander, MacroScope
-from vde_dagster.project.nothing import without_nothing
-from vde_dagster.project.rendering import NamingRules, Rendered, render
-from vde_dagster.project.sql import parse_query
-from vde_dagster.project.sql_tokens import SourceText, scan
+from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.reading.rendering import NamingRules, Rendered, render
 from vde_dagster.sql.dialects import untranslated
+from vde_dagster.sql.nothing import without_nothing
+from vde_dagster.sql.scanner import SourceText, scan
+from vde_dagster.sql.trees import parse_query
 
 QUERIES = [
     "SELECT a, COUNT(*) FILTER (WHERE b > 1) AS n FROM d.t GROUP BY ALL HAVING n > 1 ORDER BY 2",

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.project.kinds import Seed
-from vde_dagster.project.loader import load_project
+from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
-from vde_dagster.project.seeds import read_seed
+from vde_dagster.project.reading.seeds import read_seed
 from vde_dagster_tests.project.conftest import WriteProject
 
 HEADER = "MODEL (name a.m, kind SEED (path '../seeds/x.csv'{}));\n"

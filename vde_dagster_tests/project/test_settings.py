@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.loader import read_settings
+from vde_dagster.project.loading.loader import read_settings
 from vde_dagster.project.settings import SPARK_PACKAGES
 from vde_dagster_tests.project.conftest import WriteProject
 
@@ -42,7 +42,7 @@ dev = "non_breaking"
 def test_the_file_is_read(write_project: WriteProject, time: str) -> None:
     root = write_project({"pyproject.toml": FILE})
     if time == "from the cache":
-        from vde_dagster.project.loader import load_project
+        from vde_dagster.project.loading.loader import load_project
 
         load_project(root)
 
@@ -94,7 +94,7 @@ def test_secrets_come_from_the_environment_and_are_never_shown(
 def test_settings_from_the_environment_are_not_written_down(
     write_project: WriteProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vde_dagster.project.loader import load_project
+    from vde_dagster.project.loading.loader import load_project
 
     root = write_project({"models/m.sql": "MODEL (name a.m); SELECT 1 AS a"})
     monkeypatch.setenv("VDE_STATE_URL", "postgresql://me:hunter2@host/db")

@@ -9,6 +9,7 @@ import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.project.kinds import (
     Embedded,
     Full,
@@ -17,7 +18,6 @@ from vde_dagster.project.kinds import (
     View,
 )
 from vde_dagster.project.model import Column
-from vde_dagster.project.names import ModelName, quote
 from vde_dagster_tests.project.conftest import LoadModel
 
 HEADER = """
@@ -223,9 +223,9 @@ def test_a_disabled_model_is_left_out(load: object) -> None:
 def test_any_quoted_identifier_survives_rendering(name: str) -> None:
     from pathlib import Path
 
-    from vde_dagster.project.expansion import Expander, MacroScope
-    from vde_dagster.project.rendering import NamingRules, render
-    from vde_dagster.project.sql_tokens import SourceText
+    from vde_dagster.project.macros.expansion import Expander, MacroScope
+    from vde_dagster.project.reading.rendering import NamingRules, render
+    from vde_dagster.sql.scanner import SourceText
 
     text = f"SELECT t.{quote(name)} AS {quote(name)}, @start_ds FROM b.{quote(name)} AS t"
     expander = Expander(SourceText(Path("m.sql"), text), MacroScope({}, {}))

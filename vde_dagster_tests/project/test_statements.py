@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vde_dagster.errors import ProjectError
-from vde_dagster.project import statements
-from vde_dagster.project.sql_tokens import SourceText, next_at, plain_end, scan
-from vde_dagster.project.statements import Block, split_blocks
+from vde_dagster.project.reading import statements
+from vde_dagster.project.reading.statements import Block, split_blocks
+from vde_dagster.sql.scanner import SourceText, next_at, plain_end, scan
 
 PIECES = [
     *(

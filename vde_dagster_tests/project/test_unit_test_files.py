@@ -3,11 +3,11 @@ from __future__ import annotations
 from datetime import date, datetime, timezone
 from pathlib import Path
 
-from vde_dagster.project.codec import test_from_json as from_json
-from vde_dagster.project.codec import test_to_json as to_json
-from vde_dagster.project.names import ModelName
-from vde_dagster.project.rendering import NamingRules
-from vde_dagster.project.unit_tests import load_unit_tests
+from vde_dagster.base.names import ModelName
+from vde_dagster.project.loading.codec import test_from_json as from_json
+from vde_dagster.project.loading.codec import test_to_json as to_json
+from vde_dagster.project.reading.rendering import NamingRules
+from vde_dagster.project.reading.unit_tests import load_unit_tests
 from vde_dagster.project.unit_values import TestTable, UnitTest
 
 TEXT = """

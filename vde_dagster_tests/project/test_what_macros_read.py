@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.project.loader import load_project, load_project_isolated, project_hash
-from vde_dagster.project.names import ModelName
+from vde_dagster.project.loading.loader import load_project, load_project_isolated, project_hash
 from vde_dagster_tests.project.conftest import WriteProject
 
 HEAD = "from vde_dagster import macro\n"
@@ -125,7 +125,7 @@ def test_other_files_are_read_from_the_cache(
     def fail(*_: object) -> None:
         raise AssertionError("an unchanged file was read again")
 
-    monkeypatch.setattr("vde_dagster.project.sql_models.load_sql_file", fail)
+    monkeypatch.setattr("vde_dagster.project.reading.sql_models.load_sql_file", fail)
     load_project(root)
 
 

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from vde_dagster.errors import VdeError
-from vde_dagster.project.expansion import Expander, MacroScope
-from vde_dagster.project.rendering import NamingRules, render
-from vde_dagster.project.sql_tokens import SourceText
+from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.reading.rendering import NamingRules, render
 from vde_dagster.semantics import SemanticError, analyze, leaf_version
 from vde_dagster.semantics.analysis import Analysis
+from vde_dagster.sql.scanner import SourceText
 from vde_dagster_tests.semantics import corpus, random_queries
 from vde_dagster_tests.semantics.mutations import mutate
 from vde_dagster_tests.semantics.test_cases import FIXTURES, SCHEMA

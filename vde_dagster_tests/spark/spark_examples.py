@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.environment import Entry
 from vde_dagster.planning.render import render_query
 from vde_dagster.planning.resolver import Resolver
-from vde_dagster.project.loader import load_project
+from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName
 from vde_dagster.semantics import spark_functions
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.spark.outcomes import FAILURES

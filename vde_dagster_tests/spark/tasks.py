@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import OutputColumn, Snapshot
@@ -14,7 +15,6 @@ from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.planning.work import FillTask
 from vde_dagster.project.kinds import Kind
 from vde_dagster.project.model import Column, Model
-from vde_dagster.project.names import ModelName
 from vde_dagster.semantics import SemanticVersion
 from vde_dagster.spark import SparkEngine
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.planning.work import AuditTask
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange
 from vde_dagster.project.model import PythonSource
-from vde_dagster.project.names import ModelName
 from vde_dagster.spark import SparkEngine
 from vde_dagster.spark.session import start_session, stop_session
 from vde_dagster_tests.conftest import small_spark

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.planning.environment import Entry, Environment
 from vde_dagster.planning.interval import Interval, IntervalSet
@@ -24,7 +25,6 @@ from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, Kind
 from vde_dagster.project.model import Audit, Model
-from vde_dagster.project.names import ModelName
 from vde_dagster.semantics import SemanticVersion
 
 T0 = datetime(2024, 1, 1, tzinfo=timezone.utc)

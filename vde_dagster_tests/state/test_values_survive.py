@@ -6,11 +6,11 @@ from dataclasses import fields, replace
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.work import AuditResult, AuditTask
 from vde_dagster.project.kinds import External, Full, IncrementalByUniqueKey, Seed, View
-from vde_dagster.project.names import ModelName
 from vde_dagster.state import StateStore
 from vde_dagster.state.codec import StoredPlan
 from vde_dagster_tests.state.builders import (

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.cli.unit_testing.compare import RowDifference, compare_rows
 from vde_dagster.cli.unit_testing.relations import as_query
 from vde_dagster.errors import ExecutionError, ProjectError
 from vde_dagster.planning.interval import Interval
 from vde_dagster.project.model import Model
-from vde_dagster.project.names import ModelName, quote
 from vde_dagster.project.unit_values import TestTable, UnitTest
 
 if TYPE_CHECKING:
@@ -145,7 +145,10 @@ def _types(snapshot: Snapshot | None) -> dict[str, str | None]:
 def _query(test: UnitTest, model: Model, sources: Mapping[ModelName, str], part: str | None) -> str:
     """Render the model's query, or one of its common table expressions, over the test's rows."""
     from vde_dagster.planning.render import replace_tables
-    from vde_dagster.project.time_variables import substitute_time_variables, time_variable_values
+    from vde_dagster.project.macros.time_variables import (
+        substitute_time_variables,
+        time_variable_values,
+    )
 
     assert model.query is not None
     sql = replace_tables(model.query, sources.get)
@@ -157,8 +160,8 @@ def _query(test: UnitTest, model: Model, sources: Mapping[ModelName, str], part:
 
 
 def _select_cte(test: UnitTest, sql: str, name: str) -> str:
-    from vde_dagster.project.sql import parse_query
     from vde_dagster.sql.shape import with_clause
+    from vde_dagster.sql.trees import parse_query
 
     with_ = parse_query(sql).args.get("with_")
     clause = with_clause(sql)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.work import FillTask
-from vde_dagster.project.names import quote
 from vde_dagster.spark.iceberg import IcebergTable
 
 if TYPE_CHECKING:

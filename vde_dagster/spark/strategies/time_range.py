@@ -5,12 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 
+from vde_dagster.base.names import quote
 from vde_dagster.errors import ConflictError
 from vde_dagster.planning.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.time_column import TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
-from vde_dagster.project.names import quote
 from vde_dagster.spark.failures import java_causes
 from vde_dagster.spark.strategies.base import Layout, Write, condition, strategy_for
 

@@ -6,9 +6,9 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 
+from vde_dagster.base.names import quote
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.kinds import IncrementalByUniqueKey
-from vde_dagster.project.names import quote
 from vde_dagster.spark.data_types import is_orderable
 from vde_dagster.spark.failures import has_java_cause
 from vde_dagster.spark.iceberg import CONFLICTS

@@ -1,0 +1,121 @@
+"""Putting the files of a project together: one graph of models, with every mistake found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.suggestions import closest
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.dag import topological_order
+from vde_dagster.project.kinds import External
+from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.model import Model
+from vde_dagster.project.unit_values import UnitTest
+
+
+def assemble(
+    files: Iterable[LoadedFile], *, complete: bool
+) -> tuple[dict[ModelName, Model], tuple[UnitTest, ...], list[ProjectError]]:
+    """Join the models of all files, in topological order.
+
+    A table that nobody declares becomes an external model, unless its namespace is one of the
+    project's own: then it is a mistake.
+
+    Args:
+        files: What the files yielded.
+        complete: Whether every file could be read; if not, a missing parent may be in a file
+            that could not, and is no mistake of its own.
+
+    Returns:
+        The models, the unit tests, and the mistakes; models with mistakes are left out.
+    """
+    problems: list[ProjectError] = []
+    loaded: dict[ModelName, LoadedModel] = {}
+    tests: list[UnitTest] = []
+    for file in files:
+        tests.extend(file.tests)
+        for item in file.models:
+            other = loaded.get(item.model.name)
+            if other is None:
+                loaded[item.model.name] = item
+            elif isinstance(other.model.kind, External) != isinstance(item.model.kind, External):
+                # A declared external table that the project builds itself: the model wins.
+                if isinstance(other.model.kind, External):
+                    loaded[item.model.name] = item
+            else:
+                problems.append(_duplicate(item.model, other.model))
+    models = {name: item.model for name, item in loaded.items()}
+    _add_externals(models, loaded, problems, complete)
+    models = _without_cycles(models, problems)
+    if complete:
+        problems.extend(_unknown_tests(models, tests))
+    return models, tuple(test for test in tests if test.model in models), problems
+
+
+def _duplicate(model: Model, other: Model) -> ProjectError:
+    return ProjectError(
+        f"model {model.name} is defined twice: in {other.location} and here",
+        hint="rename one of them, or delete it",
+        location=model.location,
+    )
+
+
+def _add_externals(
+    models: dict[ModelName, Model],
+    loaded: dict[ModelName, LoadedModel],
+    problems: list[ProjectError],
+    complete: bool,
+) -> None:
+    own = {name.namespace for name, model in models.items() if not isinstance(model.kind, External)}
+    names = set(models)
+    for name, item in loaded.items():
+        for parent in item.model.depends_on:
+            if parent in names:
+                continue
+            location = item.reads.get(parent, item.model.location)
+            if parent.namespace in own and complete:
+                problems.append(_missing(name, parent, location, names))
+            elif parent not in models:
+                models[parent] = Model(name=parent, kind=External(), location=location)
+
+
+def _missing(
+    name: ModelName, parent: ModelName, location: SourceLocation, names: set[ModelName]
+) -> ProjectError:
+    near = closest(str(parent), [str(known) for known in names if known != name])
+    hint = f"did you mean '{near}'? " if near else ""
+    return ProjectError(
+        f"{name} reads {parent}, which is neither a model nor a declared external table",
+        hint=f"{hint}declare tables that others write in external_models.yaml".strip(),
+        location=location,
+    )
+
+
+def _without_cycles(
+    models: dict[ModelName, Model], problems: list[ProjectError]
+) -> dict[ModelName, Model]:
+    while True:
+        try:
+            return {name: models[name] for name in topological_order(models)}
+        except ProjectError as error:
+            problems.append(error)
+            circle = {
+                name
+                for name, model in models.items()
+                if str(name) in error.message.partition(": ")[2].split(" → ")
+            }
+            models = {name: model for name, model in models.items() if name not in circle}
+
+
+def _unknown_tests(
+    models: dict[ModelName, Model], tests: Iterable[UnitTest]
+) -> Iterable[ProjectError]:
+    for test in tests:
+        if test.model not in models:
+            near = closest(str(test.model), [str(name) for name in models])
+            yield ProjectError(
+                f"test '{test.name}' is of {test.model}, which is no model",
+                hint=f"did you mean '{near}'?" if near else "name a model of the project",
+                location=test.location,
+            )

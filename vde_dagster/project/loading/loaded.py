@@ -1,0 +1,62 @@
+"""What one file of a project yields, before the files are put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import SourceLocation
+from vde_dagster.project.model import Model
+from vde_dagster.project.python.watching import Seen
+
+if TYPE_CHECKING:
+    from vde_dagster.project.unit_values import UnitTest
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model with the places where it names its parents.
+
+    Args:
+        model: The model.
+        reads: Place of the first mention, by table.
+    """
+
+    model: Model
+    reads: dict[ModelName, SourceLocation] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """The models and unit tests of one file.
+
+    Args:
+        path: The file, relative to the project's root.
+        models: Its models.
+        tests: Its unit tests.
+        uses: Other files that were read on its behalf (a seed's CSV, imported modules, what its
+            macros opened), or would have been, had they been there.
+        variables: Environment variables that were read on its behalf; `*` for all of them.
+        repeatable: Whether nothing else was asked, so that it need not be read again while
+            these are as they were.
+    """
+
+    path: Path
+    models: tuple[LoadedModel, ...] = ()
+    tests: tuple[UnitTest, ...] = ()
+    uses: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    repeatable: bool = True
+
+
+def with_what_was_read(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
+    """Add to a file's record what the project's code read while the file was loaded."""
+    uses = {*file.uses, *seen.relative_paths(root)} - {file.path.as_posix()}
+    return replace(
+        file,
+        uses=tuple(sorted(uses)),
+        variables=tuple(sorted({*file.variables, *seen.variables})),
+        repeatable=not seen.unrepeatable,
+    )

@@ -1,0 +1,142 @@
+"""Loading a project: files in, models out; unchanged files come from the cache."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.kinds import External
+from vde_dagster.project.loading.assembly import assemble
+from vde_dagster.project.loading.codec import error_from_json, error_to_json
+from vde_dagster.project.loading.load import ProjectLoad
+from vde_dagster.project.loading.parsed import ParsedQueries
+from vde_dagster.project.model import Model
+from vde_dagster.project.settings import Settings
+from vde_dagster.project.unit_values import UnitTest
+from vde_dagster.sql.garbage import rare_collections
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project as its files define it.
+
+    Args:
+        root: Its folder.
+        settings: Its settings.
+        models: Its models, parents before children, external ones included.
+        tests: Its unit tests.
+        problems: What is wrong with files that were left out; empty for strict loads.
+        files_hash: Hash of the contents of all its files, see `project_hash`.
+        parsed: Trees of queries that were read for this load.
+    """
+
+    root: Path
+    settings: Settings
+    models: dict[ModelName, Model]
+    tests: tuple[UnitTest, ...]
+    problems: tuple[ProjectError, ...]
+    files_hash: str
+    parsed: ParsedQueries = field(default_factory=ParsedQueries, compare=False, repr=False)
+
+
+def load_project(root: Path, *, strict: bool = True, use_cache: bool = True) -> Project:
+    """Load the project in a folder.
+
+    Args:
+        root: The folder.
+        strict: Whether a mistake in any file raises; otherwise the rest of the project loads and
+            the mistakes are in `problems`.
+        use_cache: Whether to use and to write `.vde/cache`.
+
+    Raises:
+        ProjectError: The settings are wrong; when strict, any mistake. Several mistakes are one
+            error that has them all, see `ProjectError.mistakes`.
+    """
+    return _finish(ProjectLoad(root, use_cache), strict)
+
+
+def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
+    """Load a project without executing its Python files in this process.
+
+    A process of its own does the reading where the cache is stale; long-lived servers keep no
+    old modules in this way.
+
+    Raises:
+        ProjectError: As `load_project`.
+    """
+    load = ProjectLoad(root, use_cache=True)
+    if not load.stale():
+        return _finish(load, strict)
+    import subprocess
+
+    command = [sys.executable, "-m", "vde_dagster.project.loading.loader", str(load.root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ProjectError(
+            f"the project's files could not be loaded: {done.stderr.strip()[-2000:]}"
+        )
+    problems = [error_from_json(item) for item in json.loads(done.stdout.splitlines()[-1])]
+    load = ProjectLoad(root, use_cache=True)
+    if problems or not load.stale():
+        load.known_problems = problems
+    # Else a macro asks other programs: its answer is in no cache, so it is asked here too.
+    return _finish(load, strict)
+
+
+def project_hash(root: Path) -> str:
+    """Hash the contents of all of a project's files, quickly: unchanged files are not read.
+
+    Raises:
+        ProjectError: The settings are wrong.
+    """
+    load = ProjectLoad(root, use_cache=True)
+    found = load.files_hash()
+    load.save_stats()
+    return found
+
+
+def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
+    """Read a project's settings, from the cache when `pyproject.toml` is unchanged.
+
+    Settings that the environment overrides are never written to the cache.
+
+    Raises:
+        ProjectError: They are wrong.
+    """
+    return ProjectLoad(root, use_cache).settings
+
+
+@rare_collections()
+def _finish(load: ProjectLoad, strict: bool) -> Project:
+    files = load.load_files()
+    if load.files.sql and not load.records and not load.problems:
+        load.context  # noqa: B018 - a project of nothing but audits is checked too
+    models, tests, mistakes = assemble(files, complete=not load.problems)
+    session = load.settings.spark.meaning()
+    if session:
+        models = {
+            name: model if isinstance(model.kind, External) else replace(model, session=session)
+            for name, model in models.items()
+        }
+    shown = {str(problem) for problem in load.problems}
+    problems = [*load.problems, *(error for error in mistakes if str(error) not in shown)]
+    if strict and problems:
+        raise ProjectError.of(problems)
+    return Project(
+        load.root, load.settings, models, tests, tuple(problems), load.files_hash(), load.parsed
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Load the project in a folder, fill its cache, and print its problems as JSON."""
+    project = load_project(Path(arguments[0]), strict=False)
+    print(json.dumps([error_to_json(problem) for problem in project.problems]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

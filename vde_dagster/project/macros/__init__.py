@@ -1,0 +1,1 @@
+"""Macros and variables: what `@` means in the text of a model."""

@@ -1,0 +1,276 @@
+"""Python model files: functions under `@model(…)` become `Model`s."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.outside import read_outside
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.kinds import KIND_NAMES, Kind, Seed, View
+from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.macros.registry import PythonModelDefinition
+from vde_dagster.project.model import Model, PythonSource
+from vde_dagster.project.python.files import execute, parse_python
+from vde_dagster.project.reading.audits import AuditCall
+from vde_dagster.project.reading.header import parse_header
+from vde_dagster.project.reading.model_properties import METADATA, READ, read_model_properties
+from vde_dagster.project.reading.rendering import render
+from vde_dagster.project.reading.sql_models import FileContext, model_name, read_audits
+from vde_dagster.sql.scanner import SourceText, scan
+
+_TABLE_METHODS = ("table", "resolve_table")
+_QUERY_METHODS = ("sql", "fetchdf")
+
+
+def load_python_file(
+    root: Path,
+    path: Path,
+    text: str,
+    context: FileContext,
+    hash_of: Callable[[str], str],
+) -> LoadedFile:
+    """Execute a Python file and read the models that it decorates.
+
+    Args:
+        root: The project's folder.
+        path: The file, relative to the root.
+        text: Its text.
+        context: What the project's files share.
+        hash_of: Hashes a file by its path relative to the root.
+
+    Raises:
+        ProjectError: It cannot be executed, or a definition is wrong; points at the line.
+    """
+    tree = parse_python(path, text)
+    collector, files = execute(root, path.as_posix(), text)
+    outside = read_outside(root, files, hash_of)
+    functions = [definition.function.__name__ for definition in collector.models]
+    models = []
+    for definition in collector.models:
+        name = definition.function.__name__
+        location = SourceLocation(path, definition.line)
+        if functions.count(name) > 1:
+            raise ProjectError(
+                f"two models are functions named '{name}'",
+                hint="give every model's function a name of its own",
+                location=location,
+            )
+        python = PythonSource(f"{path.as_posix()}:{name}", files, outside.hashes)
+        models.append(_read(definition, python, location, text, tree, context))
+    uses = {*files, *outside.paths} - {path.as_posix()}
+    return LoadedFile(path, tuple(models), uses=tuple(sorted(uses)), variables=outside.variables)
+
+
+def _read(
+    definition: PythonModelDefinition,
+    python: PythonSource,
+    location: SourceLocation,
+    text: str,
+    tree: ast.Module,
+    context: FileContext,
+) -> LoadedModel:
+    options = dict(definition.options)
+    audits = options.pop("audits", ())
+    declared = options.pop("depends_on")
+    kind = options.pop("kind")
+    is_query = options.pop("is_sql", False)
+    if is_query:
+        raise _error("Python models that return SQL are not supported yet", location)
+    properties, read_kind = _properties(definition.name, kind, options, location, context)
+    name = _name(definition.name, location, context)
+    reads = {_name(str(item), location, context): location for item in declared}
+    function = _find_function(tree, definition.function.__name__)
+    if function is not None:
+        reads |= _static_reads(function, location.path, context, bool(declared))
+    reads.pop(name, None)
+    calls = [_audit_call(item, location) for item in audits]
+    scope = context.scope("spark")
+    resolved, audit_reads = read_audits(calls, context, scope)
+    for parent, where in audit_reads.items():
+        if parent != name:
+            reads.setdefault(parent, where)
+    fields = dict(properties)
+    if fields["description"] is None:
+        fields["description"] = inspect.getdoc(definition.function)
+    model = Model(
+        name=name,
+        kind=read_kind,
+        location=location,
+        source=text,
+        python=python,
+        depends_on=tuple(sorted(reads)),
+        audits=resolved,
+        **fields,
+    )
+    return LoadedModel(model, reads)
+
+
+def _properties(
+    name: str,
+    kind: Any,
+    options: Mapping[str, Any],
+    location: SourceLocation,
+    context: FileContext,
+) -> tuple[dict[str, Any], Kind]:
+    """Read the decorator's arguments through the same reader as a `MODEL` header."""
+    for key in options:
+        if key not in READ and key not in METADATA and key not in ("pre_statements",):
+            raise _error(f"unknown property '{key}'", location, suggest(key, READ, "properties"))
+    is_value = isinstance(kind, tuple(Kind.__args__))
+    parts = [f"name {_sql(name)}"]
+    if not is_value:
+        parts.append(f"kind {_kind_text(kind, location)}")
+    for key, value in options.items():
+        if value is not None and value != () and value != {}:
+            parts.append(f"{key} {_property_text(key, value)}")
+    header_text = f"MODEL ({', '.join(parts)})"
+    source = SourceText(location.path, header_text)
+    try:
+        header = parse_header(source, list(scan(source)))
+        read = read_model_properties(header, context.settings)
+    except ProjectError as error:
+        raise _error(error.message, location, error.hint) from error
+    chosen: Kind = kind if is_value else read.kind
+    if isinstance(chosen, View | Seed) or chosen.name in ("EMBEDDED", "EXTERNAL"):
+        raise _error(
+            f"a Python model cannot be of kind {chosen.name}",
+            location,
+            "use FULL or an incremental kind: " + ", ".join(k for k in KIND_NAMES if "_BY_" in k),
+        )
+    return read.fields, chosen
+
+
+def _kind_text(kind: Any, location: SourceLocation) -> str:
+    if isinstance(kind, str):
+        return kind
+    if isinstance(kind, Mapping) and "name" in kind:
+        name = getattr(kind["name"], "value", kind["name"])
+        inner = ", ".join(f"{k} {_property_text(k, v)}" for k, v in kind.items() if k != "name")
+        return f"{name} ({inner})" if inner else str(name)
+    raise _error(f"{kind!r} is not a kind", location, 'write kind="FULL" or kind={"name": "FULL"}')
+
+
+def _property_text(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        if key == "columns":
+            return f"({', '.join(f'`{name}` {type_}' for name, type_ in value.items())})"
+        return f"({', '.join(f'{_sql(str(k))} = {_sql(v)}' for k, v in value.items())})"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"({', '.join(_property_text(key, item) for item in value)})"
+    if isinstance(value, datetime | date):
+        return _sql(value.isoformat())
+    if key in ("partitioned_by", "clustered_by", "unique_key", "time_column", "grain", "grains"):
+        return str(value)
+    return _sql(value)
+
+
+def _sql(value: Any) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _audit_call(item: Any, location: SourceLocation) -> AuditCall:
+    """Read `"not_null"`, or `("not_null", {"columns": ["a"]})`.
+
+    Texts are column names or SQL; only `is_in` and `patterns` are lists of values.
+    """
+    if isinstance(item, str):
+        return AuditCall(item, {}, location)
+    if not (isinstance(item, Sequence) and len(item) == 2 and isinstance(item[1], Mapping)):
+        raise _error(
+            f"{item!r} is not an audit", location, 'write ("not_null", {"columns": ["a"]})'
+        )
+    name, arguments = str(getattr(item[0], "__name__", item[0])), {}
+    for key, value in item[1].items():
+        literal = key in ("is_in", "patterns")
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            texts = [_argument_text(one, literal) for one in value]
+            arguments[key] = f"({', '.join(texts)})" if texts else "()"
+        else:
+            arguments[key] = _argument_text(value, literal)
+    return AuditCall(name, arguments, location)
+
+
+def _argument_text(value: Any, literal: bool) -> str:
+    if isinstance(value, str):
+        return _sql(value) if literal else value
+    if hasattr(value, "sql"):
+        return str(value.sql(dialect="spark"))
+    return _sql(value)
+
+
+def _name(text: str, location: SourceLocation, context: FileContext) -> ModelName:
+    from vde_dagster.errors import UsageError
+
+    try:
+        return model_name(text, context.rules)
+    except UsageError as error:
+        raise _error(error.message, location, error.hint) from None
+
+
+def _find_function(tree: ast.Module, name: str) -> ast.FunctionDef | None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return node
+    return None
+
+
+def _static_reads(
+    function: ast.FunctionDef, path: Path, context: FileContext, declared: bool
+) -> dict[ModelName, SourceLocation]:
+    """Find the tables in `context.table("…")` and `context.sql("…")` of a model's function."""
+    parameters = [*function.args.posonlyargs, *function.args.args]
+    if not parameters:
+        return {}
+    context_name = parameters[0].arg
+    reads: dict[ModelName, SourceLocation] = {}
+    for node in ast.walk(function):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        owner, method = node.func.value, node.func.attr
+        if not (isinstance(owner, ast.Name) and owner.id == context_name):
+            continue
+        if method not in (*_TABLE_METHODS, *_QUERY_METHODS):
+            continue
+        location = SourceLocation(path, node.lineno, node.col_offset + 1)
+        first = node.args[0] if node.args else None
+        if isinstance(first, ast.Constant) and isinstance(first.value, str):
+            if method in _TABLE_METHODS:
+                reads.setdefault(_name(first.value, location, context), location)
+            else:
+                for name in _query_reads(first.value, location, context):
+                    reads.setdefault(name, location)
+        elif not declared and method in _TABLE_METHODS:
+            raise _error(
+                f"which table context.{method}(…) reads cannot be told from the code",
+                location,
+                'write the name as a string, or add depends_on=["schema.table"] to @model',
+            )
+    return reads
+
+
+def _query_reads(sql: str, location: SourceLocation, context: FileContext) -> list[ModelName]:
+    from vde_dagster.project.macros.expansion import Expander
+
+    source = SourceText(location.path, sql)
+    expander = Expander(source, context.scope("spark"))
+    try:
+        return list(render(expander, expander.expand(0, len(sql)), context.rules).reads)
+    except ProjectError as error:
+        raise _error(error.message, location, error.hint) from error
+
+
+def _error(message: str, location: SourceLocation, hint: str | None = None) -> ProjectError:
+    return ProjectError(message, hint=hint, location=location)

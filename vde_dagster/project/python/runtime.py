@@ -1,0 +1,154 @@
+"""Executing a project's Python files from their texts, in modules of their own.
+
+Project-local imports are resolved among the given texts and never touch `sys.modules`, so two
+versions of a model can run side by side in one process, in any thread, and functions travel to
+Spark's workers by value.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import linecache
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.macros.registry import Collector, collecting
+from vde_dagster.project.model import PythonSource
+
+
+def module_path(name: str, files: Mapping[str, str]) -> str | None:
+    """Return the path of the project-local module of that dotted name, if there is one."""
+    base = name.replace(".", "/")
+    for path in (f"{base}.py", f"{base}/__init__.py"):
+        if path in files:
+            return path
+    return None
+
+
+def is_package(name: str, files: Mapping[str, str]) -> bool:
+    """Say whether the dotted name is a folder of the project that holds Python files."""
+    prefix = name.replace(".", "/") + "/"
+    return any(path.startswith(prefix) for path in files)
+
+
+class LocalModules:
+    """Modules made from texts; each is executed once.
+
+    Args:
+        files: Text by path relative to the project's root (forward slashes).
+    """
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files = dict(files)
+        hashed = hashlib.blake2b(digest_size=6)
+        for path, text in sorted(self._files.items()):
+            hashed.update(f"{path}\0{text}\0".encode())
+        self._prefix = f"vde_project_{hashed.hexdigest()}"
+        self._modules: dict[str, ModuleType] = {}
+        self._lock = threading.RLock()
+        self._builtins = {**vars(builtins), "__import__": self._import}
+
+    def run(self, path: str) -> tuple[ModuleType, Collector]:
+        """Execute a file; return its module and what its decorators noted.
+
+        Raises:
+            Exception: Whatever the file raises.
+        """
+        with self._lock, collecting() as collector:
+            return self._load(_dotted(path)), collector
+
+    def _load(self, name: str) -> ModuleType:
+        if name in self._modules:
+            return self._modules[name]
+        path = module_path(name, self._files)
+        module = ModuleType(f"{self._prefix}.{name}")
+        vars(module)["__builtins__"] = self._builtins
+        if path is None or path.endswith("/__init__.py"):
+            module.__path__ = []
+            module.__package__ = module.__name__
+        else:
+            module.__package__ = module.__name__.rpartition(".")[0]
+        self._modules[name] = module
+        if path is None:
+            return module
+        text = self._files[path]
+        shown = f"<{self._prefix}/{path}>"
+        module.__file__ = shown
+        linecache.cache[shown] = (len(text), None, text.splitlines(True), shown)
+        try:
+            exec(compile(text, shown, "exec", dont_inherit=True), vars(module))
+        except BaseException:
+            del self._modules[name]
+            raise
+        return module
+
+    def _import(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        absolute = self._absolute(name, globals, level)
+        if absolute is None or not (
+            module_path(absolute, self._files) or is_package(absolute, self._files)
+        ):
+            if level == 0 and name.partition(".")[0] == "sqlmesh":
+                from vde_dagster.project.macros.sqlmesh_names import sqlmesh_module
+
+                stand_in = sqlmesh_module(name if fromlist else "sqlmesh")
+                if stand_in is not None:
+                    return stand_in
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        with self._lock:
+            parts = absolute.split(".")
+            for count in range(1, len(parts) + 1):
+                module = self._load(".".join(parts[:count]))
+                if count > 1:
+                    setattr(self._modules[".".join(parts[: count - 1])], parts[count - 1], module)
+            if not fromlist:
+                return self._modules[parts[0]]
+            for item in fromlist:
+                child = f"{absolute}.{item}"
+                if not hasattr(module, item) and (
+                    module_path(child, self._files) or is_package(child, self._files)
+                ):
+                    setattr(module, item, self._load(child))
+            return module
+
+    def _absolute(self, name: str, globals: Mapping[str, Any] | None, level: int) -> str | None:
+        if level == 0:
+            return name
+        package = str((globals or {}).get("__package__") or "")
+        if not package.startswith(self._prefix):
+            return None
+        parts = package.split(".")[1:]
+        kept = parts[: len(parts) - (level - 1)]
+        return ".".join([*kept, *([name] if name else [])])
+
+
+def _dotted(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def run_source(python: PythonSource) -> Callable[..., Any]:
+    """Build a Python model's function from its stored texts, without a working copy.
+
+    Safe for threads: every call makes modules of its own.
+
+    Raises:
+        ProjectError: The stored entry point is not there.
+        Exception: Whatever the module raises while it is executed.
+    """
+    path, _, name = python.entrypoint.rpartition(":")
+    module, _ = LocalModules(python.files).run(path)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ProjectError(f"there is no function '{name}' in {path}")
+    result: Callable[..., Any] = function
+    return result

@@ -1,0 +1,258 @@
+"""Audits: custom `AUDIT (…)` definitions, and the calls of both sorts that models make."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.macros.builtins import list_items
+from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.model import Audit
+from vde_dagster.project.reading.audit_library import BUILTIN_AUDITS, Items
+from vde_dagster.project.reading.header import Value
+from vde_dagster.project.reading.rendering import NamingRules, render
+from vde_dagster.project.reading.statements import Block
+from vde_dagster.sql.scanner import SourceText
+
+_PROPERTIES = ("name", "blocking", "dialect", "defaults", "skip", "standalone", "description")
+_METADATA = ("owner", "tags", "cron", "depends_on", "stamp", "start")
+_NON_BLOCKING = "_non_blocking"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditDefinition:
+    """A custom audit.
+
+    Args:
+        name: Its name in lower case.
+        source: The file's text.
+        start: Offset of its query.
+        end: Offset behind its query.
+        dialect: SQLGlot dialect of its query.
+        blocking: Whether failing rows stop the publication, unless a call says otherwise.
+        defaults: SQL text of arguments that a call leaves out.
+        skip: Whether it is not to be run.
+        location: Where it is defined.
+    """
+
+    name: str
+    source: SourceText
+    start: int
+    end: int
+    dialect: str
+    blocking: bool
+    defaults: dict[str, str]
+    skip: bool
+    location: SourceLocation
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCall:
+    """A call as a model makes it.
+
+    Args:
+        name: The audit's name as written.
+        arguments: SQL text by argument.
+        location: Where the call stands.
+    """
+
+    name: str
+    arguments: dict[str, str]
+    location: SourceLocation
+
+
+@dataclass(frozen=True, slots=True)
+class AuditContext:
+    """Everything that decides what a call means.
+
+    Args:
+        definitions: Custom audits by name.
+        scope: Macros and variables of the project.
+        rules: What table names mean.
+    """
+
+    definitions: Mapping[str, AuditDefinition]
+    scope: MacroScope
+    rules: NamingRules
+
+
+def read_audit(block: Block, default_dialect: str) -> AuditDefinition:
+    """Read an `AUDIT (…); SELECT …` block.
+
+    Raises:
+        ProjectError: A property is unknown or the query is missing.
+    """
+    header = block.header
+    for name, value in header.properties.items():
+        if name not in _PROPERTIES and name not in _METADATA:
+            raise header.source.error(
+                f"unknown property '{name}' of an audit", value.start, suggest(name, _PROPERTIES)
+            )
+    given = header.properties
+    if "name" not in given:
+        raise header.source.error("the AUDIT header has no name", header.start, "AUDIT (name x);")
+    if "standalone" in given and given["standalone"].boolean():
+        raise given["standalone"].error("standalone audits are not supported yet")
+    if len(block.statements) != 1:
+        raise header.source.error(
+            f"an audit has one query; this one has {len(block.statements)}", header.start
+        )
+    statement = block.statements[0]
+    defaults = given["defaults"].pairs() if "defaults" in given else []
+    return AuditDefinition(
+        name=given["name"].text().lower(),
+        source=header.source,
+        start=statement.start,
+        end=statement.end,
+        dialect=given["dialect"].text().lower() if "dialect" in given else default_dialect,
+        blocking=given["blocking"].boolean() if "blocking" in given else True,
+        defaults={key.lower(): value.raw for key, value in defaults},
+        skip=given["skip"].boolean() if "skip" in given else False,
+        location=header.source.location(header.start),
+    )
+
+
+def read_call(value: Value) -> AuditCall:
+    """Read one call of `audits (…)`.
+
+    Raises:
+        ProjectError: It is not a call, or an argument is not of the form `name := value`.
+    """
+    name, arguments = value.call()
+    texts: dict[str, str] = {}
+    for argument in arguments:
+        separator = ":=" if any(t.text == ":=" for t in argument.tokens) else "="
+        sides = argument.split(separator)
+        if len(sides) != 2 or len(sides[0].tokens) != 1:
+            raise argument.error(
+                f"'{argument.raw}' is not an argument of {name}",
+                f"write {name}(argument := value)",
+            )
+        texts[sides[0].text().lower()] = sides[1].raw
+    return AuditCall(name, texts, value.location())
+
+
+def resolve_audit(
+    call: AuditCall, context: AuditContext
+) -> tuple[Audit | None, dict[ModelName, SourceLocation]]:
+    """Turn a call into a query.
+
+    Returns:
+        The audit (None when it is switched off) and the tables that it reads beyond the model.
+
+    Raises:
+        ProjectError: The audit is unknown, an argument is wrong, or its query is.
+    """
+    name = call.name.lower()
+    arguments = dict(call.arguments)
+    blocking = _blocking_argument(call, arguments)
+    base = name
+    if name not in context.definitions and name.endswith(_NON_BLOCKING):
+        base, blocking = name.removesuffix(_NON_BLOCKING), False
+    definition = context.definitions.get(base)
+    if definition is not None:
+        sql, reads = _render_custom(definition, call, arguments, context)
+        default = definition.blocking
+    elif base in BUILTIN_AUDITS:
+        sql, reads = _render_builtin(base, call, arguments, context)
+        default = True
+    else:
+        known = [*context.definitions, *BUILTIN_AUDITS]
+        raise _error(call, f"unknown audit '{call.name}'", suggest(base, known, "audits"))
+    if definition is not None and definition.skip:
+        return None, {}
+    audit = Audit(
+        name=base,
+        arguments=tuple(arguments.items()),
+        query=sql,
+        blocking=default if blocking is None else blocking,
+    )
+    return audit, reads
+
+
+def _blocking_argument(call: AuditCall, arguments: dict[str, str]) -> bool | None:
+    text = arguments.pop("blocking", None)
+    if text is None:
+        return None
+    if text.lower() not in ("true", "false"):
+        raise _error(call, f"'blocking' is true or false, not '{text}'")
+    return text.lower() == "true"
+
+
+def _render_builtin(
+    name: str, call: AuditCall, arguments: dict[str, str], context: AuditContext
+) -> tuple[str, dict[ModelName, SourceLocation]]:
+    builtin = BUILTIN_AUDITS[name]
+    known = (*builtin.required, *builtin.optional, "condition")
+    for argument in arguments:
+        if argument not in known:
+            raise _error(
+                call, f"audit {name} has no argument '{argument}'", suggest(argument, known)
+            )
+    for argument in builtin.required:
+        if argument not in arguments:
+            raise _error(call, f"audit {name} needs '{argument}'", f"write {name}({argument} := …)")
+    expander = _argument_expander(call, context)
+    items: Items = {}
+    for key, text in {**builtin.optional, **arguments}.items():
+        try:
+            expanded = expander.expand_text(text)
+        except ProjectError as error:
+            raise _error(call, f"audit {call.name}: {error.message}", error.hint) from error
+        if key == "condition":
+            items[key] = (expanded,)
+        else:
+            items[key] = tuple(list_items(expander, expanded))
+        if not items[key]:
+            raise _error(call, f"argument '{key}' of {name} is empty")
+    return _render_text(builtin.build(items), call, context)
+
+
+def _argument_expander(call: AuditCall, context: AuditContext) -> Expander:
+    return Expander(SourceText(call.location.path, ""), dataclasses.replace(context.scope))
+
+
+def _render_text(
+    text: str, call: AuditCall, context: AuditContext
+) -> tuple[str, dict[ModelName, SourceLocation]]:
+    source = SourceText(call.location.path, text)
+    expander = Expander(source, dataclasses.replace(context.scope, dialect="spark"))
+    try:
+        rendered = render(expander, expander.expand(0, len(text)), context.rules, what="audit")
+    except ProjectError as error:
+        raise _error(call, f"audit {call.name}: {error.message}", error.hint) from error
+    return rendered.sql, dict.fromkeys(rendered.reads, call.location)
+
+
+def _render_custom(
+    definition: AuditDefinition,
+    call: AuditCall,
+    arguments: dict[str, str],
+    context: AuditContext,
+) -> tuple[str, dict[ModelName, SourceLocation]]:
+    variables = {**context.scope.variables, **definition.defaults, **arguments}
+    scope = dataclasses.replace(
+        context.scope, variables=variables, dialect=definition.dialect, lambdas={}
+    )
+    expander = Expander(definition.source, scope)
+    try:
+        expanded = expander.expand(definition.start, definition.end)
+        rendered = render(expander, expanded, context.rules, what="audit")
+    except ProjectError as error:
+        if "unknown variable" in error.message:
+            missing = error.message.split("@")[-1].strip("'")
+            raise _error(
+                call,
+                f"audit {call.name} needs '{missing}' ({error.location})",
+                f"write {call.name}({missing} := …), or give it a default",
+            ) from error
+        raise
+    return rendered.sql, rendered.reads
+
+
+def _error(call: AuditCall, message: str, hint: str | None = None) -> ProjectError:
+    return ProjectError(message, hint=hint, location=call.location)

@@ -1,0 +1,251 @@
+"""Reading `MODEL (…)` and `AUDIT (…)` headers: the format is SQLMesh's, the parser our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.sql.scanner import (
+    SourceText,
+    Token,
+    matching,
+    raw_text,
+    split_top_level,
+    unquote,
+)
+
+_WITH_VARIABLES = ("audits", "defaults", "cron")
+"""Properties with variables in them, and one whose values begin with the same sign."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A property's value, as tokens that know where they stand.
+
+    Args:
+        source: The file.
+        name: The property that it belongs to.
+        tokens: The value's tokens, without comments.
+        start: Offset of the property's name.
+    """
+
+    source: SourceText
+    name: str
+    tokens: tuple[Token, ...]
+    start: int
+
+    @property
+    def offset(self) -> int:
+        """Where the value begins, or its property when it has none."""
+        return self.tokens[0].start if self.tokens else self.start
+
+    @property
+    def raw(self) -> str:
+        """The value's text in one line."""
+        return raw_text(self.source, list(self.tokens))
+
+    def error(self, message: str, hint: str | None = None) -> ProjectError:
+        """Make an error that points at the value."""
+        return self.source.error(message, self.offset, hint)
+
+    def location(self) -> SourceLocation:
+        """Return the place of the value."""
+        return self.source.location(self.offset)
+
+    def text(self) -> str:
+        """Read a name, number or string."""
+        if not self.tokens:
+            raise self.error(f"property '{self.name}' has no value", f"write {self.name} <value>")
+        if len(self.tokens) == 1:
+            return unquote(self.tokens[0])
+        return self.one_word()
+
+    def one_word(self) -> str:
+        """Read a value without blanks in it, such as a dotted name, as written."""
+        if not self.tokens:
+            raise self.error(f"property '{self.name}' has no value", f"write {self.name} <value>")
+        for before, after in pairwise(self.tokens):
+            if after.start > before.end:
+                raise self.source.error(
+                    f"property '{self.name}' takes one value, not '{self.raw}'",
+                    after.start,
+                    f"is a comma missing before '{after.text}'?",
+                )
+        return self.raw
+
+    def identifier(self) -> str:
+        """Read a dotted name as written, or the one in a string."""
+        if len(self.tokens) == 1 and self.tokens[0].text[0] == "'":
+            return unquote(self.tokens[0])
+        return self.one_word()
+
+    def integer(self) -> int:
+        """Read a whole number that is 0 or more."""
+        text = self.text()
+        if not text.isdigit():
+            raise self.error(f"property '{self.name}' takes a whole number, not '{text}'")
+        return int(text)
+
+    def boolean(self) -> bool:
+        """Read `true` or `false`."""
+        text = self.text().lower()
+        if text not in ("true", "false"):
+            raise self.error(f"property '{self.name}' is true or false, not '{text}'")
+        return text == "true"
+
+    def items(self, *, angles: bool = False) -> list[Value]:
+        """Read a list in (), [] or none, item by item; `angles` for lists of types."""
+        return [self._part(part) for part in split_top_level(self._inner(), angles=angles)]
+
+    def texts(self) -> tuple[str, ...]:
+        """Read a list of names or strings."""
+        return tuple(item.text() for item in self.items())
+
+    def raws(self) -> tuple[str, ...]:
+        """Read a list of SQL expressions as text."""
+        return tuple(item.raw for item in self.items())
+
+    def pairs(self, separator: str = "=") -> list[tuple[str, Value]]:
+        """Read `(key = value, …)`; keys may be quoted or dotted."""
+        pairs: list[tuple[str, Value]] = []
+        for item in self.items():
+            sides = split_top_level(list(item.tokens), separator)
+            if len(sides) != 2:
+                raise item.error(
+                    f"'{item.raw}' in '{self.name}' is not of the form key {separator} value"
+                )
+            key = "".join(unquote(token) for token in sides[0])
+            pairs.append((key, self._part(sides[1], key)))
+        return pairs
+
+    def properties(self, after: int) -> dict[str, Value]:
+        """Read `(name value, …)` that follows the first `after` tokens; none is empty."""
+        rest = list(self.tokens[after:])
+        if not rest:
+            return {}
+        if rest[0].text != "(" or matching(self.source, rest, 0) != len(rest) - 1:
+            raise self.source.error(
+                f"'{raw_text(self.source, rest)}' is not expected here",
+                rest[0].start,
+                f"write {self.name} {self.tokens[0].text} (property value, …)",
+            )
+        return read_properties(self.source, rest[1:-1])
+
+    def call(self) -> tuple[str, list[Value]]:
+        """Read `name` or `name(argument, …)`."""
+        if not self.tokens or self.tokens[0].kind not in ("word", "quoted"):
+            raise self.error(f"'{self.raw}' in '{self.name}' is not a name or a call")
+        name, rest = unquote(self.tokens[0]), list(self.tokens[1:])
+        if not rest:
+            return name, []
+        if rest[0].text != "(" or matching(self.source, rest, 0) != len(rest) - 1:
+            raise self.error(f"'{self.raw}' in '{self.name}' is not a call")
+        return name, [self._part(part) for part in split_top_level(rest[1:-1])]
+
+    def split(self, separator: str) -> list[Value]:
+        """Split the value at a separator outside brackets."""
+        return [self._part(part) for part in split_top_level(list(self.tokens), separator)]
+
+    def rest(self, skip: int) -> Value:
+        """Return the value without its first tokens."""
+        return self._part(list(self.tokens[skip:]))
+
+    def _inner(self) -> list[Token]:
+        tokens = list(self.tokens)
+        if not tokens:
+            raise self.error(f"property '{self.name}' has no value")
+        if tokens[0].text in "([" and matching(self.source, tokens, 0) == len(tokens) - 1:
+            return tokens[1:-1]
+        return tokens
+
+    def _part(self, tokens: list[Token], name: str | None = None) -> Value:
+        start = tokens[0].start if tokens else self.offset
+        return Value(self.source, name or self.name, tuple(tokens), start)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A parsed header.
+
+    Args:
+        word: `MODEL` or `AUDIT`.
+        properties: Values by property name in lower case.
+        source: The file.
+        start: Offset of the word.
+    """
+
+    word: str
+    properties: dict[str, Value]
+    source: SourceText
+    start: int
+
+    def get(self, name: str, read: Callable[[Value], object]) -> object | None:
+        """Read a property with the given reader, or return None when it is not there."""
+        value = self.properties.get(name)
+        return None if value is None else read(value)
+
+
+def parse_header(source: SourceText, tokens: list[Token]) -> Header:
+    """Parse a statement `MODEL (…)` or `AUDIT (…)`.
+
+    Args:
+        source: The file.
+        tokens: The statement's tokens, without comments and the semicolon.
+
+    Raises:
+        ProjectError: It is not well formed.
+    """
+    word = tokens[0]
+    if len(tokens) < 2 or tokens[1].text != "(":
+        raise source.error(
+            f"'(' is missing after {word.text}", word.start, f"write {word.text.upper()} (name …);"
+        )
+    closing = matching(source, tokens, 1)
+    if closing != len(tokens) - 1:
+        extra = tokens[closing + 1]
+        raise source.error(
+            f"'{extra.text}' is not expected after the header",
+            extra.start,
+            f"end the {word.text.upper()} (…) header with a semicolon",
+        )
+    properties = read_properties(source, tokens[2:closing])
+    for name, value in properties.items():
+        if name not in _WITH_VARIABLES:
+            _refuse_variables(value)
+    return Header(word.text.upper(), properties, source, word.start)
+
+
+def _refuse_variables(value: Value) -> None:
+    for sign, name in pairwise(value.tokens):
+        if sign.text == "@" and name.start == sign.end:
+            raise value.source.error(
+                f"'@{name.text}' in property '{value.name}': variables are not supported there",
+                sign.start,
+                "write the value itself; put a text with '@' between quotes",
+            )
+
+
+def read_properties(source: SourceText, tokens: list[Token]) -> dict[str, Value]:
+    """Read `name value, name value …`.
+
+    Raises:
+        ProjectError: A name is missing or given twice.
+    """
+    properties: dict[str, Value] = {}
+    for part in split_top_level(tokens):
+        if not part:
+            raise source.error("two commas follow each other", tokens[0].start)
+        name = part[0]
+        if name.kind not in ("word", "quoted"):
+            raise source.error(
+                f"'{name.text}' is not the name of a property",
+                name.start,
+                "write property value, property value, …",
+            )
+        key = unquote(name).lower()
+        if key in properties:
+            raise source.error(f"property '{key}' is given twice", name.start)
+        properties[key] = Value(source, key, tuple(part[1:]), name.start)
+    return properties

@@ -1,0 +1,302 @@
+"""The properties of a `MODEL (…)` header: which there are, and what each one may say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.instants import parse_end, parse_instant
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.kinds import Kind, View
+from vde_dagster.project.model import Column
+from vde_dagster.project.reading.cron import normalise_cron
+from vde_dagster.project.reading.header import Header, Value
+from vde_dagster.project.reading.kind_properties import read_kind
+from vde_dagster.project.settings import Settings
+from vde_dagster.sql.nesting import NESTED_HINT, too_deep
+from vde_dagster.sql.scanner import SourceText
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+READ = frozenset(
+    [
+        "name",
+        "kind",
+        "cron",
+        "start",
+        "end",
+        "owner",
+        "description",
+        "tags",
+        "columns",
+        "column_descriptions",
+        "audits",
+        "partitioned_by",
+        "clustered_by",
+        "table_properties",
+        "physical_properties",
+        "grain",
+        "grains",
+        "stamp",
+        "depends_on",
+        "dialect",
+        "enabled",
+        "table_format",
+        "storage_format",
+    ]
+)
+
+METADATA = frozenset(
+    [
+        "references",
+        "validate_query",
+        "formatting",
+        "ignored_rules",
+        "project",
+        "optimize_query",
+        "assertions",
+    ]
+)
+"""Properties of SQLMesh that say nothing about the data: accepted and not used."""
+
+REFUSED = {
+    "physical_version": "pinning a physical version is not supported yet",
+    "signals": "signals are not supported yet",
+    "interval_unit": "an interval unit other than the cron's is not supported yet",
+    "gateway": "models run on the project's one Spark session; gateways are not supported",
+    "session_properties": "session properties per model are not supported yet",
+    "virtual_properties": "properties of views are not supported yet",
+    "blueprints": "blueprints are not supported yet",
+    "cron_tz": "all times are UTC; cron time zones are not supported yet",
+    "on_virtual_update": "statements on virtual update are not supported yet",
+    "jinja_macros": "Jinja is not supported yet",
+    "grants": "grants are not supported yet",
+    "allow_partials": "partial intervals are not supported yet",
+}
+"""Properties of SQLMesh that would be wrong to ignore."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProperties:
+    """A header's properties, read and checked.
+
+    Args:
+        name: The model's name as written.
+        kind: Its kind; a seed's path is still as written.
+        dialect: SQLGlot dialect of the statements that follow.
+        enabled: Whether the model is part of the project.
+        fields: The remaining fields of `Model`, ready to use.
+        audits: The calls in `audits (…)`.
+        depends_on: Declared dependencies, as written.
+    """
+
+    name: str
+    kind: Kind
+    dialect: str
+    enabled: bool
+    fields: dict[str, Any]
+    audits: tuple[Value, ...]
+    depends_on: tuple[Value, ...]
+
+
+def read_model_properties(header: Header, settings: Settings) -> ModelProperties:
+    """Read a `MODEL` header.
+
+    Raises:
+        ProjectError: A property or kind is unknown, or a value is wrong; points at it.
+    """
+    given = header.properties
+    _check_names(header)
+    if "name" not in given:
+        raise header.source.error(
+            "the MODEL header has no name", header.start, "write MODEL (name schema.model, …);"
+        )
+    kind = read_kind(given["kind"]) if "kind" in given else View()
+    dialect = given["dialect"].text().lower() if "dialect" in given else settings.dialect
+    _check_dialect(header, dialect)
+    columns = _columns(given.get("columns"), given.get("column_descriptions"), dialect)
+    fields: dict[str, Any] = {
+        "columns": columns,
+        "column_descriptions": _descriptions(given.get("column_descriptions")),
+        "cron": _cron(given.get("cron"), settings),
+        "start": _instant(given["start"]) if "start" in given else settings.start_time,
+        "end": _instant(given["end"], parse_end) if "end" in given else None,
+        "owner": _text(given.get("owner")) or settings.owner,
+        "description": _text(given.get("description")),
+        "stamp": _text(given.get("stamp")),
+        "tags": given["tags"].texts() if "tags" in given else (),
+        "partitioned_by": given["partitioned_by"].raws() if "partitioned_by" in given else (),
+        "clustered_by": given["clustered_by"].raws() if "clustered_by" in given else (),
+        "table_properties": _table_properties(given),
+        "grains": _grains(given),
+    }
+    if fields["start"] and fields["end"] and fields["end"] <= fields["start"]:
+        raise given["end"].error("'end' is not after 'start'", "a date as 'end' includes that day")
+    return ModelProperties(
+        name=given["name"].identifier(),
+        kind=kind,
+        dialect=dialect,
+        enabled=given["enabled"].boolean() if "enabled" in given else True,
+        fields=fields,
+        audits=tuple(given["audits"].items()) if "audits" in given else (),
+        depends_on=tuple(given["depends_on"].items()) if "depends_on" in given else (),
+    )
+
+
+def _check_names(header: Header) -> None:
+    for name, value in header.properties.items():
+        if name in READ or name in METADATA:
+            continue
+        if name == "default_catalog":
+            continue
+        if name == "allow_partials" and not value.boolean():
+            continue
+        message = REFUSED.get(name)
+        where = header.source
+        if message is not None:
+            raise where.error(f"property '{name}': {message}", value.start, "remove it")
+        raise where.error(
+            f"unknown property '{name}'", value.start, suggest(name, READ, "properties")
+        )
+
+
+def _check_dialect(header: Header, dialect: str) -> None:
+    if dialect == "spark" or "dialect" not in header.properties:
+        return
+    from sqlglot.dialects import DIALECTS
+
+    known = [name.lower() for name in DIALECTS]
+    if dialect not in known:
+        raise header.properties["dialect"].error(
+            f"unknown SQL dialect '{dialect}'", suggest(dialect, known, "dialects")
+        )
+
+
+def _text(value: Value | None) -> str | None:
+    return None if value is None else value.text()
+
+
+def _cron(value: Value | None, settings: Settings) -> str:
+    text = settings.cron if value is None else value.raw.strip("'\"")
+    try:
+        return normalise_cron(text)
+    except ValueError as error:
+        if value is None:
+            raise ProjectError(f"setting 'cron': {error}") from error
+        raise value.error(f"{error}", "write '@daily' or five fields such as '0 5 * * *'") from None
+
+
+def _instant(value: Value, parse: Callable[[str], datetime] = parse_instant) -> datetime:
+    text = value.raw.strip("'\"")
+    try:
+        return parse(text)
+    except ValueError:
+        raise value.error(*not_a_date(text)) from None
+
+
+def not_a_date(text: str) -> tuple[str, str]:
+    """Return the message and the hint about a text that is no date."""
+    return f"'{text}' is not a date", "write it as '2013-01-31' (relative dates: not supported)"
+
+
+def _columns(value: Value | None, descriptions: Value | None, dialect: str) -> tuple[Column, ...]:
+    if value is None:
+        return ()
+    texts = dict(descriptions.pairs()) if descriptions is not None else {}
+    columns: list[Column] = []
+    for item in value.items(angles=True):
+        if not item.tokens:
+            raise value.error("a column is empty")
+        name = "".join(item.tokens[0].text.strip('`"'))
+        rest = item.rest(1)
+        type_ = canonical_type(rest.raw, dialect, rest.error) if rest.tokens else None
+        if any(column.name.lower() == name.lower() for column in columns):
+            raise item.error(f"column '{name}' is declared twice")
+        text = texts.get(name)
+        columns.append(Column(name, type_, text.text() if text else None))
+    return tuple(columns)
+
+
+_SIMPLE_TYPES = {
+    name: name
+    for name in [
+        "INT",
+        "BIGINT",
+        "SMALLINT",
+        "TINYINT",
+        "DOUBLE",
+        "FLOAT",
+        "STRING",
+        "BOOLEAN",
+        "DATE",
+        "TIMESTAMP",
+        "TIMESTAMP_NTZ",
+        "BINARY",
+    ]
+}
+
+
+def canonical_type(
+    text: str, dialect: str, error: Callable[[str, str | None], ProjectError]
+) -> str:
+    """Return a type's Spark SQL spelling.
+
+    Args:
+        text: The type as written.
+        dialect: Its SQLGlot dialect.
+        error: Makes the error to raise from a message and a hint.
+    """
+    simple = _SIMPLE_TYPES.get(text.upper())
+    if simple is not None and dialect == "spark":
+        return simple
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    if too_deep(SourceText(Path("type"), text)) is not None:
+        raise error(f"the type '{text}' is nested too deeply", NESTED_HINT)
+    try:
+        type_ = exp.DataType.build(text, dialect=dialect)
+    except (SqlglotError, ValueError, TypeError):  # The last by the compiled build, for a value.
+        raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types")) from None
+    if not _is_type(type_):
+        raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types"))
+    return type_.sql(dialect="spark")
+
+
+def _is_type(found: exp.Expr) -> bool:
+    """Say whether it is a type, and not a value of one such as `ARRAY<INT>[1]`."""
+    from sqlglot import exp
+
+    if not isinstance(found, exp.DataType) or found.this == exp.DType.USERDEFINED:
+        return False
+    return not any(part.args.get("values") for part in found.find_all(exp.DataType))
+
+
+def _descriptions(value: Value | None) -> dict[str, str]:
+    return {} if value is None else {key: text.text() for key, text in value.pairs()}
+
+
+def _table_properties(given: dict[str, Value]) -> tuple[tuple[str, str], ...]:
+    properties: dict[str, str] = {}
+    for name in ("table_properties", "physical_properties"):
+        if name in given:
+            properties |= {key: value.text() for key, value in given[name].pairs()}
+    if "table_format" in given and given["table_format"].text().lower() != "iceberg":
+        raise given["table_format"].error("tables are Iceberg tables", "remove 'table_format'")
+    if "storage_format" in given:
+        properties.setdefault("write.format.default", given["storage_format"].text().lower())
+    return tuple(sorted(properties.items()))
+
+
+def _grains(given: dict[str, Value]) -> tuple[tuple[str, ...], ...]:
+    grains: list[tuple[str, ...]] = []
+    if "grain" in given:
+        grains.append(given["grain"].texts())
+    if "grains" in given:
+        grains += [item.texts() for item in given["grains"].items()]
+    return tuple(grains)

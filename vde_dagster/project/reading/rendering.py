@@ -1,0 +1,275 @@
+"""From a stretch of a SQL file to one line of Spark SQL and the tables it reads.
+
+A query in Spark's dialect keeps its author's words. Those of other dialects are written by SQLGlot,
+if it can write them so that it reads the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.project.macros.expansion import NOTHING, Expanded, Expander
+from vde_dagster.sql.foreign import spark_text
+from vde_dagster.sql.nothing import without_nothing
+from vde_dagster.sql.query_text import one_line
+from vde_dagster.sql.reading import read_query, read_statements
+from vde_dagster.sql.trees import (
+    has_placeholder,
+    restore_parameter_text,
+    restore_parameters,
+    tables_read,
+)
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokens import Token  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True)
+class NamingRules:
+    """How table names in queries become model names.
+
+    Args:
+        catalog: The project's own catalog, left out of three-part names.
+        default_namespace: Namespace of names without one.
+    """
+
+    catalog: str
+    default_namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A rendered query.
+
+    Args:
+        sql: Spark SQL without comments and formatting; time variables are still there.
+        reads: The tables it reads, with the place of the first mention.
+        comments: Comments on the outermost projections, by output column.
+        tree: What reading `sql` gives, but for comments and positions.
+    """
+
+    sql: str
+    reads: dict[ModelName, SourceLocation]
+    comments: dict[str, str]
+    tree: exp.Expr
+
+
+def render(
+    expander: Expander, expanded: Expanded, rules: NamingRules, *, what: str = "query"
+) -> Rendered:
+    """Parse expanded text and write it in one line of Spark SQL.
+
+    Args:
+        expander: Knows the file and the dialect.
+        expanded: The text.
+        rules: What names mean.
+        what: What the text is, for messages.
+
+    Raises:
+        ProjectError: It cannot be parsed, or reads a table of another catalog.
+    """
+    expanded = _without_nothing(expander, expanded)
+    tokens, tree = _parse(expander, expanded, what)
+    _check_query(tree, expander, expanded, what)
+    comments = _column_comments(tree) if "--" in expanded.text or "/*" in expanded.text else {}
+    if has_placeholder(expanded.text):
+        tree = restore_parameters(tree)
+    reads: dict[ModelName, SourceLocation] = {}
+    words = _Words()
+    for table in list(tables_read(tree)):
+        start = _start(table)
+        offset = expanded.origin(_looked_for(table, expanded.text) if start is None else start)
+        parts = len(table.parts)
+        name = _qualify(table, rules, expander, offset)
+        reads.setdefault(name, expander.source.location(offset))
+        words.qualify(table, parts, start)
+    if expander.scope.dialect != "spark":
+        sql = _translated(tree, expander, expanded, what)
+        return Rendered(sql, reads, comments, read_query(sql).tree)
+    sql = one_line(expanded.text, tokens, words.prefixes, words.qualifiers)
+    return Rendered(sql, reads, comments, tree)
+
+
+def _without_nothing(expander: Expander, expanded: Expanded) -> Expanded:
+    """Blank out what macros returned as nothing, with the operator or comma beside it."""
+    if NOTHING not in expanded.text:
+        return expanded
+    source, tokens = expander.tokens(expanded.text)
+    text, offset = without_nothing(source.text, tokens, NOTHING)
+    if offset is not None:
+        raise expander.source.error(
+            "a macro returned nothing where something is needed",
+            expanded.origin(offset),
+            "return SQL text",
+        )
+    return replace(expanded, text=text)
+
+
+def _translated(tree: exp.Expr, expander: Expander, expanded: Expanded, what: str) -> str:
+    """Write a query or statement of another dialect in Spark SQL."""
+    text, problem = spark_text(tree)
+    if problem is not None:
+        raise expander.source.error(
+            f"the {what} cannot be written in Spark SQL: {problem}",
+            expanded.origin(len(expanded.text) - len(expanded.text.lstrip())),
+            "write it in Spark's dialect: dialect spark",
+        )
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What is to be changed in an author's words: the names of tables, by their offsets."""
+
+    prefixes: dict[int, str] = field(default_factory=dict)
+    qualifiers: set[int] = field(default_factory=set)
+
+    def qualify(self, table: exp.Table, parts: int, start: int | None) -> None:
+        """Give a table's name its two parts, where it had more or fewer."""
+        if start is None:
+            return
+        if parts == 1:
+            self.prefixes[start] = table.args["db"].sql(dialect="spark") + "."
+        elif parts == 3:
+            self.qualifiers.add(start)
+
+
+def _check_query(tree: exp.Expr, expander: Expander, expanded: Expanded, what: str) -> None:
+    from sqlglot import exp
+
+    if isinstance(tree, exp.DML | exp.DDL | exp.Command) and not isinstance(tree, exp.Query):
+        raise expander.source.error(
+            f"the {what} is no query but a statement, {type(tree).__name__.upper()}",
+            expanded.origin(len(expanded.text) - len(expanded.text.lstrip())),
+            "write the SELECT alone; how its rows are stored is the model's kind",
+        )
+
+
+def render_statement(expander: Expander, expanded: Expanded) -> str:
+    """Write a statement that runs before or after the query as Spark SQL in its author's words.
+
+    One of another dialect is translated, or kept as written where SQLGlot cannot parse it.
+    """
+    from sqlglot import exp
+
+    expanded = _without_nothing(expander, expanded)
+    tokens, tree = _parse(expander, expanded, "statement")
+    if isinstance(tree, exp.Command):
+        return restore_parameter_text(" ".join(expanded.text.split()))
+    if expander.scope.dialect == "spark":
+        return one_line(expanded.text, tokens, {}, ())
+    if has_placeholder(expanded.text):
+        tree = restore_parameters(tree)
+    return _translated(tree, expander, expanded, "statement")
+
+
+def _parse(expander: Expander, expanded: Expanded, what: str) -> tuple[list[Token], exp.Expr]:
+    from sqlglot import exp
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.errors import ParseError, TokenError
+
+    trees: Sequence[exp.Expr | None]
+    try:
+        if expander.scope.dialect == "spark":
+            tokens, trees = read_statements(expanded.text)
+        else:
+            dialect = Dialect.get_or_raise(expander.scope.dialect)
+            tokens = dialect.tokenize(expanded.text)
+            trees = dialect.parser().parse(tokens, expanded.text)
+    except ParseError as error:
+        detail = error.errors[0] if error.errors else {}
+        raise _syntax_error(expander, expanded, detail, str(error), what) from error
+    except TokenError as error:
+        raise expander.source.error(
+            f"the {what} cannot be read: {error}", expanded.origin(0)
+        ) from error
+    # A comment behind the last semicolon is a tree of its own.
+    statements = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
+    if not statements:
+        raise expander.source.error(f"the {what} is empty", expanded.origin(0))
+    if len(statements) > 1:
+        raise expander.source.error(
+            f"the {what} is {len(statements)} statements",
+            expanded.origin(0),
+            "a macro may have returned a semicolon",
+        )
+    while tokens[-1].text == ";":
+        tokens.pop()
+    return tokens, statements[0]
+
+
+def _syntax_error(
+    expander: Expander, expanded: Expanded, detail: dict[str, object], text: str, what: str
+) -> ProjectError:
+    line, end = int(str(detail.get("line") or 1)), int(str(detail.get("col") or 1))
+    offending = str(detail.get("highlight") or "")
+    lines = expanded.text.split("\n")
+    before = sum(len(part) + 1 for part in lines[: line - 1])
+    offset = before + max(end - max(len(offending), 1), 0)
+    message = str(detail.get("description") or text.splitlines()[0]).rstrip(".")
+    message = message.replace("<class 'sqlglot.expressions.", "").replace("'>", "")
+    near = f" near '{offending}'" if offending else ""
+    context = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    return expander.source.error(
+        f"syntax error in the {what}{near}: {message}",
+        expanded.origin(offset),
+        f"look at: {context[:120]}" if context else None,
+    )
+
+
+def _start(table: exp.Table) -> int | None:
+    start = table.parts[0].meta.get("start")
+    return start if isinstance(start, int) else None
+
+
+def _looked_for(table: exp.Table, text: str) -> int:
+    return max(text.lower().find(table.name.lower()), 0)
+
+
+def _qualify(table: exp.Table, rules: NamingRules, expander: Expander, offset: int) -> ModelName:
+    """Give a table its two-part name in the tree, and return it."""
+    from sqlglot import exp
+
+    parts = [part.name for part in table.parts]
+    if len(parts) == 3:
+        if parts[0].lower() != rules.catalog.lower():
+            raise expander.source.error(
+                f"'{'.'.join(parts)}' is in another catalog than the project's",
+                offset,
+                f"the project's catalog is '{rules.catalog}'; name tables as schema.table",
+            )
+        table.set("catalog", None)
+    elif len(parts) > 3:
+        raise expander.source.error(
+            f"'{'.'.join(parts)}' has more than three parts", offset, "write schema.table"
+        )
+    elif len(parts) == 1:
+        table.set("db", exp.to_identifier(rules.default_namespace))
+    try:
+        quoted = ".".join("`" + part.replace("`", "``") + "`" for part in parts[-2:])
+        return ModelName.parse(quoted, rules.default_namespace)
+    except UsageError as error:
+        raise expander.source.error(error.message, offset, error.hint) from None
+
+
+def _column_comments(tree: exp.Expr) -> dict[str, str]:
+    """Read comments behind the outermost projections: SQLMesh shows them as descriptions."""
+    from sqlglot import exp
+
+    if not isinstance(tree, exp.Select):
+        return {}
+    found: dict[str, str] = {}
+    for projection in tree.expressions:
+        comments = list(projection.comments or ())
+        for child in (projection.args.get("alias"), projection.this):
+            if isinstance(child, exp.Expr) and child.comments:
+                comments += child.comments
+        text = " ".join(comment.strip() for comment in comments).strip()
+        if text and projection.alias_or_name:
+            found[projection.alias_or_name] = text
+    return found

@@ -1,0 +1,296 @@
+"""SQL model files: `MODEL (…); SELECT …` becomes a `Model`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.suggestions import closest, suggest
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.project.kinds import External, IncrementalByTimeRange, IncrementalByUniqueKey, Seed
+from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.loading.parsed import ParsedQueries
+from vde_dagster.project.macros.expansion import Expanded, Expander, MacroScope
+from vde_dagster.project.model import Audit, Model
+from vde_dagster.project.reading.audits import (
+    AuditCall,
+    AuditContext,
+    AuditDefinition,
+    read_audit,
+    read_call,
+    resolve_audit,
+)
+from vde_dagster.project.reading.header import Value
+from vde_dagster.project.reading.model_properties import ModelProperties, read_model_properties
+from vde_dagster.project.reading.rendering import NamingRules, Rendered, render, render_statement
+from vde_dagster.project.reading.statements import Block, Statement, split_blocks
+from vde_dagster.project.settings import Settings
+from vde_dagster.sql.scanner import SourceText
+from vde_dagster.sql.trees import QUERY_WORDS, placeholder
+
+
+@dataclass(frozen=True, slots=True)
+class FileContext:
+    """What all files of a project share.
+
+    Args:
+        settings: The settings.
+        macros: Python macros by name in lower case.
+        audits: Custom audits by name.
+        parsed: Takes the trees of the models' queries.
+    """
+
+    settings: Settings
+    macros: Mapping[str, Callable[..., Any]]
+    audits: Mapping[str, AuditDefinition]
+    parsed: ParsedQueries = field(default_factory=ParsedQueries)
+
+    @property
+    def rules(self) -> NamingRules:
+        """What table names in queries mean."""
+        return NamingRules(self.settings.catalog, self.settings.default_namespace)
+
+    def scope(self, dialect: str) -> MacroScope:
+        """Return fresh macro variables for one model."""
+        values = {key.lower(): value for key, value in self.settings.variables.items()}
+        texts = {key: _sql_literal(value) for key, value in values.items()}
+        return MacroScope(self.macros, texts, dialect, settings=values)
+
+
+def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
+    """Read a file of `MODEL` blocks (and the `AUDIT` blocks among them).
+
+    Args:
+        path: The file, relative to the project's root.
+        text: Its text.
+        context: What the project's files share.
+
+    Raises:
+        ProjectError: Anything in it is wrong; points at the place.
+    """
+    source = SourceText(path, text)
+    blocks = split_blocks(source, context.settings.dialect)
+    if not blocks:
+        raise ProjectError(
+            "the file has no MODEL header",
+            hint="begin it with MODEL (name schema.model);",
+            location=SourceLocation(path, 1),
+        )
+    inline = [
+        read_audit(block, context.settings.dialect)
+        for block in blocks
+        if block.header.word == "AUDIT"
+    ]
+    here = context
+    if inline:
+        audits = {**context.audits, **{audit.name: audit for audit in inline}}
+        here = dataclasses.replace(context, audits=audits)
+    models: list[LoadedModel] = []
+    uses: list[str] = []
+    mistakes: list[ProjectError] = []
+    for block in blocks:
+        if block.header.word == "MODEL":
+            try:
+                loaded = _load_block(source, block, here)
+            except ProjectError as error:
+                mistakes.append(error)
+                continue
+            if loaded is not None:
+                models.append(loaded)
+                if isinstance(loaded.model.kind, Seed):
+                    uses.append(loaded.model.kind.path)
+    if mistakes:
+        raise ProjectError.of(mistakes)
+    return LoadedFile(path, tuple(models), uses=tuple(uses))
+
+
+def _load_block(source: SourceText, block: Block, context: FileContext) -> LoadedModel | None:
+    properties = read_model_properties(block.header, context.settings)
+    if not properties.enabled:
+        return None
+    name_value = block.header.properties["name"]
+    name = _model_name(properties.name, context.rules, name_value.error)
+    expander = Expander(source, context.scope(properties.dialect))
+    parts = [(s, expander.expand(s.start, s.end)) for s in block.statements]
+    parts = [(s, expanded) for s, expanded in parts if expanded.text.strip()]
+    if isinstance(properties.kind, Seed | External):
+        if parts:
+            raise source.error(
+                f"a model of kind {properties.kind.name} has no query", parts[0][0].start
+            )
+        return _without_query(source, block, properties, name, context)
+    pre, query, post = _classify(source, block, parts)
+    _check_variables(source, query)
+    rendered = render(expander, query, context.rules)
+    context.parsed.keep(rendered.sql, rendered.tree)
+    reads = dict(rendered.reads)
+    reads.pop(name, None)
+    for value in properties.depends_on:
+        parent = _model_name(value.identifier(), context.rules, value.error)
+        reads.setdefault(parent, value.location())
+    audits, audit_reads = read_audits(
+        [read_call(value) for value in properties.audits], context, expander.scope
+    )
+    for parent, location in audit_reads.items():
+        if parent != name:
+            reads.setdefault(parent, location)
+    _check_time_column(properties, block.header.properties.get("kind"))
+    fields = dict(properties.fields)
+    fields["column_descriptions"] = _described(fields, rendered)
+    model = Model(
+        name=name,
+        kind=properties.kind,
+        location=source.location(block.header.start),
+        query=rendered.sql,
+        source=source.text,
+        depends_on=tuple(sorted(reads)),
+        audits=audits,
+        pre_statements=tuple(render_statement(expander, part) for part in pre),
+        post_statements=tuple(render_statement(expander, part) for part in post),
+        **fields,
+    )
+    return LoadedModel(model, reads)
+
+
+def _without_query(
+    source: SourceText,
+    block: Block,
+    properties: ModelProperties,
+    name: ModelName,
+    context: FileContext,
+) -> LoadedModel:
+    scope = context.scope(properties.dialect)
+    calls = [read_call(value) for value in properties.audits]
+    audits, reads = read_audits(calls, context, scope)
+    reads.pop(name, None)
+    model = Model(
+        name=name,
+        kind=properties.kind,
+        location=source.location(block.header.start),
+        source=source.text,
+        audits=audits,
+        depends_on=tuple(sorted(reads)),
+        **properties.fields,
+    )
+    if isinstance(properties.kind, Seed):
+        from vde_dagster.project.reading.seeds import load_seed
+
+        model = load_seed(context.settings, model, source.path)
+    return LoadedModel(model, reads)
+
+
+def read_audits(
+    calls: list[AuditCall], context: FileContext, scope: MacroScope
+) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation]]:
+    """Resolve a model's audit calls; also return the tables that their queries read."""
+    audit_context = AuditContext(context.audits, scope, context.rules)
+    audits: list[Audit] = []
+    reads: dict[ModelName, SourceLocation] = {}
+    for call in calls:
+        audit, read = resolve_audit(call, audit_context)
+        if audit is None or audit in audits:
+            continue
+        audits.append(audit)
+        for parent, location in read.items():
+            reads.setdefault(parent, location)
+    return tuple(audits), reads
+
+
+def _classify(
+    source: SourceText, block: Block, parts: list[tuple[Statement, Expanded]]
+) -> tuple[list[Expanded], Expanded, list[Expanded]]:
+    """Tell the query from the statements before and after it."""
+    found = [
+        index
+        for index, (_, expanded) in enumerate(parts)
+        if expanded.text.lstrip().upper().startswith(QUERY_WORDS)
+    ]
+    if not found:
+        if not parts:
+            where, hint = block.header.start, "end the file with a SELECT"
+        else:
+            where = parts[-1][0].start
+            near = closest(parts[-1][0].first, ("SELECT", "WITH"))
+            hint = f"did you mean '{near}'?" if near else "end the file with a SELECT"
+        raise source.error("the model has no query", where, hint)
+    if len(found) > 1:
+        raise source.error(
+            "the model has two queries", parts[found[1]][0].start, "one file, one SELECT"
+        )
+    at = found[0]
+    texts = [expanded for _, expanded in parts]
+    return texts[:at], texts[at], texts[at + 1 :]
+
+
+def _check_variables(source: SourceText, query: Expanded) -> None:
+    found = query.text.find(placeholder("this_model"))
+    if found >= 0:
+        raise source.error(
+            "@this_model means the model's table, which its query cannot read",
+            query.origin(found),
+            "name other models; @this_model is for audits and statements",
+        )
+
+
+def _check_time_column(properties: ModelProperties, kind: Value | None) -> None:
+    """Check that a kind's columns are among the declared ones, where any are declared."""
+    declared = [column.name for column in properties.fields["columns"]]
+    needed: tuple[str, ...] = ()
+    if isinstance(properties.kind, IncrementalByTimeRange):
+        needed = (properties.kind.time_column,)
+    elif isinstance(properties.kind, IncrementalByUniqueKey):
+        needed = properties.kind.unique_key
+    lowered = {name.lower() for name in declared}
+    for name in needed:
+        if declared and name.lower() not in lowered and kind is not None:
+            raise kind.error(
+                f"column '{name}' of kind {properties.kind.name} is not declared",
+                suggest(name, declared, "columns"),
+            )
+
+
+def _described(fields: dict[str, Any], rendered: Rendered) -> dict[str, str]:
+    """Take comments in the query as descriptions where none are declared, as SQLMesh does."""
+    declared: dict[str, str] = fields["column_descriptions"]
+    return declared or rendered.comments
+
+
+def _model_name(
+    text: str, rules: NamingRules, error: Callable[[str, str | None], ProjectError]
+) -> ModelName:
+    try:
+        return model_name(text, rules)
+    except UsageError as problem:
+        raise error(problem.message, problem.hint) from None
+
+
+def model_name(text: str, rules: NamingRules) -> ModelName:
+    """Read a model's name; the project's own catalog may stand before it.
+
+    Raises:
+        UsageError: It is not a name, or is in another catalog.
+    """
+    from vde_dagster.base.names import quote, split_identifier
+
+    parts = split_identifier(text)
+    if len(parts) == 3:
+        if parts[0].lower() != rules.catalog.lower():
+            raise UsageError(
+                f"'{text}' is in another catalog than the project's",
+                hint=f"the project's catalog is '{rules.catalog}'; write schema.table",
+            )
+        parts = parts[1:]
+        return ModelName.parse(".".join(quote(part) for part in parts), rules.default_namespace)
+    return ModelName.parse(text, rules.default_namespace)
+
+
+def _sql_literal(value: str | int | float | bool) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return repr(value)

@@ -1,0 +1,136 @@
+"""Splitting a SQL file into headers and statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vde_dagster.project.reading.header import Header, parse_header
+from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja
+from vde_dagster.sql.nesting import refuse_too_deep
+from vde_dagster.sql.scanner import (
+    BACKSLASH_DIALECTS,
+    SourceText,
+    Token,
+    plain_end,
+    scan,
+)
+
+_UNSUPPORTED = {
+    "JINJA_QUERY_BEGIN": "Jinja queries are not supported yet",
+    "JINJA_STATEMENT_BEGIN": "Jinja statements are not supported yet",
+    "ON_VIRTUAL_UPDATE_BEGIN": "statements on virtual update are not supported yet",
+    "METRIC": "metrics are not supported",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A stretch of SQL between two semicolons.
+
+    Args:
+        start: Offset of its first token.
+        end: Offset behind its last token.
+        first: Its first word, in upper case.
+    """
+
+    start: int
+    end: int
+    first: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A header and the statements that follow it."""
+
+    header: Header
+    statements: tuple[Statement, ...]
+
+
+def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
+    """Split a file into its `MODEL` and `AUDIT` blocks.
+
+    Args:
+        source: The file.
+        default_dialect: SQLGlot dialect of blocks that name none; decides how strings end.
+
+    Raises:
+        ProjectError: A header is malformed, or something stands before the first one.
+    """
+    # First of all: Jinja would be mistaken for other things, and what is deep ends the parser.
+    backslash = default_dialect in BACKSLASH_DIALECTS
+    jinja = find_jinja(source, backslash=backslash)
+    if jinja is not None and "JINJA_" not in source.text[:jinja].upper():
+        raise source.error(JINJA, jinja, JINJA_HINT)
+    refuse_too_deep(source, backslash=backslash)
+    dialect = default_dialect
+    blocks: list[Block] = []
+    header: Header | None = None
+    statements: list[Statement] = []
+    position = 0
+    while True:
+        tokens, end, position = _next_statement(source, position, dialect)
+        if tokens and _is_header(tokens):
+            if header is not None:
+                blocks.append(Block(header, tuple(statements)))
+            header, statements = parse_header(source, tokens), []
+            named = header.properties.get("dialect")
+            dialect = named.text().lower() if named else default_dialect
+        elif tokens:
+            first = tokens[0]
+            message = _UNSUPPORTED.get(first.text.upper())
+            if message is not None:
+                raise source.error(message, first.start, "rewrite it with Python macros")
+            if header is None:
+                raise source.error(
+                    f"the file begins with '{first.text}' and not with a header",
+                    first.start,
+                    "begin it with MODEL (name schema.model); or AUDIT (name my_audit);",
+                )
+            statements.append(Statement(first.start, end, first.text.upper()))
+        if position > len(source.text):
+            break
+    if header is not None:
+        blocks.append(Block(header, tuple(statements)))
+    return blocks
+
+
+def is_audit_file(text: str) -> bool:
+    """Say whether the first header of a file is `AUDIT` (a cheap look, for sorting files)."""
+    from pathlib import Path
+
+    for token in scan(SourceText(Path("file"), text)):
+        if token.kind != "comment":
+            return token.is_word("AUDIT")
+    return False
+
+
+def _is_header(tokens: list[Token]) -> bool:
+    return tokens[0].is_word("MODEL", "AUDIT") and (len(tokens) == 1 or tokens[1].text == "(")
+
+
+def _next_statement(
+    source: SourceText, position: int, dialect: str
+) -> tuple[list[Token], int, int]:
+    """Return the next statement's tokens, where it ends, and where to go on, behind its semicolon.
+
+    Of what is no header, only the first token is sure to be there.
+    """
+    tokens: list[Token] = []
+    backslash = dialect in BACKSLASH_DIALECTS
+    for token in scan(source, position, backslash=backslash):
+        if token.kind == "punct" and token.text == ";":
+            return tokens, tokens[-1].end if tokens else token.start, token.end
+        if token.kind == "comment":
+            continue
+        if not tokens and not token.is_word("MODEL", "AUDIT"):
+            end = plain_end(source, token.start, backslash=backslash)
+            if end is not None:
+                length = len(source.text[token.start : end].rstrip())
+                return [token], token.start + length, end + 1
+        if token.text == "," and tokens and tokens[-1].text == ",":
+            # SQLGlot reads over it, Spark does not.
+            raise source.error(
+                "syntax error near ',': two commas follow each other", token.start, "remove one"
+            )
+        tokens.append(token)
+    return tokens, tokens[-1].end if tokens else position, len(source.text) + 1

@@ -1,0 +1,105 @@
+"""A Spark query in its author's own words, without comments and formatting.
+
+SQLGlot's generator exchanges words (`nvl` becomes `COALESCE`, `1.5BD` a cast). Here every token
+stays as it was written and only the blanks between them follow rules, so that a query that was
+merely formatted anew has the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from vde_dagster.sql.trees import restore_parameter_text
+
+if TYPE_CHECKING:
+    from sqlglot.tokens import Token  # type: ignore[attr-defined]
+
+_SIGN = "sign -"
+_NONE_BEHIND = frozenset(["", "(", "[", ".", "::", _SIGN])
+_NONE_BEFORE = frozenset([",", ")", "[", "]", "::"])
+_WORDS = """
+ALL AND ANTI ANY AS BETWEEN BY CASE CROSS CUBE DISTINCT DIV ELSE EXCEPT EXISTS FILTER FROM FULL
+HAVING IN INNER INTERSECT JOIN LATERAL LEFT LIKE LIMIT MINUS NOT OFFSET ON OR OUTER OVER PIVOT RIGHT
+RLIKE ROLLUP SELECT SEMI SETS SOME TABLESAMPLE THEN UNION UNPIVOT USING VALUES WHEN WHERE WITHIN
+"""
+_CLAUSES = frozenset(_WORDS.split())
+"""Words that call nothing with the bracket, and subtract nothing with the minus, behind them."""
+_AS_WRITTEN = frozenset("${}@:?!~\\")
+"""Signs that may mean something else away from their neighbours."""
+
+
+def one_line(
+    text: str, tokens: Iterable[Token], prefixes: Mapping[int, str], qualifiers: Container[int]
+) -> str:
+    """Write a query's tokens in one line, with time variables as `@name`.
+
+    Args:
+        text: The query, with placeholders for its time variables.
+        tokens: Its tokens.
+        prefixes: What to put before the tokens at some offsets.
+        qualifiers: Offsets of tokens to leave out, each with the dot behind it.
+
+    Returns:
+        The line; strings are as they were written, so that one with a line break has it still.
+    """
+    out: list[str] = []
+    before, end, left_out = "", -1, False
+    for token in tokens:
+        start = token.start
+        if start <= end:
+            continue  # A number such as 1L is three tokens in one place.
+        adjacent, end = start == end + 1, token.end
+        if left_out or start in qualifiers:
+            left_out = not left_out
+            continue
+        piece = text[start : end + 1]
+        blank = before not in _NONE_BEHIND
+        if piece.isidentifier():
+            if piece.startswith("__"):
+                piece = restore_parameter_text(piece)
+        elif piece in _NONE_BEFORE:
+            blank = False
+        elif piece == "(":
+            blank = blank and not _is_called(before)
+        elif piece == ".":
+            blank = blank and not _is_value(before)  # Numbers such as .5 begin with it.
+        elif piece == "-":
+            blank = blank or before == _SIGN  # Two of them would begin a comment.
+        else:
+            piece = _tidy(piece)
+            if adjacent and piece[0] in "'\"" and before[-1:] == piece[0]:
+                blank = False
+        if adjacent and (piece in _AS_WRITTEN or before in _AS_WRITTEN or _shifts(before, piece)):
+            blank = False
+        if blank:
+            out.append(" ")
+        if start in prefixes:
+            out.append(prefixes[start])
+        out.append(piece)
+        before = _SIGN if piece == "-" and not _is_value(before) else piece
+    return "".join(out)
+
+
+def _shifts(before: str, piece: str) -> bool:
+    """Say whether adjacent signs may be parts of one operator: `<<`, `>>>`."""
+    return piece == before and piece in ("<", ">")
+
+
+def _is_called(word: str) -> bool:
+    """Say whether a bracket behind a token is that of a function or a type."""
+    return (word.isidentifier() and word.upper() not in _CLAUSES) or word[-1:] == "`"
+
+
+def _is_value(token: str) -> bool:
+    """Say whether a token may end a value, so that a minus behind it subtracts."""
+    if token[-1:].isalnum() or token[-1:] == "_":
+        return token.rsplit(None, 1)[-1].upper() not in _CLAUSES
+    return token[-1:] in (")", "]", "}", "'", '"', "`", ".") and token != "."
+
+
+def _tidy(piece: str) -> str:
+    """Return a string as it is; an operator, hint or keyword with single blanks."""
+    if len(piece) < 3 or piece[0] == "`" or "'" in piece or '"' in piece:
+        return piece
+    return " ".join(piece.split())
