@@ -178,8 +178,7 @@ class TableFiller:
         missing = with_lookback(snapshot, missing, model.intervals)
         if not missing:
             return self.store.table(table.id)
-        kind = snapshot.model.kind
-        size = getattr(kind, "batch_size", None)
+        size = snapshot.model.kind.most_intervals
         batches = list(Cadence(snapshot.model.cron).batches(missing, size))
         for number, batch in enumerate(batches, 1):
             if self.stop.is_set():
@@ -365,7 +364,9 @@ class TableFiller:
 
 def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
     """Return the type that the table has for the snapshot's time column, if it has one."""
-    name = getattr(snapshot.model.kind, "time_column", "").lower()
+    apart = snapshot.model.kind.interval_column
+    if apart is None:
+        return None
     types = {column.name: column.type for column in table.columns}
     physical = {out.lower(): types[phys] for out, phys in column_map(snapshot, table)}
-    return physical.get(name)
+    return physical.get(apart.name.lower())

@@ -7,7 +7,6 @@ from pathlib import Path
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.project.kinds import External
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Model
 
@@ -35,11 +34,11 @@ def all_mistakes(root: Path, found: ProjectError) -> ProjectError:
 def _understood(project: Project) -> dict[ModelName, Model]:
     """Leave out what a file with a mistake may define, and all that reads it."""
     models = project.models
-    own = {name.namespace for name, m in models.items() if not isinstance(m.kind, External)}
+    own = {name.namespace for name, m in models.items() if not m.kind.is_external}
     told = "\n".join(problem.message for problem in project.problems)
     unknown: set[ModelName] = set()
     for name, model in models.items():  # Parents come first.
-        undeclared = isinstance(model.kind, External) and not model.columns
+        undeclared = model.kind.is_external and not model.columns
         doubtful = (undeclared and name.namespace in own) or str(name) in told
         if doubtful or not unknown.isdisjoint(model.depends_on):
             unknown.add(name)

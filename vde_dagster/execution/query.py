@@ -11,7 +11,6 @@ from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.resolver import qualified
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.views import environment_view_name
-from vde_dagster.project.kinds import External
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -106,5 +105,5 @@ def _externals(workspace: Workspace, environment: Environment) -> set[ModelName]
     return {
         name
         for snapshot, name in ids.items()
-        if snapshot in snapshots and isinstance(snapshots[snapshot].model.kind, External)
+        if snapshot in snapshots and snapshots[snapshot].model.kind.is_external
     }

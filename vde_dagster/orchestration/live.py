@@ -15,7 +15,6 @@ from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.serve import choose_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.project.kinds import External
 
 WORKING_COPY = ""
 """Stands for the project's files where otherwise an environment is named."""
@@ -175,7 +174,7 @@ def _collect(
         known = keys[reader]
         for name, (snapshot, table) in target.items():
             versions = found.setdefault(name, {})
-            if isinstance(snapshot.model.kind, External):
+            if snapshot.model.kind.is_external:
                 continue
             key = known[name]
             version = versions.get(key)

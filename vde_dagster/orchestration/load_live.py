@@ -12,7 +12,6 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.orchestration.live import LiveProject, live_models
 from vde_dagster.planning.missing import Window, infer_starts
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.kinds import External
 from vde_dagster.project.model import Model
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def _names_of(
     return [
         name
         for name, model in {**known, **models}.items()
-        if model.location.path == path and not isinstance(model.kind, External)
+        if model.location.path == path and not model.kind.is_external
     ]
 
 

@@ -78,7 +78,7 @@ def model_partitions(
     Returns:
         None for external and embedded models, which are never filled.
     """
-    if not model.versions or model.snapshot.model.kind.name == "EMBEDDED":
+    if not model.versions or not model.snapshot.model.kind.is_shown:
         return None
     versions = dg.StaticPartitionsDefinition([version.key for version in model.versions])
     if not model.snapshot.is_incremental:

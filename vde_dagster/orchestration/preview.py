@@ -13,7 +13,6 @@ from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.resolver import column_map
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.project.kinds import IncrementalByTimeRange
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -48,11 +47,9 @@ def preview(
 
     try:
         columns = column_map(snapshot, table)
-        kind = snapshot.model.kind
-        time_column = None
-        if isinstance(kind, IncrementalByTimeRange):
-            named = {name.lower(): physical for name, physical in columns}
-            time_column = named[kind.time_column.lower()]
+        apart = snapshot.model.kind.interval_column
+        named = {name.lower(): physical for name, physical in columns}
+        time_column = named[apart.name.lower()] if apart is not None else None
         rows = some_rows(
             workspace.lakehouse,
             table,

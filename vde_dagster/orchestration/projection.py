@@ -26,7 +26,6 @@ from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AuditResult
-from vde_dagster.project.kinds import External
 from vde_dagster.project.model import Audit
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ class Combination:
             asset = catalog.key(parent)
             entry = self.entries.get(parent)
             known = self.snapshots.get(entry.snapshot_id) if entry else None
-            if known is None or isinstance(known.model.kind, External) or _unseen(known):
+            if known is None or not known.model.kind.is_shown:
                 version = external_version(instance, asset)
                 out.append(Input(asset, version, pointer))
             elif known.has_table:
@@ -129,10 +128,6 @@ class Combination:
             else:
                 out.append(Input(asset, self.key(parent) or known.table_version, None))
         return out
-
-
-def _unseen(snapshot: Snapshot) -> bool:
-    return snapshot.model.kind.name == "EMBEDDED"
 
 
 def filled_event(
@@ -211,7 +206,7 @@ def environment_event(
     records = []
     for name, entry in sorted(environment.entries.items()):
         snapshot = combination.snapshots.get(entry.snapshot_id)
-        if snapshot is None or isinstance(snapshot.model.kind, External):
+        if snapshot is None or snapshot.model.kind.is_external:
             continue
         table = combination.tables.get(entry.table_id) if entry.table_id else None
         whose = "" if table is None else "shared" if table.id in shared else "own"

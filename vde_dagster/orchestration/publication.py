@@ -57,7 +57,7 @@ def published_events(
     combination = combination_of(store, environment)
     for name, entry in environment.entries.items():
         snapshot = combination.snapshots[entry.snapshot_id]
-        if snapshot.model.kind.name == "VIEW":
+        if snapshot.is_virtual:
             inputs = combination.inputs(instance, catalog, snapshot, None)
             seen = _materialized(instance, catalog, name)
             if snapshot.table_version not in seen or _moved(catalog, environment, snapshot, None):

@@ -117,7 +117,7 @@ def _of_version(
     combination = combination_of(workspace.store, environment)
     snapshot = version.snapshot
     if version.table is None:
-        if version.key not in known and snapshot.model.kind.name == "VIEW":
+        if version.key not in known and snapshot.is_virtual:
             inputs = combination.inputs(instance, catalog, snapshot, None)
             yield view_event(catalog, snapshot, inputs, {})
         return

@@ -11,7 +11,6 @@ import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.live import LiveModel
-from vde_dagster.project.kinds import External
 from vde_dagster.project.model import Model
 
 _INVALID = re.compile(r"[^A-Za-z0-9_]")
@@ -61,7 +60,7 @@ class VdeTranslator:
 
     def get_kinds(self, model: Model) -> set[str]:
         """Return the small icons of a model's node."""
-        if isinstance(model.kind, External):
+        if model.kind.is_external:
             return {"iceberg"}
         return {"spark", "iceberg", "python" if model.python else "sql"}
 

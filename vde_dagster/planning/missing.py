@@ -100,7 +100,7 @@ def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet)
         missing: Aligned ranges.
         within: Widen no further than this.
     """
-    lookback = getattr(snapshot.model.kind, "lookback", 0)
+    lookback = snapshot.model.kind.earlier_intervals
     if not missing or not lookback:
         return missing
     unit = Cadence(snapshot.model.cron).unit

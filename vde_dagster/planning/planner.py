@@ -23,7 +23,6 @@ from vde_dagster.planning.serve import choose_filler, choose_table, new_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.views import has_view, view_signature
-from vde_dagster.project.kinds import External
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +354,7 @@ def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]
         if before.entries.get(name) != entry:
             continue
         snapshot = after.snapshots[entry.snapshot_id]
-        inlines = entry.table_id is None and not isinstance(snapshot.model.kind, External)
+        inlines = entry.table_id is None and not snapshot.model.kind.is_external
         if not inlines or all(parent in same for parent in snapshot.parents):
             same.add(name)
     return same

@@ -10,11 +10,6 @@ from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environment import PRODUCTION, Entry
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.project.kinds import (
-    External,
-    IncrementalByTimeRange,
-    IncrementalByUniqueKey,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +68,7 @@ class Resolver:
             )
         snapshot = self.snapshots[entry.snapshot_id]
         if entry.table_id is None:
-            if isinstance(snapshot.model.kind, External):
+            if snapshot.model.kind.is_external:
                 return Binding(snapshot, external=TableRef(name.namespace, name.name))
             return Binding(snapshot)
         table = self.tables[entry.table_id]
@@ -126,13 +121,7 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
     Returns:
         (output column, physical column), in physical order.
     """
-    kind = snapshot.model.kind
-    named: tuple[str, ...] = ()
-    if isinstance(kind, IncrementalByTimeRange):
-        named = (kind.time_column,)
-    elif isinstance(kind, IncrementalByUniqueKey):
-        named = kind.unique_key
-    wanted = {name.lower() for name in named}
+    wanted = {name.lower() for name in snapshot.model.kind.named_columns}
     there = {column.name: column.version for column in table.columns}
     outputs = {column.name: column.version for column in snapshot.columns}
     any_of = {column.version: column.name for column in reversed(snapshot.columns)}

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.hashing import digest
-from vde_dagster.project.kinds import has_table, is_incremental
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
 
@@ -84,12 +83,17 @@ class Snapshot:
     @property
     def has_table(self) -> bool:
         """Whether snapshots of this kind own a physical table."""
-        return has_table(self.model.kind)
+        return self.model.kind.owns_table
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether environments show the model by a view of its query alone."""
+        return self.model.kind.is_shown and not self.has_table
 
     @property
     def is_incremental(self) -> bool:
         """Whether the table is filled by time intervals."""
-        return is_incremental(self.model.kind)
+        return self.model.kind.by_intervals
 
     @property
     def table_version(self) -> str:

@@ -11,7 +11,6 @@ from vde_dagster.planning.resolver import Binding, Resolver, select_physical
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.trino import trino_query, trino_select
 from vde_dagster.planning.work import ViewDefinition
-from vde_dagster.project.kinds import Embedded, External
 
 ViewTypes = Mapping[str, tuple[tuple[str, str], ...]]
 """(column, Spark SQL type) of VIEW models by snapshot id, as Spark analysed them."""
@@ -19,7 +18,7 @@ ViewTypes = Mapping[str, tuple[tuple[str, str], ...]]
 
 def has_view(binding: Binding) -> bool:
     """Say whether a model is shown in the virtual layer."""
-    return not isinstance(binding.snapshot.model.kind, External | Embedded)
+    return binding.snapshot.model.kind.is_shown
 
 
 def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | None:

@@ -12,7 +12,6 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.cli.unit_testing.run import check_test
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.project.kinds import has_table
 from vde_dagster.project.loading.loader import load_project
 
 YEAR = IntervalSet((Interval(parse_instant("2013-01-01"), parse_instant("2014-01-01")),))
@@ -64,7 +63,7 @@ def test_every_model_and_column_is_described_and_has_an_owner(workspace: Workspa
 
 def test_every_table_that_people_read_is_audited(workspace: Workspace) -> None:
     for name, model in workspace.project.models.items():
-        if name.namespace == "marts" and has_table(model.kind):
+        if name.namespace == "marts" and model.kind.owns_table:
             assert model.audits, name
 
 

@@ -39,9 +39,9 @@ def assemble(
             other = loaded.get(item.model.name)
             if other is None:
                 loaded[item.model.name] = item
-            elif isinstance(other.model.kind, External) != isinstance(item.model.kind, External):
+            elif other.model.kind.is_external != item.model.kind.is_external:
                 # A declared external table that the project builds itself: the model wins.
-                if isinstance(other.model.kind, External):
+                if other.model.kind.is_external:
                     loaded[item.model.name] = item
             else:
                 problems.append(_duplicate(item.model, other.model))
@@ -67,7 +67,7 @@ def _add_externals(
     problems: list[ProjectError],
     complete: bool,
 ) -> None:
-    own = {name.namespace for name, model in models.items() if not isinstance(model.kind, External)}
+    own = {name.namespace for name, model in models.items() if not model.kind.is_external}
     names = set(models)
     for name, item in loaded.items():
         for parent in item.model.depends_on:

@@ -7,54 +7,18 @@ nothing heavy is imported.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.kinds import (
-    Embedded,
-    External,
-    Full,
-    IncrementalByTimeRange,
-    IncrementalByUniqueKey,
-    Kind,
-    Seed,
-    View,
-)
+from vde_dagster.project.kinds import kind_from_json
 from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.model import Audit, Column, Model, PythonSource
 from vde_dagster.project.unit_values import TestTable, UnitTest
 
 Json = Any
-
-_KINDS: dict[str, Callable[..., Kind]] = {
-    "FULL": Full,
-    "VIEW": View,
-    "EMBEDDED": Embedded,
-    "SEED": Seed,
-    "EXTERNAL": External,
-    "INCREMENTAL_BY_TIME_RANGE": IncrementalByTimeRange,
-    "INCREMENTAL_BY_UNIQUE_KEY": IncrementalByUniqueKey,
-}
-
-
-def kind_to_json(kind: Kind) -> Json:
-    """Write a kind as a JSON object with its `name`."""
-    return {field.name: getattr(kind, field.name) for field in dataclasses.fields(kind)}
-
-
-def kind_from_json(data: Json) -> Kind:
-    """Read what `kind_to_json` wrote."""
-    values = {key: value for key, value in data.items() if key != "name"}
-    for key in ("null_values", "unique_key"):
-        if key in values:
-            values[key] = tuple(values[key])
-    if "column_hashes" in values:
-        values["column_hashes"] = tuple((name, text) for name, text in values["column_hashes"])
-    return _KINDS[data["name"]](**values)
 
 
 def location_to_json(location: SourceLocation) -> Json:
@@ -77,7 +41,7 @@ def model_to_json(model: Model) -> Json:
     """Write a model as a JSON object; fields at their defaults are left out."""
     data: dict[str, Json] = {
         "name": [model.name.namespace, model.name.name],
-        "kind": kind_to_json(model.kind),
+        "kind": model.kind.to_json(),
         "location": location_to_json(model.location),
     }
     for field in _PLAIN:

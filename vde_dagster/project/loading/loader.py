@@ -9,7 +9,6 @@ from pathlib import Path
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.kinds import External
 from vde_dagster.project.loading.assembly import assemble
 from vde_dagster.project.loading.codec import error_from_json, error_to_json
 from vde_dagster.project.loading.load import ProjectLoad
@@ -119,7 +118,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
     session = load.settings.spark.meaning()
     if session:
         models = {
-            name: model if isinstance(model.kind, External) else replace(model, session=session)
+            name: model if model.kind.is_external else replace(model, session=session)
             for name, model in models.items()
         }
     shown = {str(problem) for problem in load.problems}

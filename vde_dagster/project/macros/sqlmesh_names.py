@@ -12,11 +12,11 @@ import importlib.util
 from types import ModuleType
 from typing import Any
 
-from vde_dagster.project.kinds import KIND_NAMES
+from vde_dagster.project.kinds import kind_names
 from vde_dagster.project.macros.calls import MacroEvaluator
 from vde_dagster.project.macros.registry import macro, model
 
-ModelKindName = enum.Enum("ModelKindName", {name: name for name in KIND_NAMES})  # type: ignore[misc]
+ModelKindName = enum.Enum("ModelKindName", {name: name for name in kind_names()})  # type: ignore[misc]
 
 
 class ExecutionContext:

@@ -13,7 +13,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.outside import read_outside
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.kinds import KIND_NAMES, Kind, Seed, View
+from vde_dagster.project.kinds import KINDS, Kind, column_properties
 from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.model import Model, PythonSource
@@ -27,6 +27,8 @@ from vde_dagster.sql.scanner import SourceText, scan
 
 _TABLE_METHODS = ("table", "resolve_table")
 _QUERY_METHODS = ("sql", "fetchdf")
+_OF_COLUMNS = ("partitioned_by", "clustered_by", "grain", "grains")
+"""Properties of models whose values name columns, which are written without quotes."""
 
 
 def load_python_file(
@@ -123,7 +125,7 @@ def _properties(
     for key in options:
         if key not in READ and key not in METADATA and key not in ("pre_statements",):
             raise _error(f"unknown property '{key}'", location, suggest(key, READ, "properties"))
-    is_value = isinstance(kind, tuple(Kind.__args__))
+    is_value = isinstance(kind, Kind)
     parts = [f"name {_sql(name)}"]
     if not is_value:
         parts.append(f"kind {_kind_text(kind, location)}")
@@ -138,11 +140,12 @@ def _properties(
     except ProjectError as error:
         raise _error(error.message, location, error.hint) from error
     chosen: Kind = kind if is_value else read.kind
-    if isinstance(chosen, View | Seed) or chosen.name in ("EMBEDDED", "EXTERNAL"):
+    if not chosen.allows_python:
+        able = [name for name, kind in KINDS.by_name.items() if kind.allows_python]
         raise _error(
             f"a Python model cannot be of kind {chosen.name}",
             location,
-            "use FULL or an incremental kind: " + ", ".join(k for k in KIND_NAMES if "_BY_" in k),
+            "use FULL or an incremental kind: " + ", ".join(n for n in able if n != "FULL"),
         )
     return read.fields, chosen
 
@@ -168,7 +171,7 @@ def _property_text(key: str, value: Any) -> str:
         return f"({', '.join(_property_text(key, item) for item in value)})"
     if isinstance(value, datetime | date):
         return _sql(value.isoformat())
-    if key in ("partitioned_by", "clustered_by", "unique_key", "time_column", "grain", "grains"):
+    if key in _OF_COLUMNS or key in column_properties():
         return str(value)
     return _sql(value)
 

@@ -11,7 +11,6 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.kinds import External, IncrementalByTimeRange, IncrementalByUniqueKey, Seed
 from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.loading.parsed import ParsedQueries
 from vde_dagster.project.macros.expansion import Expanded, Expander, MacroScope
@@ -101,8 +100,7 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
                 continue
             if loaded is not None:
                 models.append(loaded)
-                if isinstance(loaded.model.kind, Seed):
-                    uses.append(loaded.model.kind.path)
+                uses.extend(loaded.model.kind.files)
     if mistakes:
         raise ProjectError.of(mistakes)
     return LoadedFile(path, tuple(models), uses=tuple(uses))
@@ -117,7 +115,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     expander = Expander(source, context.scope(properties.dialect))
     parts = [(s, expander.expand(s.start, s.end)) for s in block.statements]
     parts = [(s, expanded) for s, expanded in parts if expanded.text.strip()]
-    if isinstance(properties.kind, Seed | External):
+    if not properties.kind.has_query:
         if parts:
             raise source.error(
                 f"a model of kind {properties.kind.name} has no query", parts[0][0].start
@@ -138,7 +136,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     for parent, location in audit_reads.items():
         if parent != name:
             reads.setdefault(parent, location)
-    _check_time_column(properties, block.header.properties.get("kind"))
+    _check_named_columns(properties, block.header.properties.get("kind"))
     fields = dict(properties.fields)
     fields["column_descriptions"] = _described(fields, rendered)
     model = Model(
@@ -153,7 +151,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         post_statements=tuple(render_statement(expander, part) for part in post),
         **fields,
     )
-    return LoadedModel(model, reads)
+    return LoadedModel(model.kind.completed(context.settings, model, source.path), reads)
 
 
 def _without_query(
@@ -176,11 +174,7 @@ def _without_query(
         depends_on=tuple(sorted(reads)),
         **properties.fields,
     )
-    if isinstance(properties.kind, Seed):
-        from vde_dagster.project.reading.seeds import load_seed
-
-        model = load_seed(context.settings, model, source.path)
-    return LoadedModel(model, reads)
+    return LoadedModel(model.kind.completed(context.settings, model, source.path), reads)
 
 
 def read_audits(
@@ -236,16 +230,11 @@ def _check_variables(source: SourceText, query: Expanded) -> None:
         )
 
 
-def _check_time_column(properties: ModelProperties, kind: Value | None) -> None:
+def _check_named_columns(properties: ModelProperties, kind: Value | None) -> None:
     """Check that a kind's columns are among the declared ones, where any are declared."""
     declared = [column.name for column in properties.fields["columns"]]
-    needed: tuple[str, ...] = ()
-    if isinstance(properties.kind, IncrementalByTimeRange):
-        needed = (properties.kind.time_column,)
-    elif isinstance(properties.kind, IncrementalByUniqueKey):
-        needed = properties.kind.unique_key
     lowered = {name.lower() for name in declared}
-    for name in needed:
+    for name in properties.kind.named_columns:
         if declared and name.lower() not in lowered and kind is not None:
             raise kind.error(
                 f"column '{name}' of kind {properties.kind.name} is not declared",

@@ -1,0 +1,37 @@
+"""The kinds of model: what decides how a model's table is filled; a module each."""
+
+from vde_dagster.project.kinds.base import (
+    KINDS,
+    AddedColumn,
+    Kind,
+    Property,
+    column_properties,
+    kind_from_json,
+    kind_names,
+)
+from vde_dagster.project.kinds.embedded import Embedded
+from vde_dagster.project.kinds.external import External
+from vde_dagster.project.kinds.seed import Seed
+from vde_dagster.project.kinds.time_range import IncrementalByTimeRange
+from vde_dagster.project.kinds.unique_key import IncrementalByUniqueKey
+from vde_dagster.project.kinds.view import View
+from vde_dagster.project.kinds.whole import Full
+
+KINDS.add(Full, View, Embedded, Seed, External, IncrementalByTimeRange, IncrementalByUniqueKey)
+
+__all__ = [
+    "KINDS",
+    "AddedColumn",
+    "Embedded",
+    "External",
+    "Full",
+    "IncrementalByTimeRange",
+    "IncrementalByUniqueKey",
+    "Kind",
+    "Property",
+    "Seed",
+    "View",
+    "column_properties",
+    "kind_from_json",
+    "kind_names",
+]

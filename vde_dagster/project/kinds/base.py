@@ -1,0 +1,203 @@
+"""What a kind of model is: a value with its properties, and what the core asks of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+if TYPE_CHECKING:
+    from vde_dagster.project.model import Model
+    from vde_dagster.project.reading.header import Value
+    from vde_dagster.project.settings import Settings
+
+Json = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property of a kind: `kind NAME (property value, …)`.
+
+    Args:
+        name: How it is written.
+        read: Reads its value; raises ProjectError at the value's place.
+        schema: JSON Schema of the value in a Python model's dictionary.
+        required: Whether the kind is nothing without it.
+        names_columns: Whether its value names columns, which are written without quotes.
+        shown: What the documentation says of it; its name by default.
+    """
+
+    name: str
+    read: Callable[[Value], Any]
+    schema: Mapping[str, Any]
+    required: bool = False
+    names_columns: bool = False
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedColumn:
+    """A column that a kind gives its tables beside those of the query.
+
+    Args:
+        name: Its name; the query may not have it.
+        type: Spark SQL type.
+        description: Text for people.
+    """
+
+    name: str
+    type: str
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeColumn:
+    """The output column that tells the rows of one interval from those of others.
+
+    Args:
+        name: The output column.
+        format: strftime format of the column when it is text, else None.
+    """
+
+    name: str
+    format: str | None = None
+
+
+class Kind:
+    """What decides how a model's table is filled; a frozen dataclass a kind, `name` its last field.
+
+    The core asks a kind these questions and never which one it is. What a kind means for plans is
+    in `planning.kinds`, how its tables are written in `spark.strategies`.
+
+    Attributes:
+        name: The kind's name in headers.
+        summary: How its tables are filled, for the documentation.
+        properties: What may be written in its brackets.
+        ignored: Properties that are accepted and say nothing.
+        has_query: Whether a model of it is a query or code.
+        allows_python: Whether its models may be Python functions.
+        owns_table: Whether its models have physical tables.
+        is_shown: Whether environments have views of its models.
+        is_external: Whether others write its tables.
+        by_intervals: Whether its tables are filled by intervals of time, not whole.
+    """
+
+    __slots__ = ()
+
+    name: str
+    summary: ClassVar[str]
+    properties: ClassVar[tuple[Property, ...]] = ()
+    ignored: ClassVar[frozenset[str]] = frozenset()
+    has_query: ClassVar[bool] = True
+    allows_python: ClassVar[bool] = True
+    owns_table: ClassVar[bool] = True
+    is_shown: ClassVar[bool] = True
+    is_external: ClassVar[bool] = False
+    by_intervals: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Kind:
+        """Make the kind from the values of its properties, as `Property.read` returned them."""
+        return cls(**given)
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """Output columns that its properties name."""
+        return ()
+
+    @property
+    def added_columns(self) -> tuple[AddedColumn, ...]:
+        """Columns that its tables have and its models' queries have not."""
+        return ()
+
+    @property
+    def interval_column(self) -> TimeColumn | None:
+        """The column that tells intervals apart; None when rows do not say where they belong."""
+        return None
+
+    @property
+    def earlier_intervals(self) -> int:
+        """How many earlier intervals each new one fills again."""
+        return 0
+
+    @property
+    def most_intervals(self) -> int | None:
+        """The most intervals that one job fills, or None for as many as are missing."""
+        return None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Files of the project that its models are made of, relative to the root."""
+        return ()
+
+    def completed(self, settings: Settings, model: Model, path: Path) -> Model:
+        """Return a model of this kind with what its files say, when it is loaded.
+
+        Args:
+            settings: The project's settings.
+            model: The model, as its header defines it.
+            path: The model's file, relative to the root.
+
+        Raises:
+            ProjectError: A file is missing or wrong.
+        """
+        return model
+
+    def to_json(self) -> Json:
+        """Write the kind as a JSON object with its `name`."""
+        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+KindClass = TypeVar("KindClass", bound="type[Kind]")
+
+
+@dataclass(slots=True)
+class Registry:
+    """The kinds that there are, in the order in which people are told of them."""
+
+    by_name: dict[str, type[Kind]] = field(default_factory=dict)
+
+    def add(self, *kinds: type[Kind]) -> None:
+        """Let kinds be used in headers, Python models and JSON."""
+        for kind in kinds:
+            self.by_name[kind_name(kind)] = kind
+
+    def remove(self, kind: type[Kind]) -> None:
+        """Forget a kind."""
+        del self.by_name[kind_name(kind)]
+
+
+KINDS = Registry()
+
+
+def kind_name(kind: type[Kind]) -> str:
+    """Return the name by which headers call a kind."""
+    names: dict[str, dataclasses.Field[str]] = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return str(names["name"].default)
+
+
+def kind_names() -> tuple[str, ...]:
+    """Return the names of all kinds."""
+    return tuple(KINDS.by_name)
+
+
+def column_properties() -> frozenset[str]:
+    """Return the properties, of whatever kind, whose values name columns."""
+    return frozenset(
+        item.name
+        for kind in KINDS.by_name.values()
+        for item in kind.properties
+        if item.names_columns
+    )
+
+
+def kind_from_json(data: Json) -> Kind:
+    """Read what `Kind.to_json` wrote."""
+    values = {key: _tuples(value) for key, value in data.items() if key != "name"}
+    return KINDS.by_name[data["name"]](**values)
+
+
+def _tuples(value: Json) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,36 @@
+"""What the kinds have in common that are filled by intervals of time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vde_dagster.project.kinds.base import Property
+
+if TYPE_CHECKING:
+    from vde_dagster.project.reading.header import Value
+
+
+def _batch_size(value: Value) -> int:
+    size = value.integer()
+    if size < 1:
+        raise value.error("property 'batch_size' has to be 1 or more")
+    return size
+
+
+LOOKBACK = Property("lookback", lambda value: value.integer(), {"type": "integer", "minimum": 0})
+BATCH_SIZE = Property("batch_size", _batch_size, {"type": "integer", "minimum": 1})
+
+
+def key_columns(value: Value) -> tuple[str, ...]:
+    """Read the columns of a key.
+
+    Raises:
+        ProjectError: One of them is an expression.
+    """
+    columns = tuple(text.strip('`"') for text in value.raws())
+    for item, text in zip(value.items(), columns, strict=True):
+        if len(item.tokens) != 1:
+            raise item.error(
+                f"unique key '{text}' is not a column", "add the expression as a column"
+            )
+    return columns

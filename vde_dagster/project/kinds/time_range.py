@@ -1,0 +1,83 @@
+"""INCREMENTAL_BY_TIME_RANGE: a table that is filled interval by interval."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from vde_dagster.project.kinds.base import Kind, Property, TimeColumn
+from vde_dagster.project.kinds.incremental import BATCH_SIZE, LOOKBACK
+
+if TYPE_CHECKING:
+    from vde_dagster.project.reading.header import Value
+
+
+def _time_column(value: Value) -> tuple[str, str | None]:
+    """Read a column, or `(column, format)`."""
+    items = value.items()
+    if not 1 <= len(items) <= 2 or len(items[0].tokens) != 1:
+        raise value.error(
+            f"'{value.raw}' is not a time column", "write time_column ds, or (ds, '%Y-%m-%d')"
+        )
+    return items[0].text(), items[1].text() if len(items) == 2 else None
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalByTimeRange(Kind):
+    """Filled interval by interval; filling one overwrites exactly its rows.
+
+    Args:
+        time_column: The output column that holds each row's time.
+        time_format: strftime format of the column when it is text, else None.
+        lookback: How many earlier intervals each new one fills again.
+        batch_size: The most intervals that one job fills, or None for as many as are missing.
+    """
+
+    time_column: str
+    time_format: str | None = None
+    lookback: int = 0
+    batch_size: int | None = None
+    name: Literal["INCREMENTAL_BY_TIME_RANGE"] = "INCREMENTAL_BY_TIME_RANGE"
+
+    summary = "interval by interval; filling one overwrites exactly its rows"
+    properties = (
+        Property(
+            "time_column",
+            _time_column,
+            {"type": ["string", "array"], "items": {"type": "string"}, "maxItems": 2},
+            required=True,
+            names_columns=True,
+            shown="`time_column` (or `(column, '%Y-%m-%d')`)",
+        ),
+        LOOKBACK,
+        BATCH_SIZE,
+    )
+    by_intervals = True
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Kind:
+        """Make the kind; the column comes with its format."""
+        values = dict(given)
+        column, time_format = values.pop("time_column")
+        return cls(time_column=column, time_format=time_format, **values)
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """The time column."""
+        return (self.time_column,)
+
+    @property
+    def interval_column(self) -> TimeColumn:
+        """The time column, with its format."""
+        return TimeColumn(self.time_column, self.time_format)
+
+    @property
+    def earlier_intervals(self) -> int:
+        """The lookback."""
+        return self.lookback
+
+    @property
+    def most_intervals(self) -> int | None:
+        """The batch size."""
+        return self.batch_size
