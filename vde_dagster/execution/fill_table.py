@@ -265,9 +265,10 @@ class TableFiller:
             analysed = {name.lower(): type_ for name, type_ in prepared.columns}
         else:
             analysed = {c.name.lower(): c.type or "STRING" for c in filler.columns}
+        added = {column.name: column.type for column in filler.model.kind.added_columns}
         columns = []
         for output, physical in task.columns:
-            type_ = declared.get(output) or analysed.get(output.lower())
+            type_ = added.get(output) or declared.get(output) or analysed.get(output.lower())
             if type_ is None:
                 raise ExecutionError(
                     f"{filler.name}: its query has no column '{output}'",

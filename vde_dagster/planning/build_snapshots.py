@@ -12,17 +12,8 @@ from vde_dagster import semantics
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.planning.hashing import digest
-from vde_dagster.planning.proven_keys import proven_keys
+from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
-from vde_dagster.project.kinds import (
-    Embedded,
-    External,
-    Full,
-    IncrementalByTimeRange,
-    IncrementalByUniqueKey,
-    Seed,
-    View,
-)
 from vde_dagster.project.loading.parsed import ParsedQueries
 from vde_dagster.project.model import Column, Model, PythonSource
 from vde_dagster.sql.garbage import rare_collections
@@ -91,7 +82,7 @@ def build_snapshots(
                 model = models[name]
                 if any(parent not in out for parent in graph[name]):
                     continue  # A parent has a mistake, so what it has is not known.
-                if isinstance(model.kind, External) and not model.columns:
+                if model.kind.is_external and not model.columns:
                     columns = catalog_columns(name)
                     if columns:
                         model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
@@ -142,9 +133,16 @@ def build_snapshot(
     version, columns, reads = _meaning(model, parents, scalar_functions, tree)
     if model.session:
         version, columns = _in_session(model, version, columns)
-    rows = _row_version(model, version)
-    version = replace(version, rows=rows, unique_keys=_unique_keys(model, version))
-    fill = _fill_version(model, rows)
+    meaning = meaning_of(model.kind)
+    rows = _with_statements(model, meaning.rows(model, version))
+    version = replace(version, rows=rows, unique_keys=meaning.unique_keys(model, version))
+    added = meaning.added(model, version, rows)
+    if added:
+        version = replace(
+            version, columns={**version.columns, **{item.name: item.version for item in added}}
+        )
+        columns = (*columns, *added)
+    fill = meaning.fill(model, rows)
     metadata = _metadata_hash(model)
     layout = digest("layout", *model.partitioned_by, "|", *model.clustered_by, "|", *_flat(model))
     identity = [part for column in columns for part in (column.name, column.version)]
@@ -172,16 +170,9 @@ def _meaning(
     """Return a model's version, columns and reads, before its kind is considered."""
     declared = {column.name: column for column in model.columns}
     parent_versions = {str(name): snapshot.version for name, snapshot in parents.items()}
-    if isinstance(model.kind, External):
-        version = semantics.leaf_version(
-            str(model.name), {c.name: c.type or "UNKNOWN" for c in model.columns}
-        )
-        return version, _columns(model, version, {}), ()
-    if isinstance(model.kind, Seed):
-        values = dict(model.kind.column_hashes)
-        typed = {c.name: digest("seed", values.get(c.name), c.type) for c in model.columns}
-        version = semantics.SemanticVersion(rows=model.kind.rows_hash, columns=typed, opaque=None)
-        return version, _columns(model, version, {}), ()
+    own = meaning_of(model.kind).own_version(model)
+    if own is not None:
+        return own, _columns(model, own, {}), ()
     if model.python is not None:
         version = semantics.opaque_version(
             _python_text(model.python), parent_versions, list(declared), "a Python model"
@@ -270,44 +261,11 @@ def _python_reads(parents: Mapping[ModelName, Snapshot]) -> tuple[Read, ...]:
     )
 
 
-def _row_version(model: Model, version: semantics.SemanticVersion) -> str:
-    """Add to a query's row version what else decides a table's rows, as children see them."""
-    kind = model.kind
-    rows = version.rows
-    if isinstance(kind, IncrementalByTimeRange):
-        rows = digest("time", rows, _version_of(model, version, kind.time_column), kind.time_format)
-    elif isinstance(kind, IncrementalByUniqueKey):
-        rows = digest(
-            "key", rows, *sorted(_version_of(model, version, name) for name in kind.unique_key)
-        )
-        if not _one_row_per_key(kind, version):
-            # Which of a key's rows is kept is decided by all columns in their order.
-            rows = digest("one of several", rows, *version.columns.values())
-    if model.pre_statements or model.post_statements:
-        rows = digest("statements", rows, *model.pre_statements, "|", *model.post_statements)
-    return rows
-
-
-def _version_of(model: Model, version: semantics.SemanticVersion, column: str) -> str:
-    for name, value in version.columns.items():
-        if name.lower() == column.lower():
-            return value
-    if not version.columns:
-        return column
-    raise ProjectError(
-        f"{model.name} has no output column '{column}', which its kind {model.kind.name} names",
-        hint=f"its columns are {', '.join(version.columns)}",
-        location=model.location,
-    )
-
-
-def _fill_version(model: Model, rows: str) -> str:
-    kind = model.kind
-    if isinstance(kind, IncrementalByTimeRange | IncrementalByUniqueKey):
-        return digest("fill", rows, kind.name, str(kind.lookback), model.stamp)
-    if isinstance(kind, View | Embedded | External):
-        return digest("query", rows)
-    return digest("fill", rows, "whole", model.stamp)
+def _with_statements(model: Model, rows: str) -> str:
+    """Let the statements around a query take part in the version of its rows."""
+    if not model.pre_statements and not model.post_statements:
+        return rows
+    return digest("statements", rows, *model.pre_statements, "|", *model.post_statements)
 
 
 def _metadata_hash(model: Model) -> str:
@@ -324,11 +282,7 @@ def _metadata_hash(model: Model) -> str:
     for grain in model.grains:
         parts += ["grain", *grain]
     parts += [str(model.start), str(model.end)]
-    # How the work is cut and where a seed lies make no other data, but runs go by them.
-    if isinstance(model.kind, IncrementalByTimeRange | IncrementalByUniqueKey):
-        parts += ["batches", str(model.kind.batch_size)] if model.kind.batch_size else []
-    elif isinstance(model.kind, Seed):
-        parts += ["seed", model.kind.path, model.kind.delimiter, *model.kind.null_values]
+    parts += meaning_of(model.kind).metadata(model)
     return digest("metadata", *parts)
 
 
@@ -343,33 +297,6 @@ def _definition_hash(model: Model, metadata: str, layout: str) -> str:
     source = _python_text(model.python) if model.python else None
     statements = (*model.pre_statements, "|", *model.post_statements)
     return digest(metadata, layout, repr(model.kind), model.stamp, source, *statements)
-
-
-def _one_row_per_key(kind: IncrementalByUniqueKey, version: semantics.SemanticVersion) -> bool:
-    """Say whether the query itself returns no key twice."""
-    key = {name.lower() for name in kind.unique_key}
-    return any({name.lower() for name in known} <= key for known in version.unique_keys)
-
-
-def _unique_keys(model: Model, version: semantics.SemanticVersion) -> tuple[frozenset[str], ...]:
-    """Return the sets of columns that no two rows of the model's table share.
-
-    What the query makes unique is so within one fill. A table that is filled piece by piece keeps
-    only what tells its pieces apart: sets with its time column. For the same reason an audit of
-    an incremental model, which looks at one range at a time, proves nothing about the table.
-    """
-    kind = model.kind
-    if isinstance(kind, IncrementalByUniqueKey):
-        return (frozenset(name.lower() for name in kind.unique_key),)
-    if isinstance(kind, IncrementalByTimeRange):
-        time = kind.time_column.lower()
-        return tuple(key for key in version.unique_keys if time in key)
-    keys = list(version.unique_keys)
-    if isinstance(kind, Full | Seed):
-        for audit in model.audits:
-            if audit.blocking:
-                keys += proven_keys(audit.query)
-    return tuple(dict.fromkeys(keys))
 
 
 def _flat(model: Model) -> list[str]:

@@ -9,8 +9,8 @@ from datetime import datetime
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.cadence import EPOCH, FAR, Cadence
 from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.kinds import Seed
 
 ALWAYS = IntervalSet((Interval(EPOCH, FAR),))
 
@@ -73,7 +73,7 @@ def missing_intervals(
         starts: First instant of data by model.
         available: Where the parents' data is complete, see `availability`.
     """
-    if isinstance(snapshot.model.kind, Seed) and filled:
+    if filled and meaning_of(snapshot.model.kind).filled_once:
         return IntervalSet()
     wanted = wanted_intervals(snapshot, window, starts)
     if not snapshot.is_incremental:

@@ -9,11 +9,10 @@ from sqlglot import exp
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.resolver import Resolver, qualified, select_physical
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table_places import put_in_place
-from vde_dagster.planning.time_column import TimeColumn
-from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.macros.time_variables import (
     substitute_time_variables,
     time_variable_values,
@@ -177,9 +176,7 @@ def render_audit(
         Spark SQL that returns the failing rows.
     """
     kind = snapshot.model.kind
-    if isinstance(kind, IncrementalByTimeRange):
-        column = TimeColumn(kind.time_column, time_type or "TIMESTAMP", kind.time_format)
-        rows = f"SELECT * FROM ({rows}) WHERE {column.condition(interval)}"
+    rows = meaning_of(kind).audited_rows(kind, rows, interval, time_type)
     query = audit.query.replace("@this_model", f"({rows})")
     values = time_variable_values(interval.start, interval.end, interval.end)
     query = substitute_time_variables(query, values)

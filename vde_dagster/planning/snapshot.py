@@ -96,6 +96,12 @@ class Snapshot:
         return self.model.kind.by_intervals
 
     @property
+    def computed_columns(self) -> tuple[OutputColumn, ...]:
+        """The columns that the query or the code makes, without those that the kind adds."""
+        added = {column.name for column in self.model.kind.added_columns}
+        return tuple(column for column in self.columns if column.name not in added)
+
+    @property
     def table_version(self) -> str:
         """Short hash of the fill version and column versions: Dagster's partition key."""
         versions = sorted({column.version for column in self.columns})

@@ -242,7 +242,7 @@ class SparkEngine:
         Raises:
             ExecutionError: The model's code failed, or returned no declared column.
         """
-        columns = {column.name: column.type or "STRING" for column in snapshot.columns}
+        columns = {column.name: column.type or "STRING" for column in snapshot.computed_columns}
         with (
             _translated(f"the Python model {snapshot.name}"),
             self._sessions.private(reuse=False) as session,

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import quote
-from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.work import FillTask
-from vde_dagster.project.kinds import Seed
 from vde_dagster.spark.python_models import model_context, run_python_model
+from vde_dagster.spark.strategies import find_strategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +20,8 @@ def source_frame(
 ) -> DataFrame:
     """Return a task's rows, selected by name and cast to the physical table's types.
 
-    Columns of the table that the task does not fill (retired ones) become NULL.
+    Columns of the table that the query does not make (retired ones, and those that the kind adds)
+    become NULL.
 
     Args:
         session: The session to build them in.
@@ -32,9 +32,11 @@ def source_frame(
     Raises:
         ExecutionError: The query, the code or the file cannot be read, or a column is missing.
     """
-    outputs = {output: types[physical] for output, physical in task.columns}
+    computed = {column.name for column in task.snapshot.computed_columns}
+    made = [(output, physical) for output, physical in task.columns if output in computed]
+    outputs = {output: types[physical] for output, physical in made}
     frame = _rows(session, task, outputs, project_root)
-    output_of = {physical: quote(output) for output, physical in task.columns}
+    output_of = {physical: quote(output) for output, physical in made}
     return frame.selectExpr(
         *(
             f"CAST({output_of.get(physical, 'NULL')} AS {type_}) AS {quote(physical)}"
@@ -57,21 +59,4 @@ def _rows(
             session, task.snapshot, task.sources, task.interval, task.execution_time
         )
         return run_python_model(task.snapshot, context, outputs)
-    if isinstance(model.kind, Seed):
-        return _seed_rows(session, task, project_root)
-    raise ExecutionError(
-        f"{model.name} has neither a query nor code nor a file to fill its table from",
-        location=model.location,
-    )
-
-
-def _seed_rows(session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
-    """Read a seed's values as text; the projection casts them to the table's types."""
-    from vde_dagster.project.reading.seeds import read_seed
-
-    if project_root is None:
-        raise ExecutionError(
-            f"the seed {task.snapshot.name} cannot be read: the engine knows no project folder",
-            hint="give SparkEngine its project_root",
-        )
-    return session.createDataFrame(read_seed(project_root, task.snapshot.model))
+    return find_strategy(task.snapshot).rows(session, task, project_root)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
@@ -92,22 +94,39 @@ class Write:
         return _locks.setdefault(self.task.table.id, threading.Lock())
 
 
-class Strategy(Protocol):
+class Strategy(ABC):
     """How the tables of one family of kinds are laid out and written.
 
     Attributes:
         own_session: Whether the write needs a session that no other thread uses meanwhile.
     """
 
-    own_session: bool
+    own_session: bool = False
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
         """Return the default layout; `types` are Spark SQL types by output column."""
-        ...
+        return Layout()
 
+    def rows(self, session: SparkSession, task: FillTask, project_root: Path | None) -> DataFrame:
+        """Return the rows of a model that has neither a query nor code.
+
+        Args:
+            session: The session to build them in.
+            task: The task.
+            project_root: The project's folder, if the engine knows one.
+
+        Raises:
+            ExecutionError: The kind gets its rows from nowhere, or they cannot be read.
+        """
+        model = task.snapshot.model
+        raise ExecutionError(
+            f"{model.name} has neither a query nor code nor a file to fill its table from",
+            location=model.location,
+        )
+
+    @abstractmethod
     def write(self, write: Write) -> None:
         """Write the rows in one atomic commit to the task's branch."""
-        ...
 
 
 StrategyClass = TypeVar("StrategyClass", bound="type[Strategy]")

@@ -12,14 +12,14 @@ from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.time_column import TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.spark.failures import java_causes
-from vde_dagster.spark.strategies.base import Layout, Write, condition, strategy_for
+from vde_dagster.spark.strategies.base import Layout, Strategy, Write, condition, strategy_for
 
 _ATTEMPTS = 10
 _PARTIAL = "Cannot delete file where some, but not all, rows match filter"
 
 
 @strategy_for(IncrementalByTimeRange)
-class TimeRange:
+class TimeRange(Strategy):
     """Overwrites by a filter on the time column; rows outside the interval never get in.
 
     Iceberg overwrites by filter without reading a file when every file lies inside or outside of
@@ -28,8 +28,6 @@ class TimeRange:
     then the rows are deleted and added on a branch that nobody sees, which is put in place by a
     fast-forward: one atomic step again.
     """
-
-    own_session = False
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
         """Partition by the time column at the unit of the cron."""

@@ -12,14 +12,14 @@ from vde_dagster.project.kinds import IncrementalByUniqueKey
 from vde_dagster.spark.data_types import is_orderable
 from vde_dagster.spark.failures import has_java_cause
 from vde_dagster.spark.iceberg import CONFLICTS
-from vde_dagster.spark.strategies.base import Layout, Write, strategy_for
+from vde_dagster.spark.strategies.base import Layout, Strategy, Write, strategy_for
 
 _ATTEMPTS = 10
 _NUMBER = "vde_row_number"
 
 
 @strategy_for(IncrementalByUniqueKey)
-class UniqueKey:
+class UniqueKey(Strategy):
     """Inserts new keys and replaces the rows of known ones, in one MERGE; NULLs are equal.
 
     Where the query returns several rows of one key, one is taken, always the same: the latest by

@@ -1,0 +1,122 @@
+"""What a kind of model means for plans: the version of its rows, its keys, what audits look at."""
+
+from __future__ import annotations
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.hashing import digest
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.snapshot import OutputColumn
+from vde_dagster.project.kinds import Kind
+from vde_dagster.project.model import Model
+from vde_dagster.semantics import SemanticVersion
+
+
+class Meaning:
+    """What a kind means for plans; the answers here are those of a table that is made whole.
+
+    Attributes:
+        filled_once: Whether a table that was filled is complete for ever.
+    """
+
+    filled_once: bool = False
+
+    def own_version(self, model: Model) -> SemanticVersion | None:
+        """Return the version of a model that has no query; None when its query decides."""
+        return None
+
+    def rows(self, model: Model, version: SemanticVersion) -> str:
+        """Hash what decides which rows a table has, as its readers see them.
+
+        Args:
+            model: The model.
+            version: What its query means.
+
+        Raises:
+            ProjectError: The kind names a column that the query does not have.
+        """
+        return version.rows
+
+    def fill(self, model: Model, rows: str) -> str:
+        """Hash everything that decides a table's rows: what `rows` says, and how it is filled."""
+        return digest("fill", rows, "whole", model.stamp)
+
+    def metadata(self, model: Model) -> list[str | None]:
+        """Return what of the kind makes no other data, but is shown or decides how work is cut."""
+        return []
+
+    def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
+        """Return the sets of columns, in lower case, that no two rows of the table share."""
+        return tuple(dict.fromkeys(version.unique_keys))
+
+    def added(self, model: Model, version: SemanticVersion, rows: str) -> tuple[OutputColumn, ...]:
+        """Return the columns that the kind adds, with their versions.
+
+        Args:
+            model: The model.
+            version: What its query means.
+            rows: What `rows` returned.
+
+        Raises:
+            ProjectError: The query has a column of that name.
+        """
+        made = {name.lower() for name in version.columns}
+        for column in model.kind.added_columns:
+            if column.name.lower() in made:
+                raise ProjectError(
+                    f"{model.name} has a column '{column.name}', which its kind "
+                    f"{model.kind.name} adds",
+                    hint="give the query's column another name",
+                    location=model.location,
+                )
+        return tuple(
+            OutputColumn(
+                column.name,
+                column.type,
+                digest("added", model.kind.name, column.name, rows, *version.columns.values()),
+                column.description,
+            )
+            for column in model.kind.added_columns
+        )
+
+    def audited_rows(self, kind: Kind, rows: str, interval: Interval, time_type: str | None) -> str:
+        """Return the query of those rows that audits look at after a fill.
+
+        Args:
+            kind: The kind.
+            rows: The query that returns all of the model's rows.
+            interval: What was filled (UTC).
+            time_type: Spark SQL type of the column that tells intervals apart, if there is one.
+        """
+        return rows
+
+
+def version_of(model: Model, version: SemanticVersion, column: str) -> str:
+    """Return the version of a column that a kind names.
+
+    Raises:
+        ProjectError: The query has no such column.
+    """
+    for name, value in version.columns.items():
+        if name.lower() == column.lower():
+            return value
+    if not version.columns:
+        return column
+    raise ProjectError(
+        f"{model.name} has no output column '{column}', which its kind {model.kind.name} names",
+        hint=f"its columns are {', '.join(version.columns)}",
+        location=model.location,
+    )
+
+
+_MEANINGS: dict[type[Kind], Meaning] = {}
+
+
+def register(meaning: Meaning, *kinds: type[Kind]) -> None:
+    """Say what kinds mean."""
+    for kind in kinds:
+        _MEANINGS[kind] = meaning
+
+
+def meaning_of(kind: Kind) -> Meaning:
+    """Return what a kind means."""
+    return _MEANINGS[type(kind)]

@@ -1,0 +1,26 @@
+"""VIEW, EMBEDDED and EXTERNAL: models without a table of their own."""
+
+from __future__ import annotations
+
+from vde_dagster import semantics
+from vde_dagster.planning.hashing import digest
+from vde_dagster.planning.kinds.base import Meaning
+from vde_dagster.project.model import Model
+
+
+class Query(Meaning):
+    """A query that its readers inline."""
+
+    def fill(self, model: Model, rows: str) -> str:
+        """Hash the rows alone: nothing is filled."""
+        return digest("query", rows)
+
+
+class Outside(Query):
+    """A table that others write: its name and its columns' types are all that is known of it."""
+
+    def own_version(self, model: Model) -> semantics.SemanticVersion:
+        """Return the version of a leaf of the graph."""
+        return semantics.leaf_version(
+            str(model.name), {c.name: c.type or "UNKNOWN" for c in model.columns}
+        )
