@@ -12,6 +12,7 @@ from vde_dagster.cli.commands import (
     applying,
     checking,
     cleaning,
+    describing,
     environments,
     inspecting,
     moving_state,
@@ -48,6 +49,7 @@ app.command("query")(inspecting.query)
 app.command("test")(testing.run_tests)
 app.command("sync")(syncing.sync)
 app.command("fsck")(checking.fsck)
+app.command("schema")(describing.schema)
 app.add_typer(moving_state.state, name="state", no_args_is_help=True)
 
 # Typer exports only this class of what its parser raises; its base is that of all of them.

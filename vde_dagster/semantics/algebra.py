@@ -152,7 +152,7 @@ class Derived:
 
 
 @dataclass(slots=True, eq=False)
-class Full:
+class FullJoin:
     """A FULL JOIN of two groups."""
 
     left: Group
@@ -197,7 +197,7 @@ class Constant:
     rows: list[list[Node]]
 
 
-Source: TypeAlias = Leaf | Derived | Full | SetOperation | Generator | Constant
+Source: TypeAlias = Leaf | Derived | FullJoin | SetOperation | Generator | Constant
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.semantics._sqlglot import data_type
 from vde_dagster.semantics.algebra import Leaf, Node, Terms
 from vde_dagster.semantics.encoding import digest, from_hex
-from vde_dagster.semantics.names import Entry
+from vde_dagster.semantics.names import NamedSource
 from vde_dagster.semantics.version import SemanticVersion, leaf_column, leaf_rows
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Binder:
         """The type that a schema gives."""
         return data_type(text) if text else None
 
-    def table(self, parts: tuple[str, ...], written: str) -> Entry:
+    def table(self, parts: tuple[str, ...], written: str) -> NamedSource:
         """The FROM entry of a table.
 
         Args:
@@ -73,7 +73,7 @@ class Binder:
             types = dict.fromkeys(version.columns)
         leaf = self._leaf(name, columns, version, types)
         self.leaves.append(leaf)
-        return Entry(
+        return NamedSource(
             parts=parts,
             names=list(types),
             nodes={},

@@ -18,7 +18,7 @@ from typing import Any
 from vde_dagster.semantics.algebra import (
     UNORDERED,
     Derived,
-    Full,
+    FullJoin,
     Generator,
     Group,
     Leaf,
@@ -179,7 +179,7 @@ class Digester:
             for rows, columns in branches:
                 parts += [rows, *columns] if source.op != "union" else [rows]
             return digest_all(source.op, parts)
-        if isinstance(source, Full):
+        if isinstance(source, FullJoin):
             return self._full(source, frame).rows
         if isinstance(source, Generator):
             args = [self.node(a, frame) for a in source.args]
@@ -199,7 +199,7 @@ class Digester:
             self._branches_of[key] = made
         return made
 
-    def _full(self, source: Full, frame: Frame) -> Closed:
+    def _full(self, source: FullJoin, frame: Frame) -> Closed:
         known = self._closed.get((frame, source))
         if known is not None:
             return known
@@ -231,7 +231,7 @@ class Digester:
         if isinstance(source, SetOperation):
             branches = self._branches(source, frame)
             return digest_all("branches", [source.op, *(columns[key] for _, columns in branches)])
-        if isinstance(source, Full):
+        if isinstance(source, FullJoin):
             return self.node(source.columns[key], self._full(source, frame).frame)
         if isinstance(source, Generator):
             return digest("generated", key)
@@ -253,7 +253,7 @@ class Digester:
                 for branch in source.branches:
                     closed = self._close(branch.group, frame, [o.node for o in branch.outputs])
                     parts += [closed.rows, self._order(branch.group, closed.frame)]
-            elif isinstance(source, Full):
+            elif isinstance(source, FullJoin):
                 parts += [self._close(s, frame, []).rows for s in (source.left, source.right)]
         return digest_all("order", [*parts, *(self.node(s, frame) for s in group.sorts)])
 
@@ -322,7 +322,7 @@ def _dependent(source: Any) -> bool:
     """Whether a source's rows depend on the sources beside it or around it."""
     if isinstance(source, Derived):
         return source.op == "left" or source.correlation.found
-    if isinstance(source, (SetOperation, Full)):
+    if isinstance(source, (SetOperation, FullJoin)):
         return source.correlation.found
     return isinstance(source, Generator)
 

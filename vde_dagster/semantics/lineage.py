@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from vde_dagster.semantics.algebra import (
     Derived,
-    Full,
+    FullJoin,
     Generator,
     Group,
     Leaf,
@@ -115,7 +115,7 @@ class Tracer:
     def _reference(self, source: Any, key: Any) -> Flows:
         if isinstance(source, Leaf):
             return {(source.table, key): "identity"}
-        if isinstance(source, (Derived, Full)):
+        if isinstance(source, (Derived, FullJoin)):
             return self._direct(source.columns[key])
         if isinstance(source, SetOperation):
             return _merge([self._direct(b.outputs[key].node) for b in source.branches], "identity")
@@ -145,7 +145,7 @@ class Tracer:
             self._group(parts[0], out)
         elif tag == "ref":
             source, key = parts
-            if isinstance(source, (Derived, Full)):
+            if isinstance(source, (Derived, FullJoin)):
                 self._conditions_in(source.columns[key], out)
             elif isinstance(source, SetOperation):
                 for branch in source.branches:
@@ -190,7 +190,7 @@ class Tracer:
         elif isinstance(source, SetOperation):
             for branch in source.branches:
                 self._group(branch.group, out)
-        elif isinstance(source, Full):
+        elif isinstance(source, FullJoin):
             self._group(source.left, out)
             self._group(source.right, out)
             for condition in source.conditions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vde_dagster.semantics.algebra import Correlation, Derived, Full, Leaf, Node, Terms
+from vde_dagster.semantics.algebra import Correlation, Derived, FullJoin, Leaf, Node, Terms
 from vde_dagster.semantics.encoding import digest
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class NamedSource:
     """A table or subquery in FROM, under the name by which the query knows it.
 
     Args:
@@ -36,7 +36,7 @@ class Entry:
     leaf: Leaf | None = None
     leaf_names: dict[str, str] = field(default_factory=dict)
     open: bool = False
-    wraps: list[Derived | Full] = field(default_factory=list)
+    wraps: list[Derived | FullJoin] = field(default_factory=list)
     hidden: set[str] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
     written: dict[str, str | None] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Scope:
 
     parent: Scope | None
     ctes: Ctes
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[NamedSource] = field(default_factory=list)
     merged: dict[str, tuple[Node, Any]] = field(default_factory=dict)
     aliases: dict[str, tuple[Node, Any]] = field(default_factory=dict)
     windows: dict[str, Any] = field(default_factory=dict)
@@ -191,9 +191,9 @@ def _in_tables(parts: tuple[str, ...], scope: Scope, terms: Terms) -> Found | No
     return None
 
 
-def _called(qualifier: tuple[str, ...], scope: Scope) -> Entry | None:
+def _called(qualifier: tuple[str, ...], scope: Scope) -> NamedSource | None:
     """The table that a qualifier means; there is mostly one in reach, of one name."""
-    found: Entry | None = None
+    found: NamedSource | None = None
     size = len(qualifier)
     for entry in scope.entries:
         if entry.parts[-1] == qualifier[-1] and entry.parts[-size:] == qualifier:

@@ -20,7 +20,7 @@ from vde_dagster.semantics.binder import Unsupported
 from vde_dagster.semantics.generators import bind_generator, bind_values, generator_kind
 from vde_dagster.semantics.grouping import aggregate, bind_group_by, ordinal
 from vde_dagster.semantics.inference import infer
-from vde_dagster.semantics.names import Entry, Scope
+from vde_dagster.semantics.names import NamedSource, Scope
 from vde_dagster.semantics.relations import bind_from, conditions
 from vde_dagster.semantics.rewrite import complete_windows, rewrite
 from vde_dagster.semantics.stars import expand
@@ -284,7 +284,7 @@ def _trim(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
     """ORDER BY and LIMIT after parentheses or a set operation, over its output columns."""
     if not any(e.args.get(key) for key in ("order", "limit", "offset")):
         return rel
-    entry = Entry(
+    entry = NamedSource(
         parts=("",),
         names=[o.name for o in rel.outputs],
         nodes={o.name: o.node for o in rel.outputs},

@@ -7,7 +7,7 @@ from typing import Any
 from vde_dagster.semantics.algebra import (
     Constant,
     Derived,
-    Full,
+    FullJoin,
     Generator,
     Group,
     Leaf,
@@ -42,7 +42,7 @@ def _collect(part: Any, found: set[Any], seen: set[Any]) -> None:
             stack += [item.group, *(o.node for o in item.outputs)]
         elif isinstance(item, Derived):
             stack += [item.group, *item.keys, *item.args, *item.columns]
-        elif isinstance(item, Full):
+        elif isinstance(item, FullJoin):
             stack += [item.left, item.right, *item.conditions, *item.columns]
         elif isinstance(item, SetOperation):
             stack += item.branches

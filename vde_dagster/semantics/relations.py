@@ -9,13 +9,13 @@ from sqlglot import exp
 
 from vde_dagster.semantics import ctes
 from vde_dagster.semantics._sqlglot import compare_one_to_one
-from vde_dagster.semantics.algebra import Derived, Full, Group, Node, Output, Rel
+from vde_dagster.semantics.algebra import Derived, FullJoin, Group, Node, Output, Rel
 from vde_dagster.semantics.binder import Unsupported
 from vde_dagster.semantics.calls import called
 from vde_dagster.semantics.generators import bind_generator, bind_range, bind_values
 from vde_dagster.semantics.inference import infer
 from vde_dagster.semantics.joins import using_columns
-from vde_dagster.semantics.names import Entry, Scope
+from vde_dagster.semantics.names import NamedSource, Scope
 from vde_dagster.semantics.normalise import conjuncts, negate
 from vde_dagster.semantics.uniqueness import at_most_one
 
@@ -31,7 +31,7 @@ class Sources:
     """Part of a FROM clause: what it adds to the group and to the names."""
 
     group: Group = field(default_factory=Group)
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[NamedSource] = field(default_factory=list)
     merged: dict[str, tuple[Node, Any]] = field(default_factory=dict)
     crossed: bool = False
 
@@ -95,12 +95,12 @@ def _alias_columns(e: exp.Expr) -> list[str]:
     return [c.name.lower() for c in columns or []]
 
 
-def _entry(outputs: list[Output], parts: tuple[str, ...], names: list[str]) -> Entry:
+def _entry(outputs: list[Output], parts: tuple[str, ...], names: list[str]) -> NamedSource:
     """The entry of a subquery's columns, renamed by an alias list."""
     if names and len(names) != len(outputs):
         raise Unsupported("an alias list of another length than the columns")
     renamed = names or [output.name for output in outputs]
-    return Entry(
+    return NamedSource(
         parts=parts,
         names=renamed,
         nodes={name: o.node for name, o in zip(renamed, outputs, strict=True)},
@@ -341,13 +341,13 @@ def _outer(binder: Binder, group: Group, optional: Sources, on: list[Node], scop
 
 
 def _full(binder: Binder, left: Sources, right: Sources, on: list[Node], scope: Scope) -> None:
-    source = Full(left.group, right.group, on, scope.correlation)
+    source = FullJoin(left.group, right.group, on, scope.correlation)
     left.group = Group([source])
     _wrap(binder, left, source)
     _wrap(binder, right, source)
 
 
-def _wrap(binder: Binder, sources: Sources, source: Derived | Full) -> None:
+def _wrap(binder: Binder, sources: Sources, source: Derived | FullJoin) -> None:
     for entry in sources.entries:
         entry.wraps.append(source)
     sources.merged = {

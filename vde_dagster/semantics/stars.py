@@ -9,7 +9,7 @@ from sqlglot import exp
 from vde_dagster.semantics.algebra import Output
 from vde_dagster.semantics.binder import Unsupported
 from vde_dagster.semantics.inference import infer
-from vde_dagster.semantics.names import Entry, Scope
+from vde_dagster.semantics.names import NamedSource, Scope
 
 if TYPE_CHECKING:
     from vde_dagster.semantics.binder import Binder
@@ -47,7 +47,7 @@ def _merged_name(scope: Scope, name: str) -> str | None:
     return next((e.written.get(name) for e in scope.entries if e.has(name)), None)
 
 
-def _all(binder: Binder, entry: Entry) -> list[Output]:
+def _all(binder: Binder, entry: NamedSource) -> list[Output]:
     if entry.open:
         raise Unsupported(f"the columns of {'.'.join(entry.parts)} are not known")
     if entry.repeated:

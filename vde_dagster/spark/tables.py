@@ -9,6 +9,7 @@ from vde_dagster.base.names import quote
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.new_table import NewTable
+from vde_dagster.planning.resolver import column_map
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.spark.iceberg import load_table
@@ -107,16 +108,7 @@ def _quoted(settings: SparkSettings, ref: TableRef) -> str:
 
 def physical_names(table: PhysicalTable, snapshot: Snapshot) -> dict[str, str]:
     """Return a table's physical column by a snapshot's output column in lower case."""
-    by_version = table.column_named_by_version()
-    own = {column.name: column.version for column in table.columns}
-    return {
-        column.name.lower(): (
-            column.name
-            if own.get(column.name) == column.version
-            else by_version.get(column.version, column.name)
-        )
-        for column in snapshot.columns
-    }
+    return {output.lower(): physical for output, physical in column_map(snapshot, table)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,40 @@
+"""What a kind declares is what people, editors and readers of headers are told of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from vde_dagster.project.kinds import KINDS, kind_names
+from vde_dagster.project.kinds.describe import kind_schema, kinds_table
+from vde_dagster.project.reading.schema import model_schema
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_documentation_has_the_table_that_kinds_declare() -> None:
+    assert kinds_table() in (ROOT / "docs" / "reference.md").read_text()
+
+
+def test_the_schema_has_every_kind_with_its_required_properties() -> None:
+    schema = kind_schema()
+    bare, *objects = schema["anyOf"]
+    assert {item["properties"]["name"]["const"] for item in objects} == set(kind_names())
+    assert "FULL" in bare["enum"]
+    assert "SEED" not in bare["enum"]
+    (key,) = [i for i in objects if i["properties"]["name"]["const"].endswith("UNIQUE_KEY")]
+    assert key["required"] == ["name", "unique_key"]
+    assert set(key["properties"]) == {"name", "unique_key", "lookback", "batch_size"}
+    assert json.loads(json.dumps(model_schema()))["properties"]["kind"] == schema
+
+
+def test_every_field_of_a_kind_without_a_default_comes_from_a_required_property() -> None:
+    import dataclasses
+
+    for kind in KINDS.by_name.values():
+        needed = {
+            field.name
+            for field in dataclasses.fields(kind)  # type: ignore[arg-type]
+            if field.default is dataclasses.MISSING
+        }
+        assert needed <= {item.name for item in kind.properties if item.required}
