@@ -23,9 +23,9 @@ from vde_dagster.project.kinds import (
     Seed,
     View,
 )
-from vde_dagster.project.loading.parsed import ParsedQueries
 from vde_dagster.project.model import Column, Model, PythonSource
 from vde_dagster.sql.garbage import rare_collections
+from vde_dagster.sql.parsed import ParsedQueries
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -16,13 +16,13 @@ from vde_dagster.project.loading.cache import ProjectCache
 from vde_dagster.project.loading.codec import file_from_json, file_to_json
 from vde_dagster.project.loading.files import Hasher, ProjectFiles, find_files
 from vde_dagster.project.loading.loaded import LoadedFile, with_what_was_read
-from vde_dagster.project.loading.parsed import ParsedQueries
 from vde_dagster.project.loading.settings_json import settings_from_json, settings_to_json
 from vde_dagster.project.loading.time_limit import TooSlow, time_limit
 from vde_dagster.project.python.watching import Seen, watching
 from vde_dagster.project.reading.text_files import decoded
 from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.sql.nesting import nested_too_deeply
+from vde_dagster.sql.parsed import ParsedQueries
 from vde_dagster.sql.scanner import SourceText
 
 _FOLLOWING = ("unknown macro", "unknown audit")
@@ -37,9 +37,10 @@ class ProjectLoad:
     Args:
         root: The project's folder.
         use_cache: Whether to use and to write `.vde/cache`.
+        parsed: Takes the trees of the queries that are read; by default none is kept.
     """
 
-    def __init__(self, root: Path, use_cache: bool) -> None:
+    def __init__(self, root: Path, use_cache: bool, parsed: ParsedQueries | None = None) -> None:
         self.root = Path(root).resolve()
         if not self.root.is_dir():
             raise ProjectError(
@@ -57,7 +58,7 @@ class ProjectLoad:
         self.records: dict[str, list[Any]] = {}
         self._records_read = False
         self._roles: dict[str, str] = {}
-        self.parsed = ParsedQueries()
+        self._parsed = ParsedQueries(0) if parsed is None else parsed
 
     def _settings(self) -> Settings:
         key = hashlib.blake2b(
@@ -317,7 +318,7 @@ class ProjectLoad:
                     audits[audit.name] = audit
             except ProjectError as error:
                 self._macro_problems.append(error)
-        return FileContext(self.settings, macros, audits, self.parsed)
+        return FileContext(self.settings, macros, audits, self._parsed)
 
     @cached_property
     def _macros_saw(self) -> Seen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vde_dagster.base.names import ModelName
@@ -13,11 +13,11 @@ from vde_dagster.project.kinds import External
 from vde_dagster.project.loading.assembly import assemble
 from vde_dagster.project.loading.codec import error_from_json, error_to_json
 from vde_dagster.project.loading.load import ProjectLoad
-from vde_dagster.project.loading.parsed import ParsedQueries
 from vde_dagster.project.model import Model
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.unit_values import UnitTest
 from vde_dagster.sql.garbage import rare_collections
+from vde_dagster.sql.parsed import ParsedQueries
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,6 @@ class Project:
         tests: Its unit tests.
         problems: What is wrong with files that were left out; empty for strict loads.
         files_hash: Hash of the contents of all its files, see `project_hash`.
-        parsed: Trees of queries that were read for this load.
     """
 
     root: Path
@@ -40,10 +39,15 @@ class Project:
     tests: tuple[UnitTest, ...]
     problems: tuple[ProjectError, ...]
     files_hash: str
-    parsed: ParsedQueries = field(default_factory=ParsedQueries, compare=False, repr=False)
 
 
-def load_project(root: Path, *, strict: bool = True, use_cache: bool = True) -> Project:
+def load_project(
+    root: Path,
+    *,
+    strict: bool = True,
+    use_cache: bool = True,
+    parsed: ParsedQueries | None = None,
+) -> Project:
     """Load the project in a folder.
 
     Args:
@@ -51,12 +55,14 @@ def load_project(root: Path, *, strict: bool = True, use_cache: bool = True) -> 
         strict: Whether a mistake in any file raises; otherwise the rest of the project loads and
             the mistakes are in `problems`.
         use_cache: Whether to use and to write `.vde/cache`.
+        parsed: Takes the trees of the queries that are read, for planning; by default none is
+            kept.
 
     Raises:
         ProjectError: The settings are wrong; when strict, any mistake. Several mistakes are one
             error that has them all, see `ProjectError.mistakes`.
     """
-    return _finish(ProjectLoad(root, use_cache), strict)
+    return _finish(ProjectLoad(root, use_cache, parsed), strict)
 
 
 def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
@@ -126,9 +132,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
     problems = [*load.problems, *(error for error in mistakes if str(error) not in shown)]
     if strict and problems:
         raise ProjectError.of(problems)
-    return Project(
-        load.root, load.settings, models, tests, tuple(problems), load.files_hash(), load.parsed
-    )
+    return Project(load.root, load.settings, models, tests, tuple(problems), load.files_hash())
 
 
 def main(arguments: list[str]) -> int:

@@ -13,7 +13,6 @@ from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds import External, IncrementalByTimeRange, IncrementalByUniqueKey, Seed
 from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
-from vde_dagster.project.loading.parsed import ParsedQueries
 from vde_dagster.project.macros.expansion import Expanded, Expander, MacroScope
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.reading.audits import (
@@ -29,6 +28,7 @@ from vde_dagster.project.reading.model_properties import ModelProperties, read_m
 from vde_dagster.project.reading.rendering import NamingRules, Rendered, render, render_statement
 from vde_dagster.project.reading.statements import Block, Statement, split_blocks
 from vde_dagster.project.settings import Settings
+from vde_dagster.sql.parsed import ParsedQueries
 from vde_dagster.sql.scanner import SourceText
 from vde_dagster.sql.trees import QUERY_WORDS, placeholder
 
