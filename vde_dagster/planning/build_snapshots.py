@@ -9,9 +9,9 @@ from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 from vde_dagster import semantics
+from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.proven_keys import proven_keys
 from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
 from vde_dagster.project.kinds import (

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.hashing import content_digest
 from vde_dagster.project.settings import Settings
 
 _RACY_NS = 2_000_000_000
@@ -165,7 +166,7 @@ class Hasher:
             now = time.time_ns()
             with open(full, "rb", buffering=0) as file:
                 found = self._contents[path] = file.read()
-            self.hashes[path] = hashlib.blake2b(found, digest_size=16).hexdigest()
+            self.hashes[path] = content_digest(found)
             self._remember(path, identity, self.hashes[path], now)
         return found
 
@@ -193,7 +194,7 @@ class Hasher:
             return "missing"
         if os.path.isdir(full):
             names = "\0".join(sorted(os.listdir(full)))
-            return hashlib.blake2b(os.fsencode(names), digest_size=16).hexdigest()
+            return content_digest(os.fsencode(names))
         if not os.path.isfile(full):
             return "neither a file nor a folder"
         known = self.known.get(path)
