@@ -9,7 +9,7 @@ from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.dag import topological_order
 from vde_dagster.project.kinds import External
-from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.model import Model
 from vde_dagster.project.unit_values import UnitTest
 

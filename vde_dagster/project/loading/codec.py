@@ -8,7 +8,7 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.model_codec import (
     as_tuples,
     location_from_json,
@@ -22,7 +22,7 @@ Json = Any
 
 
 def file_to_json(file: LoadedFile) -> Json:
-    """Write what one file yielded."""
+    """Write what one file yielded; one that is not repeatable is never kept."""
     return {
         "path": file.path.as_posix(),
         "models": [
@@ -37,6 +37,7 @@ def file_to_json(file: LoadedFile) -> Json:
         ],
         "tests": [test_to_json(test) for test in file.tests],
         "uses": list(file.uses),
+        "variables": list(file.variables),
     }
 
 
@@ -57,6 +58,7 @@ def file_from_json(data: Json) -> LoadedFile:
         ),
         tests=tuple(test_from_json(item) for item in data["tests"]),
         uses=tuple(data["uses"]),
+        variables=tuple(data["variables"]),
     )
 
 

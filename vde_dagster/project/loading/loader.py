@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from vde_dagster.project.loading.codec import error_from_json, error_to_json
 from vde_dagster.project.loading.load import ProjectLoad
 from vde_dagster.project.model import Model
 from vde_dagster.project.settings import Settings
+from vde_dagster.project.sources.source import SourceFactory
 from vde_dagster.project.unit_values import UnitTest
 from vde_dagster.sql.garbage import rare_collections
 from vde_dagster.sql.parsed import ParsedQueries
@@ -47,6 +49,7 @@ def load_project(
     strict: bool = True,
     use_cache: bool = True,
     parsed: ParsedQueries | None = None,
+    sources: Sequence[SourceFactory] | None = None,
 ) -> Project:
     """Load the project in a folder.
 
@@ -57,12 +60,13 @@ def load_project(
         use_cache: Whether to use and to write `.vde/cache`.
         parsed: Takes the trees of the queries that are read, for planning; by default none is
             kept.
+        sources: What models come from; by default all that there are, see `sources.registry`.
 
     Raises:
         ProjectError: The settings are wrong; when strict, any mistake. Several mistakes are one
             error that has them all, see `ProjectError.mistakes`.
     """
-    return _finish(ProjectLoad(root, use_cache, parsed), strict)
+    return _finish(ProjectLoad(root, use_cache, parsed, sources), strict)
 
 
 def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
@@ -119,8 +123,6 @@ def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
 @rare_collections()
 def _finish(load: ProjectLoad, strict: bool) -> Project:
     files = load.load_files()
-    if load.files.sql and not load.records and not load.problems:
-        load.context  # noqa: B018 - a project of nothing but audits is checked too
     models, tests, mistakes = assemble(files, complete=not load.problems)
     session = load.settings.spark.meaning()
     if session:

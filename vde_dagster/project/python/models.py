@@ -14,7 +14,7 @@ from vde_dagster.base.outside import read_outside
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.kinds import KIND_NAMES, Kind, Seed, View
-from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.model import Model, PythonSource
 from vde_dagster.project.python.files import execute, parse_python

@@ -8,7 +8,7 @@ from typing import Any
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds import External
-from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.model import Column, Model
 from vde_dagster.project.reading.model_properties import canonical_type
 from vde_dagster.project.reading.rendering import NamingRules

@@ -12,7 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds import External, IncrementalByTimeRange, IncrementalByUniqueKey, Seed
-from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.expansion import Expanded, Expander, MacroScope
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.reading.audits import (
