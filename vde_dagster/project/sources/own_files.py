@@ -18,6 +18,7 @@ from vde_dagster.project.loaded import LoadedFile
 from vde_dagster.project.python.watching import Seen, watching, with_what_was_read
 from vde_dagster.project.sources.find_files import FoundFiles, find_files
 from vde_dagster.project.sources.source import Folder
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class OwnFiles:
         self._memory = folder.memory(self.name)
         self._macros_saw = Seen()
         self._shared: FileContext | None = None
+        settings = folder.settings
+        self.names = TableNames(settings.catalog, settings.default_namespace)
 
     # -- which files there are -------------------------------------------------------------
 
@@ -146,7 +149,9 @@ class OwnFiles:
         mistakes: list[ProjectError] = []
         macros = self._macros(mistakes)
         audits = self._audits(mistakes)
-        self._shared = FileContext(self._folder.settings, macros, audits, self._folder.parsed)
+        self._shared = FileContext(
+            self._folder.settings, self.names, macros, audits, self._folder.parsed
+        )
         return mistakes
 
     def _macros(self, mistakes: list[ProjectError]) -> dict[str, Callable[..., Any]]:
@@ -216,9 +221,9 @@ class OwnFiles:
         from vde_dagster.project.reading.external_models import load_external_models
 
         dialect = self._folder.settings.dialect
-        return load_external_models(path, text, self._context.rules, dialect)
+        return load_external_models(path, text, self.names, dialect)
 
     def _tests(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.unit_tests import load_unit_tests
 
-        return LoadedFile(path, tests=load_unit_tests(path, text, self._context.rules))
+        return LoadedFile(path, tests=load_unit_tests(path, text, self.names))

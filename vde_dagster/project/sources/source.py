@@ -14,6 +14,7 @@ from vde_dagster.project.python.time_limit import TooSlow, time_limit
 from vde_dagster.project.reading.text_files import decoded
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.sources.hasher import Hasher
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.parsed import ParsedQueries
 
 
@@ -32,6 +33,10 @@ class Source(Protocol):
     @property
     def key(self) -> str:
         """Hash of everything that decides what any of its files means, beyond the file itself."""
+
+    @property
+    def names(self) -> TableNames:
+        """What names of tables mean in its files."""
 
     def files(self) -> Sequence[str]:
         """Return the files that define something; each is read and remembered by itself."""
