@@ -37,7 +37,7 @@ _STRING = re.compile(r"""([rR]'[^']*'|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", r
 """A string of Spark's; one with a doubled quote in it is two of them."""
 
 CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
-"""Looks up (name, Spark SQL type) of an external table; None when the catalog has no such table."""
+"""Looks up (name, Spark SQL type) of a table of the project's catalog; None when it has no such."""
 
 
 class Memo:
@@ -91,7 +91,7 @@ def build_snapshots(
                 model = models[name]
                 if any(parent not in out for parent in graph[name]):
                     continue  # A parent has a mistake, so what it has is not known.
-                if isinstance(model.kind, External) and not model.columns:
+                if isinstance(model.kind, External) and not (model.columns or model.table):
                     columns = catalog_columns(name)
                     if columns:
                         model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
@@ -174,7 +174,8 @@ def _meaning(
     parent_versions = {str(name): snapshot.version for name, snapshot in parents.items()}
     if isinstance(model.kind, External):
         version = semantics.leaf_version(
-            str(model.name), {c.name: c.type or "UNKNOWN" for c in model.columns}
+            ".".join(model.table) or str(model.name),
+            {c.name: c.type or "UNKNOWN" for c in model.columns},
         )
         return version, _columns(model, version, {}), ()
     if isinstance(model.kind, Seed):

@@ -103,6 +103,7 @@ _PLAIN = (
     "grains",
     "stamp",
     "session",
+    "table",
     "column_descriptions",
 )
 _DEFAULTS = {

@@ -25,6 +25,7 @@ from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.project.sources import registry
 from vde_dagster.project.sources.hasher import Hasher
 from vde_dagster.project.sources.source import Folder, Memory, Source, SourceFactory
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.nesting import nested_too_deeply
 from vde_dagster.sql.parsed import ParsedQueries
 from vde_dagster.sql.scanner import SourceText
@@ -96,6 +97,14 @@ class ProjectLoad:
             for path in source.files():
                 files.setdefault(path, source)
         return files
+
+    @property
+    def names(self) -> TableNames:
+        """What names of tables mean, with the catalogs that any of the sources knows."""
+        catalogs: dict[str, str] = {}
+        for source in reversed(self._sources):
+            catalogs.update(source.names.catalogs)
+        return TableNames(self.settings.catalog, self.settings.default_namespace, catalogs)
 
     # -- what is as it was -----------------------------------------------------------------
 

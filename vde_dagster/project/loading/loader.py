@@ -17,6 +17,7 @@ from vde_dagster.project.loading.load import ProjectLoad
 from vde_dagster.project.model import Model
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.sources.source import SourceFactory
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.unit_values import UnitTest
 from vde_dagster.sql.garbage import rare_collections
 from vde_dagster.sql.parsed import ParsedQueries
@@ -29,6 +30,7 @@ class Project:
     Args:
         root: Its folder.
         settings: Its settings.
+        names: What names of tables mean, over all its sources.
         models: Its models, parents before children, external ones included.
         tests: Its unit tests.
         problems: What is wrong with files that were left out; empty for strict loads.
@@ -37,6 +39,7 @@ class Project:
 
     root: Path
     settings: Settings
+    names: TableNames
     models: dict[ModelName, Model]
     tests: tuple[UnitTest, ...]
     problems: tuple[ProjectError, ...]
@@ -123,7 +126,7 @@ def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
 @rare_collections()
 def _finish(load: ProjectLoad, strict: bool) -> Project:
     files = load.load_files()
-    models, tests, mistakes = assemble(files, complete=not load.problems)
+    models, tests, mistakes = assemble(files, load.names, complete=not load.problems)
     session = load.settings.spark.meaning()
     if session:
         models = {
@@ -134,7 +137,9 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
     problems = [*load.problems, *(error for error in mistakes if str(error) not in shown)]
     if strict and problems:
         raise ProjectError.of(problems)
-    return Project(load.root, load.settings, models, tests, tuple(problems), load.files_hash())
+    return Project(
+        load.root, load.settings, load.names, models, tests, tuple(problems), load.files_hash()
+    )
 
 
 def main(arguments: list[str]) -> int:

@@ -32,7 +32,10 @@ class Source(Protocol):
 
     @property
     def key(self) -> str:
-        """Hash of everything that decides what any of its files means, beyond the file itself."""
+        """Hash of everything that decides what any of its files means, beyond the file itself.
+
+        The file's record in the cache is valid for one key: shared files, settings, `names`.
+        """
 
     @property
     def names(self) -> TableNames:
