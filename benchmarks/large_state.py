@@ -25,6 +25,7 @@ from pathlib import Path
 
 from sqlalchemy import insert
 
+from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.publish import define_views
@@ -33,7 +34,6 @@ from vde_dagster.lakehouse import Publication
 from vde_dagster.lakehouse.new_table import NewTable
 from vde_dagster.planning.build_snapshots import CANONICALISER
 from vde_dagster.planning.environment import Entry, Environment
-from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.snapshot import OutputColumn, Snapshot

@@ -9,6 +9,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Model
+from vde_dagster.sql.parsed import ParsedQueries
 
 
 def all_mistakes(root: Path, found: ProjectError) -> ProjectError:
@@ -22,8 +23,9 @@ def all_mistakes(root: Path, found: ProjectError) -> ProjectError:
         One error that has all mistakes.
     """
     try:
-        project = load_project(root, strict=False)
-        build_snapshots(_understood(project), lambda name: None, parsed=project.parsed)
+        parsed = ParsedQueries()
+        project = load_project(root, strict=False, parsed=parsed)
+        build_snapshots(_understood(project), lambda name: None, parsed=parsed)
     except ProjectError as error:
         known = {str(mistake) for mistake in found.mistakes}
         more = [mistake for mistake in error.mistakes if str(mistake) not in known]

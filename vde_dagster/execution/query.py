@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environment import PRODUCTION, Environment
-from vde_dagster.planning.resolver import qualified
-from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.external_table import ExternalTable, external_table
 from vde_dagster.planning.views import environment_view_name
 
 if TYPE_CHECKING:
@@ -62,10 +61,10 @@ def query_environment(
             name: ModelName,
             names: set[ModelName] = names,
             elsewhere: set[ModelName] = elsewhere,
-            externals: set[ModelName] = externals,
+            externals: dict[ModelName, ExternalTable] = externals,
         ) -> str | None:
             if name in externals:
-                return qualified(TableRef(name.namespace, name.name), workspace.settings.catalog)
+                return externals[name].quoted(workspace.settings.catalog)
             if name in names:
                 return environment_view_name(name, environment, workspace.settings.catalog)
             if name in elsewhere:
@@ -98,12 +97,12 @@ def query_environment(
     )
 
 
-def _externals(workspace: Workspace, environment: Environment) -> set[ModelName]:
+def _externals(workspace: Workspace, environment: Environment) -> dict[ModelName, ExternalTable]:
     """Return the external tables that an environment's models read: they have no views."""
     ids = {e.snapshot_id: e.name for e in environment.entries.values() if e.table_id is None}
     snapshots = workspace.store.snapshots(ids)
     return {
-        name
+        name: external_table(snapshots[snapshot].model)
         for snapshot, name in ids.items()
         if snapshot in snapshots and snapshots[snapshot].model.kind.is_external
     }

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from vde_dagster.planning.planner import WarehouseState
     from vde_dagster.planning.snapshot import Snapshot
     from vde_dagster.project.loading.loader import Project
-    from vde_dagster.project.loading.parsed import ParsedQueries
     from vde_dagster.project.model import Model
     from vde_dagster.project.settings import Settings
+    from vde_dagster.sql.parsed import ParsedQueries
     from vde_dagster.state import StateStore
     from vde_dagster.state.clock import Clock
     from vde_dagster.state.effects import Effects
@@ -101,11 +101,18 @@ class Workspace:
         from vde_dagster.project.loading.loader import load_project
 
         try:
-            return load_project(self.root)
+            return load_project(self.root, parsed=self._parsed)
         except ProjectError as error:
             from vde_dagster.execution.mistakes import all_mistakes
 
             raise all_mistakes(self.root, error) from None
+
+    @cached_property
+    def _parsed(self) -> ParsedQueries:
+        """Trees of the queries that loading has just read; planning takes them."""
+        from vde_dagster.sql.parsed import ParsedQueries
+
+        return ParsedQueries()
 
     @cached_property
     def store(self) -> StateStore:
@@ -147,18 +154,16 @@ class Workspace:
         Raises:
             ProjectError: A file is wrong, or a query names what its parents do not have.
         """
-        return self._build(self.project.models, self.project.parsed)
+        return self._build(self.project.models)
 
-    def _build(
-        self, models: Mapping[ModelName, Model], parsed: ParsedQueries | None = None
-    ) -> dict[ModelName, Snapshot]:
+    def _build(self, models: Mapping[ModelName, Model]) -> dict[ModelName, Snapshot]:
         from vde_dagster.planning.build_snapshots import build_snapshots
 
         built = build_snapshots(
             models,
             self._catalog_columns,
             memo=self._memo,
-            parsed=parsed,
+            parsed=self._parsed,
             scalar_functions=self.settings.scalar_functions,
         )
         self._memo.save()
@@ -211,7 +216,7 @@ class Workspace:
         models = self.project.models
         if select:
             models = select_models(self.store, environment, models, select)
-        snapshots = self._build(models, self.project.parsed)
+        snapshots = self._build(models)
         state = gather_state(self.store, environment, snapshots, self._build)
         return self._make(
             environment, snapshots, state, PlanKind.PLAN, start, end, skip_backfill, now, save

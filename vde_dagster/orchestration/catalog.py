@@ -9,11 +9,11 @@ from datetime import datetime, timezone
 
 import dagster as dg
 
+from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.live import LiveModel, LiveProject
 from vde_dagster.orchestration.partitions import model_partitions
 from vde_dagster.orchestration.translator import VdeTranslator, safe_name
-from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.model import Audit
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
-from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.serve import choose_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable

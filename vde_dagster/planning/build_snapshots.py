@@ -9,14 +9,14 @@ from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 from vde_dagster import semantics
+from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
-from vde_dagster.project.loading.parsed import ParsedQueries
 from vde_dagster.project.model import Column, Model, PythonSource
 from vde_dagster.sql.garbage import rare_collections
+from vde_dagster.sql.parsed import ParsedQueries
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -28,7 +28,7 @@ _STRING = re.compile(r"""([rR]'[^']*'|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", r
 """A string of Spark's; one with a doubled quote in it is two of them."""
 
 CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
-"""Looks up (name, Spark SQL type) of an external table; None when the catalog has no such table."""
+"""Looks up (name, Spark SQL type) of a table of the project's catalog; None when it has no such."""
 
 
 class Memo:
@@ -82,7 +82,7 @@ def build_snapshots(
                 model = models[name]
                 if any(parent not in out for parent in graph[name]):
                     continue  # A parent has a mistake, so what it has is not known.
-                if model.kind.is_external and not model.columns:
+                if model.kind.is_external and not (model.columns or model.table):
                     columns = catalog_columns(name)
                     if columns:
                         model = replace(model, columns=tuple(Column(n, t) for n, t in columns))

@@ -10,7 +10,7 @@ from sqlglot import exp
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.resolver import Resolver, qualified, select_physical
+from vde_dagster.planning.resolver import Resolver, select_physical
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table_places import put_in_place
 from vde_dagster.project.macros.time_variables import (
@@ -60,7 +60,7 @@ def relation(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
         return None
     binding = resolver.resolve(name)
     if binding.external is not None:
-        return f"SELECT * FROM {qualified(binding.external, catalog)}"
+        return f"SELECT * FROM {binding.external.quoted(catalog)}"
     if binding.table is not None:
         return select_physical(binding, catalog)
     return render_query(binding.snapshot.model, resolver, catalog)

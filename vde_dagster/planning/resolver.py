@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environment import PRODUCTION, Entry
+from vde_dagster.planning.external_table import ExternalTable, external_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 
@@ -31,7 +32,7 @@ class Binding:
     table: PhysicalTable | None = None
     columns: tuple[tuple[str, str], ...] = ()
     branch: str | None = None
-    external: TableRef | None = None
+    external: ExternalTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Resolver:
         snapshot = self.snapshots[entry.snapshot_id]
         if entry.table_id is None:
             if snapshot.model.kind.is_external:
-                return Binding(snapshot, external=TableRef(name.namespace, name.name))
+                return Binding(snapshot, external=external_table(snapshot.model))
             return Binding(snapshot)
         table = self.tables[entry.table_id]
         return Binding(

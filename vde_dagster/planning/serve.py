@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 
+from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshot
-from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.hashing import digest
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
 

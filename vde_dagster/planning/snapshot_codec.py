@@ -1,6 +1,7 @@
-"""Snapshots as JSON, for the state store and for the memo on disk.
+"""Snapshots as JSON: with their models for the state store, without them for the memo on disk.
 
-Lists without names, which parse fast: a rollback of a thousand models reads a thousand.
+The memo's key stands for everything that decides a snapshot, its model among it, and who asks has
+the model at hand. Lists without names parse fast: a rollback of a thousand models reads a thousand.
 """
 
 from __future__ import annotations
@@ -10,13 +11,29 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
 from vde_dagster.project.model import Model
+from vde_dagster.project.model_codec import model_from_json, model_to_json
 from vde_dagster.semantics import SemanticVersion
 
 Json = Any
 
 
+def stored_to_json(snapshot: Snapshot) -> list[Json]:
+    """Write a snapshot together with its model."""
+    return [model_to_json(snapshot.model), snapshot_to_json(snapshot)]
+
+
+def stored_from_json(data: list[Json]) -> Snapshot:
+    """Read what `stored_to_json` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: It has another form.
+    """
+    model, rest = data
+    return snapshot_from_json(model_from_json(model), rest)
+
+
 def snapshot_to_json(snapshot: Snapshot) -> list[Json]:
-    """Write everything but the model, which has a form of its own (`project.codec`)."""
+    """Write everything but the model, which has a form of its own (`project.model_codec`)."""
     version = snapshot.version
     return [
         snapshot.id,

@@ -57,6 +57,8 @@ def trino_query(
         _keep_values(tree)
         tree = _with_types(tree, tuple(columns))
         for table in tree.find_all(exp.Table):
+            if table.catalog and table.catalog != catalog:
+                return None  # What Trino calls that catalog, nobody has said.
             if table.catalog == catalog:
                 table.set("catalog", exp.to_identifier(trino_catalog, quoted=True))
         _keep_microseconds(tree)

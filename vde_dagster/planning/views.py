@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.planning.environment import view_ref
-from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.resolver import Binding, Resolver, select_physical
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.trino import trino_query, trino_select

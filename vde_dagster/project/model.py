@@ -91,6 +91,8 @@ class Model:
         grains: Columns declared (not checked) to identify a row.
         stamp: Arbitrary text that forces a new version when it changes.
         session: Settings of Spark's sessions that decide what queries mean, sorted.
+        table: Catalog, schema and name of an external model's table where it lies in another
+            catalog than the project's; else empty.
     """
 
     name: ModelName
@@ -116,4 +118,5 @@ class Model:
     grains: tuple[tuple[str, ...], ...] = ()
     stamp: str | None = None
     session: tuple[tuple[str, str], ...] = ()
+    table: tuple[str, ...] = ()
     column_descriptions: dict[str, str] = field(default_factory=dict)

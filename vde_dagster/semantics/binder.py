@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.hashing import digest_values, from_hex
 from vde_dagster.semantics._sqlglot import data_type
 from vde_dagster.semantics.algebra import Leaf, Node, Terms
-from vde_dagster.semantics.encoding import digest, from_hex
 from vde_dagster.semantics.names import NamedSource
 from vde_dagster.semantics.version import SemanticVersion, leaf_column, leaf_rows
 
@@ -102,7 +102,7 @@ class Binder:
         for column in types:
             if column not in versions:
                 self.give_up(f"column {column} of {name} has no version")
-                versions[column] = digest("no version", rows, column)
+                versions[column] = digest_values("no version", rows, column)
         return Leaf(name, rows, versions, types, version.unique_keys)
 
 

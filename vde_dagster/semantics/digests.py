@@ -15,6 +15,7 @@ from itertools import permutations, product
 from math import factorial
 from typing import Any
 
+from vde_dagster.base.hashing import digest_all, digest_values
 from vde_dagster.semantics.algebra import (
     UNORDERED,
     Derived,
@@ -26,7 +27,6 @@ from vde_dagster.semantics.algebra import (
     Rel,
     SetOperation,
 )
-from vde_dagster.semantics.encoding import digest, digest_all
 from vde_dagster.semantics.uniqueness import is_lookup
 
 _MAX_NUMBERINGS = 24
@@ -114,7 +114,7 @@ class Digester:
     ) -> Closed:
         frame = Frame(parent)
         for i, source in enumerate(free):
-            frame.labels[source] = digest("source", rows[i], numbers[i])
+            frame.labels[source] = digest_values("source", rows[i], numbers[i])
         labels = sorted(frame.labels.values())
         repeated: dict[bytes, int] = {}
         dependent: list[bytes] = []
@@ -123,10 +123,10 @@ class Digester:
                 continue
             row = self._rows(source, frame)
             if is_lookup(source):
-                frame.labels[source] = digest("lookup", row)
+                frame.labels[source] = digest_values("lookup", row)
                 continue
             number = repeated[row] = repeated.get(row, -1) + 1
-            label = frame.labels[source] = digest("dependent", row, number)
+            label = frame.labels[source] = digest_values("dependent", row, number)
             dependent.append(label)
         where = sorted({self.node(c, frame) for c in group.conditions})
         if len(free) == 1 and not dependent and not where:
@@ -167,7 +167,7 @@ class Digester:
                 keys = sorted(self.node(k, inside) for k in source.keys)
                 return digest_all("agg", [closed.rows, *keys])
             if source.op == "left":
-                return digest("left", closed.rows)
+                return digest_values("left", closed.rows)
             if source.op == "block":
                 return closed.rows
             args = [self.node(a, inside) for a in source.args]
@@ -185,7 +185,7 @@ class Digester:
             args = [self.node(a, frame) for a in source.args]
             return digest_all("generator", [source.op, source.outer, *args])
         if source.op == "values":
-            return digest("values", len(source.rows))
+            return digest_values("values", len(source.rows))
         return digest_all(source.op, [self.node(c, frame) for c in source.rows[0]])
 
     def _branches(self, source: SetOperation, frame: Frame) -> Branches:
@@ -208,7 +208,7 @@ class Digester:
         inside = Frame(frame)
         for i, side in enumerate(sides):
             for one, label in side.frame.labels.items():
-                inside.labels[one] = digest("side", i, side.rows, label)
+                inside.labels[one] = digest_values("side", i, side.rows, label)
         where = sorted({self.node(c, inside) for c in source.conditions})
         rows = digest_all("full", [*(side.rows for side in sides), *where])
         closed = self._closed[frame, source] = Closed(rows, inside)
@@ -226,7 +226,7 @@ class Digester:
             node = source.columns[key]
             version = self.node(node, closed.frame)
             if node.tag == "ordered aggregate":
-                return digest("ordered", version, self._order(source.group, closed.frame))
+                return digest_values("ordered", version, self._order(source.group, closed.frame))
             return version
         if isinstance(source, SetOperation):
             branches = self._branches(source, frame)
@@ -234,10 +234,10 @@ class Digester:
         if isinstance(source, FullJoin):
             return self.node(source.columns[key], self._full(source, frame).frame)
         if isinstance(source, Generator):
-            return digest("generated", key)
+            return digest_values("generated", key)
         if source.op == "values":
             return digest_all("values", [self.node(row[key], frame) for row in source.rows])
-        return digest("table function column", key)
+        return digest_values("table function column", key)
 
     def _order(self, group: Group, frame: Frame) -> bytes:
         """What decides the order in which rows arrive: for functions that see it."""
@@ -260,7 +260,7 @@ class Digester:
     # expressions
 
     def _any(self, part: Any, frame: Frame) -> bytes:
-        return self.node(part, frame) if part.__class__ is Node else digest(part)
+        return self.node(part, frame) if part.__class__ is Node else digest_values(part)
 
     def node(self, node: Node, frame: Frame) -> bytes:
         """The digest of an expression in a frame."""
@@ -278,11 +278,11 @@ class Digester:
                 if home.parent is None:
                     raise LookupError("a reference to a source out of reach")
                 level, home = level + 1, home.parent
-            return digest("ref", level, home.labels[source], self._column(source, key, home))
+            return digest_values("ref", level, home.labels[source], self._column(source, key, home))
         if tag == "window":
             return self._window(node, frame)
         if tag == "exists":
-            return digest("exists", self._close(node.parts[0].group, frame, []).rows)
+            return digest_values("exists", self._close(node.parts[0].group, frame, []).rows)
         parts: list[Any] = []
         for part in node.parts:
             kind = part.__class__

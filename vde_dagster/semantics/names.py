@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vde_dagster.base.hashing import digest_values
 from vde_dagster.semantics.algebra import Correlation, Derived, FullJoin, Leaf, Node, Terms
-from vde_dagster.semantics.encoding import digest
 
 if TYPE_CHECKING:
     from vde_dagster.semantics.ctes import Ctes
@@ -52,7 +52,7 @@ class NamedSource:
             assert self.leaf is not None
             physical = self.leaf_names.get(name, name)
             if physical not in self.leaf.columns:
-                self.leaf.columns[physical] = digest("column", self.leaf.rows, physical)
+                self.leaf.columns[physical] = digest_values("column", self.leaf.rows, physical)
             node = self.nodes[name] = terms.make("ref", self.leaf, physical)
         for wrap in self.wraps:
             node = terms.make("ref", wrap, wrap.export(node))

@@ -16,8 +16,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
+from vde_dagster.base.hashing import digest_all, digest_values
 from vde_dagster.base.outside import mentioned
-from vde_dagster.semantics.encoding import digest, digest_all
 from vde_dagster.semantics.python_mentions import is_docstring
 from vde_dagster.semantics.python_modules import Module
 from vde_dagster.semantics.python_reach import Reach
@@ -114,17 +114,17 @@ def _hash(reach: Reach, module: Module) -> bytes:
     The order of definitions is left out only where nothing runs between them that could tell.
     """
     if reach.by_text:
-        return digest("text", module.name)
+        return digest_values("text", module.name)
     documents = {i for i, s in enumerate(module.statements) if is_docstring(s)}
     kept = reach.kept[module]
     kept = kept | documents if reach.documents else kept - documents
     dumps = {index: _dump(reach, module, index) for index in sorted(kept)}
     futures = ",".join(sorted(module.futures))
     if reach.is_in_order(module):
-        return digest("in order", futures, *dict.fromkeys(dumps.values()))
+        return digest_values("in order", futures, *dict.fromkeys(dumps.values()))
     run = [text for index, text in dumps.items() if index in reach.run[module]]
     bound = [text for index, text in dumps.items() if index not in reach.run[module]]
-    return digest("any order", futures, *dict.fromkeys(run), "|", *sorted(bound))
+    return digest_values("any order", futures, *dict.fromkeys(run), "|", *sorted(bound))
 
 
 def _dump(reach: Reach, module: Module, index: int) -> str:

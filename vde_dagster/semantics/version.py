@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vde_dagster.semantics.encoding import digest, digest_all, from_hex
+from vde_dagster.base.hashing import digest_all, digest_values, from_hex
 
 CANONICALISER_VERSION = 4
 """Raised whenever the same definition gets other hashes: stored definitions are hashed again."""
@@ -87,14 +87,14 @@ def leaf_version(name: str, columns: Mapping[str, str]) -> SemanticVersion:
 
 def leaf_rows(table: str) -> bytes:
     """The row version of an external table."""
-    return digest("external rows", table)
+    return digest_values("external rows", table)
 
 
 def leaf_column(table: str, column: str, type_text: str) -> bytes:
     """The version of one column of an external table."""
     text = " ".join(type_text.split())
     # Names of a struct's fields are data, with their case.
-    return digest("external column", table, column, text if "<" in text else text.upper())
+    return digest_values("external column", table, column, text if "<" in text else text.upper())
 
 
 def values_version(
@@ -112,7 +112,7 @@ def values_version(
         raise ValueError("the columns of a seed differ in length")
     declared = {name.lower(): text for name, text in (types or {}).items()}
     return SemanticVersion(
-        rows=digest("values", lengths.pop() if lengths else 0).hex(),
+        rows=digest_values("values", lengths.pop() if lengths else 0).hex(),
         columns={
             name.lower(): digest_all(
                 "seed column", [" ".join(declared.get(name.lower(), "").upper().split()), *column]
@@ -145,7 +145,10 @@ def opaque_version(
     whole = digest_all("opaque", parts)
     return SemanticVersion(
         rows=whole.hex(),
-        columns={c.lower(): digest("opaque column", whole, c.lower()).hex() for c in columns},
+        columns={
+            name: digest_values("opaque column", whole, name).hex()
+            for name in map(str.lower, columns)
+        },
         opaque=why,
     )
 

@@ -13,9 +13,8 @@ from vde_dagster.errors import StoreError
 from vde_dagster.planning.environment import Entry
 from vde_dagster.planning.plan import Plan, PlanKind, PlannedModel, PlannedViews
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.snapshot_codec import snapshot_from_json, snapshot_to_json
+from vde_dagster.planning.snapshot_codec import stored_from_json, stored_to_json
 from vde_dagster.planning.table import PhysicalColumn
-from vde_dagster.project.loading.codec import model_from_json, model_to_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -67,7 +66,7 @@ def unpack(data: bytes) -> Any:
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:
     """Write a snapshot as compressed JSON."""
-    value = [model_to_json(snapshot.model), snapshot_to_json(snapshot)]
+    value = stored_to_json(snapshot)
     return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 6)
 
 
@@ -81,8 +80,7 @@ def load_snapshot(data: bytes) -> Snapshot:
     if not text.startswith(b"["):  # An object by Pydantic, as schema 0001 began with.
         return _read(_snapshot_adapter(), data)
     try:
-        model, rest = json.loads(text)
-        return snapshot_from_json(model_from_json(model), rest)
+        return stored_from_json(json.loads(text))
     except (KeyError, TypeError, ValueError) as error:
         raise _unreadable(error) from error
 

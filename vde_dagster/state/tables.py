@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, update
 
+from vde_dagster.base.hashing import digest
 from vde_dagster.errors import ConflictError, StoreError
-from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.state import schema

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from vde_dagster.base.hashing import digest
 from vde_dagster.planning import build_snapshots as module
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.rehash import rehash
 from vde_dagster.planning.resolver import column_map

@@ -8,8 +8,8 @@ import pytest
 
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.loading.codec import model_from_json, model_to_json
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.model_codec import model_from_json, model_to_json
 
 MODEL = "MODEL (name m.a, kind FULL);\nSELECT id, CAST(s AS INT) AS n FROM lake.e"
 

@@ -270,11 +270,13 @@ def _load(root: Path) -> tuple[str, str, int]:
     from vde_dagster.errors import VdeError
     from vde_dagster.planning.build_snapshots import build_snapshots
     from vde_dagster.project.loading.loader import load_project
+    from vde_dagster.sql.parsed import ParsedQueries
 
     try:
-        project = load_project(root, strict=False, use_cache=False)
+        parsed = ParsedQueries()
+        project = load_project(root, strict=False, use_cache=False, parsed=parsed)
         mistakes = [str(problem) for problem in project.problems]
-        build_snapshots(project.models, lambda name: None, parsed=project.parsed)
+        build_snapshots(project.models, lambda name: None, parsed=parsed)
     except VdeError as error:
         mistakes = [str(part) for part in getattr(error, "mistakes", ()) or [error]]
     except BaseException as error:

@@ -9,6 +9,7 @@ import pytest
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.sql.parsed import ParsedQueries
 
 MODEL = b"MODEL (name a.m, kind FULL);\n"
 SEED = b"MODEL (name a.m, kind SEED (path '../seeds/c.csv'));\n"
@@ -239,8 +240,9 @@ def test_a_carriage_return_alone_ends_a_line_of_a_seed(tmp_path: Path) -> None:
 @pytest.mark.timeout(120)
 def test_what_is_long_but_not_deep_is_read(query: str, tmp_path: Path) -> None:
     write(tmp_path, {"models/m.sql": MODEL + query.encode()})
-    project = load_project(tmp_path, use_cache=False)
-    snapshots = build_snapshots(project.models, lambda name: None, parsed=project.parsed)
+    parsed = ParsedQueries()
+    project = load_project(tmp_path, use_cache=False, parsed=parsed)
+    snapshots = build_snapshots(project.models, lambda name: None, parsed=parsed)
     assert any(str(name) == str(snapshot.name) for name, snapshot in snapshots.items())
 
 

@@ -15,13 +15,13 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.kinds import External, Full, View
-from vde_dagster.project.loading.codec import model_from_json, model_to_json
 from vde_dagster.project.loading.loader import (
     Project,
     load_project,
     load_project_isolated,
     project_hash,
 )
+from vde_dagster.project.model_codec import model_from_json, model_to_json
 from vde_dagster_tests.project.conftest import WriteProject
 
 FILES = {

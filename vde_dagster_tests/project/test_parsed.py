@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
 
 import pytest
 from sqlglot import exp
 
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.render import replace_tables
-from vde_dagster.project.loading.loader import Project
-from vde_dagster.project.loading.parsed import ParsedQueries
+from vde_dagster.project.loading.loader import load_project
+from vde_dagster.sql.parsed import ParsedQueries
 from vde_dagster.sql.trees import parse_query
-from vde_dagster_tests.project.conftest import LoadModel
-
-Load = Callable[[Mapping[str, str]], Project]
+from vde_dagster_tests.project.conftest import LoadModel, WriteProject
 
 
 def test_a_tree_is_handed_over_once() -> None:
@@ -58,14 +55,16 @@ def test_what_is_not_kept_leaves_nothing_to_the_garbage_collector() -> None:
 
 
 def test_planning_parses_no_query_that_loading_parsed(
-    load: Load, monkeypatch: pytest.MonkeyPatch
+    write_project: WriteProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = load(
+    root = write_project(
         {
             "models/a.sql": "MODEL (name d.a, kind FULL); SELECT 1 AS id, 'x' AS s",
             "models/b.sql": "MODEL (name d.b); SELECT a.id, COUNT(*) AS n FROM d.a GROUP BY a.id",
         }
     )
+    parsed = ParsedQueries()
+    project = load_project(root, parsed=parsed)
     expected = build_snapshots(project.models, lambda name: None)
 
     def parse(query: str, dialect: str) -> exp.Expr:
@@ -73,7 +72,7 @@ def test_planning_parses_no_query_that_loading_parsed(
 
     monkeypatch.setattr("vde_dagster.semantics.analysis.parse", parse)
 
-    found = build_snapshots(project.models, lambda name: None, parsed=project.parsed)
+    found = build_snapshots(project.models, lambda name: None, parsed=parsed)
 
     assert found == expected
 

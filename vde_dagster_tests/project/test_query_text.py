@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.expansion import Expander, MacroScope
-from vde_dagster.project.reading.rendering import NamingRules, Rendered, render
+from vde_dagster.project.reading.rendering import Rendered, render
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.dialects import untranslated
 from vde_dagster.sql.nothing import without_nothing
 from vde_dagster.sql.scanner import SourceText, scan
@@ -44,7 +45,7 @@ QUERIES = [
 
 def _render(text: str, dialect: str = "spark") -> Rendered:
     expander = Expander(SourceText(Path("m.sql"), text), MacroScope({}, {}, dialect))
-    return render(expander, expander.expand(0, len(text)), NamingRules("lakehouse", "main"))
+    return render(expander, expander.expand(0, len(text)), TableNames("lakehouse", "main"))
 
 
 @pytest.mark.parametrize("query", QUERIES)

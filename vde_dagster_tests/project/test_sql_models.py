@@ -224,13 +224,14 @@ def test_any_quoted_identifier_survives_rendering(name: str) -> None:
     from pathlib import Path
 
     from vde_dagster.project.macros.expansion import Expander, MacroScope
-    from vde_dagster.project.reading.rendering import NamingRules, render
+    from vde_dagster.project.reading.rendering import render
+    from vde_dagster.project.table_names import TableNames
     from vde_dagster.sql.scanner import SourceText
 
     text = f"SELECT t.{quote(name)} AS {quote(name)}, @start_ds FROM b.{quote(name)} AS t"
     expander = Expander(SourceText(Path("m.sql"), text), MacroScope({}, {}))
 
-    rendered = render(expander, expander.expand(0, len(text)), NamingRules("c", "d"))
+    rendered = render(expander, expander.expand(0, len(text)), TableNames("c", "d"))
 
     assert rendered.sql == text
     tree = sqlglot.parse_one(rendered.sql, dialect="spark")

@@ -13,7 +13,8 @@ import pytest
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import load_project
-from vde_dagster.project.loading.time_limit import TooSlow, time_limit
+from vde_dagster.project.python.time_limit import TooSlow, time_limit
+from vde_dagster.sql.parsed import ParsedQueries
 
 SETTINGS = "[tool.vde]\nload_seconds = 1\n"
 MODEL = "MODEL (name a.m, kind FULL);\n"
@@ -133,8 +134,9 @@ def _steps(root: Path) -> int:
     before = sys.gettrace()
     sys.settrace(trace)  # type: ignore[arg-type]
     try:
-        project = load_project(root)
-        build_snapshots(project.models, lambda name: None, parsed=project.parsed)
+        parsed = ParsedQueries()
+        project = load_project(root, parsed=parsed)
+        build_snapshots(project.models, lambda name: None, parsed=parsed)
     finally:
         sys.settrace(before)
     return count

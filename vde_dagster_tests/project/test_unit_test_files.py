@@ -6,8 +6,8 @@ from pathlib import Path
 from vde_dagster.base.names import ModelName
 from vde_dagster.project.loading.codec import test_from_json as from_json
 from vde_dagster.project.loading.codec import test_to_json as to_json
-from vde_dagster.project.reading.rendering import NamingRules
 from vde_dagster.project.reading.unit_tests import load_unit_tests
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.unit_values import TestTable, UnitTest
 
 TEXT = """
@@ -56,7 +56,7 @@ test_small:
 
 
 def read() -> tuple[UnitTest, ...]:
-    return load_unit_tests(Path("tests/t.yaml"), TEXT, NamingRules("lakehouse", "default"))
+    return load_unit_tests(Path("tests/t.yaml"), TEXT, TableNames("lakehouse", "default"))
 
 
 def test_the_format_of_sqlmesh_is_read() -> None:

@@ -12,7 +12,8 @@ import yaml
 
 from vde_dagster.errors import VdeError
 from vde_dagster.project.macros.expansion import Expander, MacroScope
-from vde_dagster.project.reading.rendering import NamingRules, render
+from vde_dagster.project.reading.rendering import render
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.semantics import SemanticError, analyze, leaf_version
 from vde_dagster.semantics.analysis import Analysis
 from vde_dagster.sql.scanner import SourceText
@@ -38,7 +39,7 @@ def _both(text: str, schema: Schema) -> tuple[Analysis, Analysis] | None:
     parents = {name: leaf_version(name, types) for name, types in known.items()}
     expander = Expander(SourceText(Path("m.sql"), text), MacroScope({}, {}))
     try:
-        rendered = render(expander, expander.expand(0, len(text)), NamingRules("lakehouse", "main"))
+        rendered = render(expander, expander.expand(0, len(text)), TableNames("lakehouse", "main"))
         again = analyze(rendered.sql, known, parents=parents)
     except VdeError:
         return None
@@ -84,7 +85,7 @@ def test_random_queries_are_read_alike_from_their_trees() -> None:
 def test_a_mistake_is_found_at_its_place_in_the_text() -> None:
     text = "SELECT id,\n  -- the next one is wrong\n  nothing FROM orders"
     expander = Expander(SourceText(Path("m.sql"), text), MacroScope({}, {}))
-    rendered = render(expander, expander.expand(0, len(text)), NamingRules("lakehouse", "main"))
+    rendered = render(expander, expander.expand(0, len(text)), TableNames("lakehouse", "main"))
 
     with pytest.raises(SemanticError) as caught:
         analyze(rendered.sql, {"main.orders": {"id": "INT"}}, tree=rendered.tree)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vde_dagster.base.hashing import digest
 from vde_dagster.errors import ProjectError
-from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import OutputColumn
 from vde_dagster.project.kinds import Kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vde_dagster.planning.hashing import digest
+from vde_dagster.base.hashing import digest
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.kinds.base import Meaning, version_of
 from vde_dagster.planning.time_column import TimeColumn

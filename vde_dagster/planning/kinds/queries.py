@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vde_dagster import semantics
-from vde_dagster.planning.hashing import digest
+from vde_dagster.base.hashing import digest
 from vde_dagster.planning.kinds.base import Meaning
 from vde_dagster.project.model import Model
 
@@ -22,5 +22,6 @@ class Outside(Query):
     def own_version(self, model: Model) -> semantics.SemanticVersion:
         """Return the version of a leaf of the graph."""
         return semantics.leaf_version(
-            str(model.name), {c.name: c.type or "UNKNOWN" for c in model.columns}
+            ".".join(model.table) or str(model.name),
+            {c.name: c.type or "UNKNOWN" for c in model.columns},
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vde_dagster.planning.hashing import digest
+from vde_dagster.base.hashing import digest
 from vde_dagster.planning.kinds.base import Meaning
 from vde_dagster.planning.proven_keys import proven_keys
 from vde_dagster.project.kinds import Seed

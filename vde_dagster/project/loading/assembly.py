@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.dag import topological_order
 from vde_dagster.project.kinds import External
-from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.model import Model
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.unit_values import UnitTest
 
 
 def assemble(
-    files: Iterable[LoadedFile], *, complete: bool
+    files: Iterable[LoadedFile], names: TableNames, *, complete: bool
 ) -> tuple[dict[ModelName, Model], tuple[UnitTest, ...], list[ProjectError]]:
     """Join the models of all files, in topological order.
 
@@ -24,6 +26,7 @@ def assemble(
 
     Args:
         files: What the files yielded.
+        names: Knows the tables of other catalogs.
         complete: Whether every file could be read; if not, a missing parent may be in a file
             that could not, and is no mistake of its own.
 
@@ -47,7 +50,7 @@ def assemble(
                 problems.append(_duplicate(item.model, other.model))
     models = {name: item.model for name, item in loaded.items()}
     _add_externals(models, loaded, problems, complete)
-    models = _without_cycles(models, problems)
+    models = _without_cycles(_in_their_catalogs(models, names), problems)
     if complete:
         problems.extend(_unknown_tests(models, tests))
     return models, tuple(test for test in tests if test.model in models), problems
@@ -78,6 +81,17 @@ def _add_externals(
                 problems.append(_missing(name, parent, location, names))
             elif parent not in models:
                 models[parent] = Model(name=parent, kind=External(), location=location)
+
+
+def _in_their_catalogs(models: dict[ModelName, Model], names: TableNames) -> dict[ModelName, Model]:
+    if not names.catalogs:
+        return models
+    return {
+        name: replace(model, table=names.foreign_table(name) or ())
+        if isinstance(model.kind, External)
+        else model
+        for name, model in models.items()
+    }
 
 
 def _missing(

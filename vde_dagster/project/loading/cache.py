@@ -16,6 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.hashing import content_digest
+
+_CODE = ("base", "sql", "project")
+"""The packages that decide what is read from a file."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -25,16 +29,16 @@ class ProjectCache:
 
     Args:
         folder: Where its files lie.
-        stats: See `files.Hasher`.
+        stats: See `sources.hasher.Hasher`.
         settings: The settings and the key they are valid for.
-        macro_uses: Modules that the macros' files import, and the key they are valid for.
+        memories: What sources keep, by their names.
         records: Per file, the key that its record is valid for and the record.
     """
 
     folder: Path
     stats: dict[str, list[Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    macro_uses: dict[str, Any] = field(default_factory=dict)
+    memories: dict[str, dict[str, Any]] = field(default_factory=dict)
     records: dict[str, list[Any]] = field(default_factory=dict)
 
     @classmethod
@@ -49,7 +53,7 @@ class ProjectCache:
             with contextlib.suppress(KeyError, TypeError):
                 cache.stats = dict(index["stats"])
                 cache.settings = dict(index["settings"])
-                cache.macro_uses = dict(index["macro_uses"])
+                cache.memories = dict(index["memories"])
         return cache
 
     def load_records(self) -> None:
@@ -63,7 +67,7 @@ class ProjectCache:
         content = {
             "stats": self.stats,
             "settings": self.settings,
-            "macro_uses": self.macro_uses,
+            "memories": self.memories,
         }
         _write(self.folder / "index.json", content)
 
@@ -111,7 +115,7 @@ def _write(path: Path, content: Any) -> None:
 
 
 def _header(body: bytes) -> bytes:
-    checksum = hashlib.blake2b(body, digest_size=16).hexdigest()
+    checksum = content_digest(body)
     return f"{code_stamp()} {checksum}".encode()
 
 
@@ -119,17 +123,20 @@ _stamp: str | None = None
 
 
 def code_stamp() -> str:
-    """Return a hash of the code that makes records: this package's and SQLGlot's version."""
+    """Return a hash of the code that makes records: what reads projects, and SQLGlot's version."""
     global _stamp
     if _stamp is None:
         import importlib.util
         import sys
 
         state = hashlib.blake2b(sys.version.encode(), digest_size=12)
-        for entry in sorted(os.scandir(Path(__file__).parent), key=lambda e: e.name):
-            if entry.name.endswith(".py"):
-                stat = entry.stat()
-                state.update(f"{entry.name}:{stat.st_size}:{stat.st_mtime_ns};".encode())
+        package = Path(__file__).parents[2]
+        for folder in _CODE:
+            for inside, _, names in sorted(os.walk(package / folder)):
+                for name in sorted(names):
+                    if name.endswith(".py"):
+                        stat = os.stat(os.path.join(inside, name))
+                        state.update(f"{name}:{stat.st_size}:{stat.st_mtime_ns};".encode())
         spec = importlib.util.find_spec("sqlglot")
         if spec is not None and spec.origin is not None:
             version = Path(spec.origin).parent / "_version.py"

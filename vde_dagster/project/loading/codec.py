@@ -1,132 +1,28 @@
-"""Models, unit tests and loaded files as JSON, for the cache and the state store.
-
-Written by hand, without reflection: a thousand models are read in some ten milliseconds, and
-nothing heavy is imported.
-"""
+"""What files yielded as JSON, for the cache: loaded files, unit tests, mistakes."""
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.kinds import kind_from_json
-from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
-from vde_dagster.project.model import Audit, Column, Model, PythonSource
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.model_codec import (
+    as_tuples,
+    location_from_json,
+    location_to_json,
+    model_from_json,
+    model_to_json,
+)
 from vde_dagster.project.unit_values import TestTable, UnitTest
 
 Json = Any
 
 
-def location_to_json(location: SourceLocation) -> Json:
-    """Write a place as `[path, line, column]`."""
-    return [location.path.as_posix(), location.line, location.column]
-
-
-def location_from_json(data: Json, paths: dict[str, Path] | None = None) -> SourceLocation:
-    """Read what `location_to_json` wrote; `paths` shares equal `Path` objects."""
-    text, line, column = data
-    if paths is None:
-        return SourceLocation(Path(text), line, column)
-    path = paths.get(text)
-    if path is None:
-        path = paths[text] = Path(text)
-    return SourceLocation(path, line, column)
-
-
-def model_to_json(model: Model) -> Json:
-    """Write a model as a JSON object; fields at their defaults are left out."""
-    data: dict[str, Json] = {
-        "name": [model.name.namespace, model.name.name],
-        "kind": model.kind.to_json(),
-        "location": location_to_json(model.location),
-    }
-    for field in _PLAIN:
-        value = getattr(model, field)
-        if value != _DEFAULTS[field]:
-            data[field] = value
-    if model.python is not None:
-        outside = [model.python.outside] if model.python.outside else []
-        data["python"] = [model.python.entrypoint, model.python.files, *outside]
-    if model.columns:
-        data["columns"] = [[c.name, c.type, c.description] for c in model.columns]
-    if model.depends_on:
-        data["depends_on"] = [[name.namespace, name.name] for name in model.depends_on]
-    for key in ("start", "end"):
-        value = getattr(model, key)
-        if value is not None:
-            data[key] = value.isoformat()
-    if model.audits:
-        data["audits"] = [[a.name, a.arguments, a.query, a.blocking] for a in model.audits]
-    return data
-
-
-def model_from_json(data: Json, paths: dict[str, Path] | None = None) -> Model:
-    """Read what `model_to_json` wrote.
-
-    Raises:
-        KeyError, TypeError, ValueError: It is something else.
-    """
-    values: dict[str, Any] = {
-        "name": ModelName(*data["name"]),
-        "kind": kind_from_json(data["kind"]),
-        "location": location_from_json(data["location"], paths),
-    }
-    for field in _PLAIN:
-        if field in data:
-            value = data[field]
-            values[field] = _tuples(value) if isinstance(value, list) else value
-    if "python" in data:
-        values["python"] = PythonSource(*data["python"])
-    if "columns" in data:
-        values["columns"] = tuple(Column(*column) for column in data["columns"])
-    if "depends_on" in data:
-        values["depends_on"] = tuple(ModelName(*name) for name in data["depends_on"])
-    for key in ("start", "end"):
-        if key in data:
-            values[key] = datetime.fromisoformat(data[key])
-    if "audits" in data:
-        values["audits"] = tuple(
-            Audit(name, _tuples(arguments), query, blocking)
-            for name, arguments, query, blocking in data["audits"]
-        )
-    return Model(**values)
-
-
-_PLAIN = (
-    "query",
-    "source",
-    "description",
-    "owner",
-    "tags",
-    "cron",
-    "partitioned_by",
-    "clustered_by",
-    "table_properties",
-    "pre_statements",
-    "post_statements",
-    "grains",
-    "stamp",
-    "session",
-    "column_descriptions",
-)
-_DEFAULTS = {
-    field.name: field.default_factory()
-    if field.default_factory is not dataclasses.MISSING
-    else field.default
-    for field in dataclasses.fields(Model)
-}
-
-
-def _tuples(value: Json) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
-
-
 def file_to_json(file: LoadedFile) -> Json:
-    """Write what one file yielded."""
+    """Write what one file yielded; one that is not repeatable is never kept."""
     return {
         "path": file.path.as_posix(),
         "models": [
@@ -141,22 +37,28 @@ def file_to_json(file: LoadedFile) -> Json:
         ],
         "tests": [test_to_json(test) for test in file.tests],
         "uses": list(file.uses),
+        "variables": list(file.variables),
     }
 
 
 def file_from_json(data: Json) -> LoadedFile:
     """Read what `file_to_json` wrote."""
+    paths: dict[str, Path] = {}
     return LoadedFile(
         path=Path(data["path"]),
         models=tuple(
             LoadedModel(
-                model_from_json(item["model"]),
-                {ModelName(*name): location_from_json(place) for name, place in item["reads"]},
+                model_from_json(item["model"], paths),
+                {
+                    ModelName(*name): location_from_json(place, paths)
+                    for name, place in item["reads"]
+                },
             )
             for item in data["models"]
         ),
         tests=tuple(test_from_json(item) for item in data["tests"]),
         uses=tuple(data["uses"]),
+        variables=tuple(data["variables"]),
     )
 
 
@@ -201,7 +103,7 @@ def _table_to_json(table: TestTable) -> Json:
 def _table_from_json(data: Json) -> TestTable:
     columns, rows, types, partial, query = data
     values = tuple(tuple(_value_from_json(value) for value in row) for row in rows)
-    return TestTable(tuple(columns), values, _tuples(types), partial, query)
+    return TestTable(tuple(columns), values, as_tuples(types), partial, query)
 
 
 def _value_to_json(value: Any) -> Json:

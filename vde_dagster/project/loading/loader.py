@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vde_dagster.base.names import ModelName
@@ -12,11 +13,13 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.assembly import assemble
 from vde_dagster.project.loading.codec import error_from_json, error_to_json
 from vde_dagster.project.loading.load import ProjectLoad
-from vde_dagster.project.loading.parsed import ParsedQueries
 from vde_dagster.project.model import Model
 from vde_dagster.project.settings import Settings
+from vde_dagster.project.sources.source import SourceFactory
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.unit_values import UnitTest
 from vde_dagster.sql.garbage import rare_collections
+from vde_dagster.sql.parsed import ParsedQueries
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,23 +29,30 @@ class Project:
     Args:
         root: Its folder.
         settings: Its settings.
+        names: What names of tables mean, over all its sources.
         models: Its models, parents before children, external ones included.
         tests: Its unit tests.
         problems: What is wrong with files that were left out; empty for strict loads.
         files_hash: Hash of the contents of all its files, see `project_hash`.
-        parsed: Trees of queries that were read for this load.
     """
 
     root: Path
     settings: Settings
+    names: TableNames
     models: dict[ModelName, Model]
     tests: tuple[UnitTest, ...]
     problems: tuple[ProjectError, ...]
     files_hash: str
-    parsed: ParsedQueries = field(default_factory=ParsedQueries, compare=False, repr=False)
 
 
-def load_project(root: Path, *, strict: bool = True, use_cache: bool = True) -> Project:
+def load_project(
+    root: Path,
+    *,
+    strict: bool = True,
+    use_cache: bool = True,
+    parsed: ParsedQueries | None = None,
+    sources: Sequence[SourceFactory] | None = None,
+) -> Project:
     """Load the project in a folder.
 
     Args:
@@ -50,12 +60,15 @@ def load_project(root: Path, *, strict: bool = True, use_cache: bool = True) -> 
         strict: Whether a mistake in any file raises; otherwise the rest of the project loads and
             the mistakes are in `problems`.
         use_cache: Whether to use and to write `.vde/cache`.
+        parsed: Takes the trees of the queries that are read, for planning; by default none is
+            kept.
+        sources: What models come from; by default all that there are, see `sources.registry`.
 
     Raises:
         ProjectError: The settings are wrong; when strict, any mistake. Several mistakes are one
             error that has them all, see `ProjectError.mistakes`.
     """
-    return _finish(ProjectLoad(root, use_cache), strict)
+    return _finish(ProjectLoad(root, use_cache, parsed, sources), strict)
 
 
 def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
@@ -112,9 +125,7 @@ def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
 @rare_collections()
 def _finish(load: ProjectLoad, strict: bool) -> Project:
     files = load.load_files()
-    if load.files.sql and not load.records and not load.problems:
-        load.context  # noqa: B018 - a project of nothing but audits is checked too
-    models, tests, mistakes = assemble(files, complete=not load.problems)
+    models, tests, mistakes = assemble(files, load.names, complete=not load.problems)
     session = load.settings.spark.meaning()
     if session:
         models = {
@@ -126,7 +137,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
     if strict and problems:
         raise ProjectError.of(problems)
     return Project(
-        load.root, load.settings, models, tests, tuple(problems), load.files_hash(), load.parsed
+        load.root, load.settings, load.names, models, tests, tuple(problems), load.files_hash()
     )
 
 

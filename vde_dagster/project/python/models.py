@@ -14,7 +14,7 @@ from vde_dagster.base.outside import read_outside
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.kinds import KINDS, Kind, column_properties
-from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.model import Model, PythonSource
 from vde_dagster.project.python.files import execute, parse_python
@@ -22,7 +22,7 @@ from vde_dagster.project.reading.audits import AuditCall
 from vde_dagster.project.reading.header import parse_header
 from vde_dagster.project.reading.model_properties import METADATA, READ, read_model_properties
 from vde_dagster.project.reading.rendering import render
-from vde_dagster.project.reading.sql_models import FileContext, model_name, read_audits
+from vde_dagster.project.reading.sql_models import FileContext, read_audits
 from vde_dagster.sql.scanner import SourceText, scan
 
 _TABLE_METHODS = ("table", "resolve_table")
@@ -218,7 +218,7 @@ def _name(text: str, location: SourceLocation, context: FileContext) -> ModelNam
     from vde_dagster.errors import UsageError
 
     try:
-        return model_name(text, context.rules)
+        return context.names.read(text)
     except UsageError as error:
         raise _error(error.message, location, error.hint) from None
 
@@ -270,7 +270,7 @@ def _query_reads(sql: str, location: SourceLocation, context: FileContext) -> li
     source = SourceText(location.path, sql)
     expander = Expander(source, context.scope("spark"))
     try:
-        return list(render(expander, expander.expand(0, len(sql)), context.rules).reads)
+        return list(render(expander, expander.expand(0, len(sql)), context.names).reads)
     except ProjectError as error:
         raise _error(error.message, location, error.hint) from error
 

@@ -13,10 +13,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from vde_dagster.project.loaded import LoadedFile
 
 PROJECT_CODE = "<vde_project_"
 """How the file names of a project's executed modules begin."""
@@ -142,3 +144,14 @@ def _note_variable(name: str) -> None:
     seen = _current.get()
     if seen is not None and _is_project_s(sys._getframe(1)):
         seen.variables.add(name)
+
+
+def with_what_was_read(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
+    """Add to what a file yielded what the project's code read meanwhile."""
+    uses = {*file.uses, *seen.relative_paths(root)} - {file.path.as_posix()}
+    return replace(
+        file,
+        uses=tuple(sorted(uses)),
+        variables=tuple(sorted({*file.variables, *seen.variables})),
+        repeatable=file.repeatable and not seen.unrepeatable,
+    )

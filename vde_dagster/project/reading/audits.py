@@ -14,8 +14,9 @@ from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.model import Audit
 from vde_dagster.project.reading.audit_library import BUILTIN_AUDITS, Items
 from vde_dagster.project.reading.header import Value
-from vde_dagster.project.reading.rendering import NamingRules, render
+from vde_dagster.project.reading.rendering import render
 from vde_dagster.project.reading.statements import Block
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText
 
 _PROPERTIES = ("name", "blocking", "dialect", "defaults", "skip", "standalone", "description")
@@ -72,12 +73,12 @@ class AuditContext:
     Args:
         definitions: Custom audits by name.
         scope: Macros and variables of the project.
-        rules: What table names mean.
+        names: What table names mean.
     """
 
     definitions: Mapping[str, AuditDefinition]
     scope: MacroScope
-    rules: NamingRules
+    names: TableNames
 
 
 def read_audit(block: Block, default_dialect: str) -> AuditDefinition:
@@ -222,7 +223,7 @@ def _render_text(
     source = SourceText(call.location.path, text)
     expander = Expander(source, dataclasses.replace(context.scope, dialect="spark"))
     try:
-        rendered = render(expander, expander.expand(0, len(text)), context.rules, what="audit")
+        rendered = render(expander, expander.expand(0, len(text)), context.names, what="audit")
     except ProjectError as error:
         raise _error(call, f"audit {call.name}: {error.message}", error.hint) from error
     return rendered.sql, dict.fromkeys(rendered.reads, call.location)
@@ -241,7 +242,7 @@ def _render_custom(
     expander = Expander(definition.source, scope)
     try:
         expanded = expander.expand(definition.start, definition.end)
-        rendered = render(expander, expanded, context.rules, what="audit")
+        rendered = render(expander, expanded, context.names, what="audit")
     except ProjectError as error:
         if "unknown variable" in error.message:
             missing = error.message.split("@")[-1].strip("'")

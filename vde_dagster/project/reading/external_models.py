@@ -8,24 +8,23 @@ from typing import Any
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds import External
-from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.model import Column, Model
 from vde_dagster.project.reading.model_properties import canonical_type
-from vde_dagster.project.reading.rendering import NamingRules
-from vde_dagster.project.reading.sql_models import model_name
 from vde_dagster.project.reading.yaml_lines import load_yaml
+from vde_dagster.project.table_names import TableNames
 
 _KEYS = ("name", "columns", "description", "column_descriptions", "owner", "tags", "start")
 _IGNORED = ("gateway", "dialect", "audits", "grains")
 
 
-def load_external_models(path: Path, text: str, rules: NamingRules, dialect: str) -> LoadedFile:
+def load_external_models(path: Path, text: str, names: TableNames, dialect: str) -> LoadedFile:
     """Read SQLMesh's `external_models.yaml`: a list of `name`, `columns`, `description`.
 
     Args:
         path: The file, relative to the project's root.
         text: Its text.
-        rules: What names mean.
+        names: What names mean.
         dialect: SQLGlot dialect of the types.
 
     Raises:
@@ -51,7 +50,7 @@ def load_external_models(path: Path, text: str, rules: NamingRules, dialect: str
             if key not in _KEYS and key not in _IGNORED:
                 raise fail(f"unknown key '{key}' of an external model", suggest(str(key), _KEYS))
         try:
-            name = model_name(str(entry["name"]), rules)
+            name = names.read(str(entry["name"]))
         except UsageError as error:
             raise fail(error.message, error.hint) from None
         columns = _columns(entry, dialect, fail)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.macros.expansion import NOTHING, Expanded, Expander
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.foreign import spark_text
 from vde_dagster.sql.nothing import without_nothing
 from vde_dagster.sql.query_text import one_line
@@ -27,19 +28,6 @@ from vde_dagster.sql.trees import (
 if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.tokens import Token  # type: ignore[attr-defined]
-
-
-@dataclass(frozen=True, slots=True)
-class NamingRules:
-    """How table names in queries become model names.
-
-    Args:
-        catalog: The project's own catalog, left out of three-part names.
-        default_namespace: Namespace of names without one.
-    """
-
-    catalog: str
-    default_namespace: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +48,14 @@ class Rendered:
 
 
 def render(
-    expander: Expander, expanded: Expanded, rules: NamingRules, *, what: str = "query"
+    expander: Expander, expanded: Expanded, names: TableNames, *, what: str = "query"
 ) -> Rendered:
     """Parse expanded text and write it in one line of Spark SQL.
 
     Args:
         expander: Knows the file and the dialect.
         expanded: The text.
-        rules: What names mean.
+        names: What names mean.
         what: What the text is, for messages.
 
     Raises:
@@ -84,10 +72,10 @@ def render(
     for table in list(tables_read(tree)):
         start = _start(table)
         offset = expanded.origin(_looked_for(table, expanded.text) if start is None else start)
-        parts = len(table.parts)
-        name = _qualify(table, rules, expander, offset)
+        written = table.parts
+        name = _qualify(table, names, expander, offset)
         reads.setdefault(name, expander.source.location(offset))
-        words.qualify(table, parts, start)
+        words.qualify(table, written)
     if expander.scope.dialect != "spark":
         sql = _translated(tree, expander, expanded, what)
         return Rendered(sql, reads, comments, read_query(sql).tree)
@@ -129,14 +117,16 @@ class _Words:
     prefixes: dict[int, str] = field(default_factory=dict)
     qualifiers: set[int] = field(default_factory=set)
 
-    def qualify(self, table: exp.Table, parts: int, start: int | None) -> None:
-        """Give a table's name its two parts, where it had more or fewer."""
-        if start is None:
+    def qualify(self, table: exp.Table, written: Sequence[exp.Expr]) -> None:
+        """Give a table's name its two parts, where it was written with more, fewer or others."""
+        starts = [part.meta["start"] for part in written if "start" in part.meta]
+        if len(starts) < len(written):
             return
-        if parts == 1:
-            self.prefixes[start] = table.args["db"].sql(dialect="spark") + "."
-        elif parts == 3:
-            self.qualifiers.add(start)
+        namespace = table.args["db"]
+        given = len(written) == 1 or namespace is not written[-2]
+        self.qualifiers.update(starts[:-1] if given else starts[:-2])
+        if given:
+            self.prefixes[starts[-1]] = namespace.sql(dialect="spark") + "."
 
 
 def _check_query(tree: exp.Expr, expander: Expander, expanded: Expanded, what: str) -> None:
@@ -231,30 +221,22 @@ def _looked_for(table: exp.Table, text: str) -> int:
     return max(text.lower().find(table.name.lower()), 0)
 
 
-def _qualify(table: exp.Table, rules: NamingRules, expander: Expander, offset: int) -> ModelName:
+def _qualify(table: exp.Table, names: TableNames, expander: Expander, offset: int) -> ModelName:
     """Give a table its two-part name in the tree, and return it."""
     from sqlglot import exp
 
     parts = [part.name for part in table.parts]
-    if len(parts) == 3:
-        if parts[0].lower() != rules.catalog.lower():
-            raise expander.source.error(
-                f"'{'.'.join(parts)}' is in another catalog than the project's",
-                offset,
-                f"the project's catalog is '{rules.catalog}'; name tables as schema.table",
-            )
-        table.set("catalog", None)
-    elif len(parts) > 3:
-        raise expander.source.error(
-            f"'{'.'.join(parts)}' has more than three parts", offset, "write schema.table"
-        )
-    elif len(parts) == 1:
-        table.set("db", exp.to_identifier(rules.default_namespace))
     try:
-        quoted = ".".join("`" + part.replace("`", "``") + "`" for part in parts[-2:])
-        return ModelName.parse(quoted, rules.default_namespace)
+        name = names.model_name(parts)
     except UsageError as error:
         raise expander.source.error(error.message, offset, error.hint) from None
+    if len(parts) == 3:
+        table.set("catalog", None)
+    if len(parts) == 1:
+        table.set("db", exp.to_identifier(names.default_namespace))
+    elif parts[-2].lower() != name.namespace:
+        table.set("db", exp.to_identifier(name.namespace))
+    return name
 
 
 def _column_comments(tree: exp.Expr) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.hashing import content_digest
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds import Seed
@@ -312,4 +313,5 @@ def _column_hash(values: pyarrow.ChunkedArray, type_: str | None) -> str:
 
 
 def _digest(*parts: Sequence[str] | str) -> str:
-    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+    """Hash what Python writes for values, as all seeds that exist were hashed."""
+    return content_digest(repr(parts).encode())

@@ -11,8 +11,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
-from vde_dagster.project.loading.parsed import ParsedQueries
+from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.expansion import Expanded, Expander, MacroScope
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.reading.audits import (
@@ -25,9 +24,11 @@ from vde_dagster.project.reading.audits import (
 )
 from vde_dagster.project.reading.header import Value
 from vde_dagster.project.reading.model_properties import ModelProperties, read_model_properties
-from vde_dagster.project.reading.rendering import NamingRules, Rendered, render, render_statement
+from vde_dagster.project.reading.rendering import Rendered, render, render_statement
 from vde_dagster.project.reading.statements import Block, Statement, split_blocks
 from vde_dagster.project.settings import Settings
+from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.parsed import ParsedQueries
 from vde_dagster.sql.scanner import SourceText
 from vde_dagster.sql.trees import QUERY_WORDS, placeholder
 
@@ -38,20 +39,17 @@ class FileContext:
 
     Args:
         settings: The settings.
+        names: What names of tables mean.
         macros: Python macros by name in lower case.
         audits: Custom audits by name.
         parsed: Takes the trees of the models' queries.
     """
 
     settings: Settings
+    names: TableNames
     macros: Mapping[str, Callable[..., Any]]
     audits: Mapping[str, AuditDefinition]
     parsed: ParsedQueries = field(default_factory=ParsedQueries)
-
-    @property
-    def rules(self) -> NamingRules:
-        """What table names in queries mean."""
-        return NamingRules(self.settings.catalog, self.settings.default_namespace)
 
     def scope(self, dialect: str) -> MacroScope:
         """Return fresh macro variables for one model."""
@@ -111,7 +109,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     if not properties.enabled:
         return None
     name_value = block.header.properties["name"]
-    name = _model_name(properties.name, context.rules, name_value.error)
+    name = _model_name(properties.name, context.names, name_value.error)
     expander = Expander(source, context.scope(properties.dialect))
     parts = [(s, expander.expand(s.start, s.end)) for s in block.statements]
     parts = [(s, expanded) for s, expanded in parts if expanded.text.strip()]
@@ -123,12 +121,12 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         return _without_query(source, block, properties, name, context)
     pre, query, post = _classify(source, block, parts)
     _check_variables(source, query)
-    rendered = render(expander, query, context.rules)
+    rendered = render(expander, query, context.names)
     context.parsed.keep(rendered.sql, rendered.tree)
     reads = dict(rendered.reads)
     reads.pop(name, None)
     for value in properties.depends_on:
-        parent = _model_name(value.identifier(), context.rules, value.error)
+        parent = _model_name(value.identifier(), context.names, value.error)
         reads.setdefault(parent, value.location())
     audits, audit_reads = read_audits(
         [read_call(value) for value in properties.audits], context, expander.scope
@@ -181,7 +179,7 @@ def read_audits(
     calls: list[AuditCall], context: FileContext, scope: MacroScope
 ) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation]]:
     """Resolve a model's audit calls; also return the tables that their queries read."""
-    audit_context = AuditContext(context.audits, scope, context.rules)
+    audit_context = AuditContext(context.audits, scope, context.names)
     audits: list[Audit] = []
     reads: dict[ModelName, SourceLocation] = {}
     for call in calls:
@@ -249,32 +247,12 @@ def _described(fields: dict[str, Any], rendered: Rendered) -> dict[str, str]:
 
 
 def _model_name(
-    text: str, rules: NamingRules, error: Callable[[str, str | None], ProjectError]
+    text: str, names: TableNames, error: Callable[[str, str | None], ProjectError]
 ) -> ModelName:
     try:
-        return model_name(text, rules)
+        return names.read(text)
     except UsageError as problem:
         raise error(problem.message, problem.hint) from None
-
-
-def model_name(text: str, rules: NamingRules) -> ModelName:
-    """Read a model's name; the project's own catalog may stand before it.
-
-    Raises:
-        UsageError: It is not a name, or is in another catalog.
-    """
-    from vde_dagster.base.names import quote, split_identifier
-
-    parts = split_identifier(text)
-    if len(parts) == 3:
-        if parts[0].lower() != rules.catalog.lower():
-            raise UsageError(
-                f"'{text}' is in another catalog than the project's",
-                hint=f"the project's catalog is '{rules.catalog}'; write schema.table",
-            )
-        parts = parts[1:]
-        return ModelName.parse(".".join(quote(part) for part in parts), rules.default_namespace)
-    return ModelName.parse(text, rules.default_namespace)
 
 
 def _sql_literal(value: str | int | float | bool) -> str:

@@ -13,9 +13,8 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import UsageError
 from vde_dagster.project.reading.model_properties import not_a_date
-from vde_dagster.project.reading.rendering import NamingRules
-from vde_dagster.project.reading.sql_models import model_name
 from vde_dagster.project.reading.yaml_lines import KeyPath, YamlDocument, load_yaml
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.unit_values import TestTable, UnitTest
 
 __all__ = ["TestTable", "UnitTest", "load_unit_tests"]
@@ -25,7 +24,7 @@ _TIMES = ("start", "end", "execution_time")
 _TABLE_KEYS = ("rows", "columns", "partial", "query", "format", "path", "csv_settings")
 
 
-def load_unit_tests(path: Path, text: str, rules: NamingRules) -> tuple[UnitTest, ...]:
+def load_unit_tests(path: Path, text: str, names: TableNames) -> tuple[UnitTest, ...]:
     """Read a file of tests.
 
     `vars.end` is the last day or instant, inclusive as in SQLMesh.
@@ -33,7 +32,7 @@ def load_unit_tests(path: Path, text: str, rules: NamingRules) -> tuple[UnitTest
     Args:
         path: The file, relative to the project's root.
         text: Its text.
-        rules: What names mean.
+        names: What names mean.
 
     Raises:
         ProjectError: It is not of the format; points at the line.
@@ -44,7 +43,7 @@ def load_unit_tests(path: Path, text: str, rules: NamingRules) -> tuple[UnitTest
     if not isinstance(document.value, dict):
         raise document.error((), "tests are a table of test_name: …", "write test_name:")
     return tuple(
-        _Reader(document, rules).test(str(name), body)
+        _Reader(document, names).test(str(name), body)
         for name, body in document.value.items()
         if str(name) not in ("gateway",)
     )
@@ -53,7 +52,7 @@ def load_unit_tests(path: Path, text: str, rules: NamingRules) -> tuple[UnitTest
 @dataclass(frozen=True, slots=True)
 class _Reader:
     document: YamlDocument
-    rules: NamingRules
+    names: TableNames
 
     def test(self, name: str, body: Any) -> UnitTest:
         keys: KeyPath = (name,)
@@ -163,7 +162,7 @@ class _Reader:
 
     def _name(self, keys: KeyPath, text: Any) -> ModelName:
         try:
-            return model_name(str(text), self.rules)
+            return self.names.read(str(text))
         except UsageError as error:
             raise self.document.error(keys, error.message, error.hint) from None
 

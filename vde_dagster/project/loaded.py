@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.model import Model
-from vde_dagster.project.python.watching import Seen
 
 if TYPE_CHECKING:
     from vde_dagster.project.unit_values import UnitTest
@@ -49,14 +48,3 @@ class LoadedFile:
     uses: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     repeatable: bool = True
-
-
-def with_what_was_read(file: LoadedFile, seen: Seen, root: Path) -> LoadedFile:
-    """Add to a file's record what the project's code read while the file was loaded."""
-    uses = {*file.uses, *seen.relative_paths(root)} - {file.path.as_posix()}
-    return replace(
-        file,
-        uses=tuple(sorted(uses)),
-        variables=tuple(sorted({*file.variables, *seen.variables})),
-        repeatable=not seen.unrepeatable,
-    )

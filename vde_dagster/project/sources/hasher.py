@@ -1,4 +1,4 @@
-"""The files that a project is made of, and hashes of their contents.
+"""Hashes of the contents of a project's files.
 
 A file's hash is remembered with its size, times and inode, so that an unchanged project is
 recognised by `stat` alone. A file that changed within the last two seconds is never remembered:
@@ -10,118 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.project.settings import Settings
+from vde_dagster.base.hashing import content_digest
 
 _RACY_NS = 2_000_000_000
-_SKIPPED = frozenset({"__pycache__", "node_modules"})
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectFiles:
-    """Paths relative to the root, with forward slashes, sorted.
-
-    Args:
-        sql: Files of models, and perhaps of audits.
-        python: Files of Python models.
-        macros: Files of Python macros.
-        externals: Files of external models.
-        tests: Files of unit tests.
-        data: CSV files.
-    """
-
-    sql: tuple[str, ...]
-    python: tuple[str, ...]
-    macros: tuple[str, ...]
-    externals: tuple[str, ...]
-    tests: tuple[str, ...]
-    data: tuple[str, ...]
-
-    def all(self) -> tuple[str, ...]:
-        """Return all of them."""
-        return (
-            *self.sql,
-            *self.python,
-            *self.macros,
-            *self.externals,
-            *self.tests,
-            *self.data,
-        )
-
-
-def find_files(settings: Settings) -> ProjectFiles:
-    """Find a project's files.
-
-    Audits, macros, seeds and tests are looked for both beside the models and inside their folder.
-    """
-    groups: dict[str, list[str]] = {
-        name: [] for name in ("sql", "python", "macros", "externals", "tests", "data")
-    }
-    root, models = str(settings.root), settings.models_dir.strip("/")
-    for path in _walk(root, models):
-        inside = path[len(models) + 1 :]
-        top = inside.partition("/")[0] if "/" in inside else ""
-        _sort_in(groups, path, top, settings)
-    for folder in (
-        settings.audits_dir,
-        settings.macros_dir,
-        settings.tests_dir,
-        settings.seeds_dir,
-    ):
-        if not folder.startswith(models + "/"):
-            for path in _walk(root, folder.strip("/")):
-                _sort_in(groups, path, folder, settings)
-    for path in _walk(root, "external_models"):
-        if path.endswith((".yaml", ".yml")):
-            groups["externals"].append(path)
-    for name in ("external_models.yaml", "external_models.yml"):
-        if os.path.isfile(os.path.join(root, name)):
-            groups["externals"].append(name)
-    return ProjectFiles(**{name: tuple(sorted(paths)) for name, paths in groups.items()})
-
-
-def _sort_in(groups: dict[str, list[str]], path: str, folder: str, settings: Settings) -> None:
-    ending = path.rpartition(".")[2].lower()
-    name = path.rpartition("/")[2]
-    if ending in ("yaml", "yml"):
-        if folder == settings.tests_dir:
-            groups["tests"].append(path)
-        elif name.startswith("external_models") or folder == "external_models":
-            groups["externals"].append(path)
-    elif ending == "csv":
-        groups["data"].append(path)
-    elif ending == "py" and folder == settings.macros_dir:
-        groups["macros"].append(path)
-    elif ending == "py" and folder not in (
-        settings.tests_dir,
-        settings.seeds_dir,
-        settings.audits_dir,
-    ):
-        groups["python"].append(path)
-    elif ending == "sql" and folder not in (settings.macros_dir, settings.tests_dir):
-        groups["sql"].append(path)
-
-
-def _walk(root: str, folder: str) -> Iterator[str]:
-    waiting = [folder]
-    while waiting:
-        current = waiting.pop()
-        try:
-            entries = list(os.scandir(os.path.join(root, current)))
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        for entry in entries:
-            if entry.name.startswith(".") or entry.name in _SKIPPED:
-                continue
-            path = f"{current}/{entry.name}"
-            if entry.is_dir():
-                waiting.append(path)
-            else:
-                yield path
 
 
 @dataclass(slots=True)
@@ -165,7 +61,7 @@ class Hasher:
             now = time.time_ns()
             with open(full, "rb", buffering=0) as file:
                 found = self._contents[path] = file.read()
-            self.hashes[path] = hashlib.blake2b(found, digest_size=16).hexdigest()
+            self.hashes[path] = content_digest(found)
             self._remember(path, identity, self.hashes[path], now)
         return found
 
@@ -193,7 +89,7 @@ class Hasher:
             return "missing"
         if os.path.isdir(full):
             names = "\0".join(sorted(os.listdir(full)))
-            return hashlib.blake2b(os.fsencode(names), digest_size=16).hexdigest()
+            return content_digest(os.fsencode(names))
         if not os.path.isfile(full):
             return "neither a file nor a folder"
         known = self.known.get(path)

@@ -1,4 +1,8 @@
-"""Syntax trees of queries that were just read, for whoever wants them next."""
+"""Syntax trees of queries that were just read, for whoever wants them next.
+
+Their owner is who loads a project and then plans it: loading fills what the owner gives it,
+planning takes them out again. Who only loads gives none, and none are kept.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,103 @@
+"""Every hash that outlives a process: 128 bits of BLAKE2b over an encoding without collisions.
+
+Three functions, since what they hash is written differently, and versions, ids and caches that
+exist were made so:
+
+- `digest` of texts, as hexadecimal digits: snapshots, tables, plans, keys of the memo.
+- `digest_values` of bytes, texts, numbers and None, as bytes: nodes of queries, hashed by the
+  hundred thousand and mostly made of other such digests.
+- `content_digest` of one stretch of bytes, as hexadecimal digits: files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import blake2b
+
+DIGEST_BYTES = 16
+_OF_A_DIGEST = b"b%d:" % DIGEST_BYTES
+
+Part = bytes | str | int | None
+
+
+def digest(*parts: str | None) -> str:
+    """Hash a sequence of texts, of which None differs from every text.
+
+    Args:
+        parts: Texts in order; the encoding is injective, so no two sequences collide by
+            concatenation.
+
+    Returns:
+        32 hexadecimal digits.
+    """
+    out: list[bytes] = []
+    for part in parts:
+        if part is None:
+            out.append(b"n;")
+        else:
+            data = part.encode("utf-8", "surrogatepass")
+            out.append(b"%d:" % len(data))
+            out.append(data)
+    return content_digest(b"".join(out))
+
+
+def content_digest(content: bytes) -> str:
+    """Hash bytes as they are.
+
+    Returns:
+        32 hexadecimal digits.
+    """
+    return blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
+
+
+def digest_values(*parts: Part) -> bytes:
+    """Hash a sequence of values so that different sequences have different encodings.
+
+    Args:
+        parts: Bytes (usually other digests), text, integers (or booleans) and None.
+
+    Returns:
+        128 bits of BLAKE2b over the length-prefixed encoding of the values.
+    """
+    # Nearly every part is another digest, or one of few texts.
+    out = [
+        _OF_A_DIGEST + part
+        if type(part) is bytes and len(part) == DIGEST_BYTES
+        else _text(part)
+        if type(part) is str
+        else _encoded(part)
+        for part in parts
+    ]
+    return blake2b(b"".join(out), digest_size=DIGEST_BYTES).digest()
+
+
+@lru_cache(maxsize=4096)
+def _text(text: str) -> bytes:
+    raw = text.encode("utf-8", "surrogatepass")
+    return b"s%d:%b" % (len(raw), raw)
+
+
+def _encoded(part: Part) -> bytes:
+    if type(part) is bytes:
+        return b"b%d:%b" % (len(part), part)
+    if part is None:
+        return b"n:"
+    if type(part) is bool:
+        return b"t:" if part else b"f:"
+    assert isinstance(part, int)
+    return b"i%d:" % part
+
+
+def digest_all(tag: str, parts: Iterable[Part]) -> bytes:
+    """Hash a tagged sequence of values; the tag keeps different kinds of things apart."""
+    return digest_values(tag, *parts)
+
+
+def from_hex(version: str) -> bytes:
+    """The bytes of a version; text that is not hexadecimal is hashed, so nothing is refused."""
+    try:
+        raw = bytes.fromhex(version)
+    except ValueError:
+        return digest_values("text", version)
+    return raw if raw.hex() == version else digest_values("text", version)

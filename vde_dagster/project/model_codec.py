@@ -1,0 +1,125 @@
+"""A model as JSON: its one form, for the cache of a project and for the state store.
+
+Written by hand, without reflection: a thousand models are read in some ten milliseconds, and
+nothing heavy is imported. A snapshot's form (`planning.snapshot_codec`) stands on this one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import SourceLocation
+from vde_dagster.project.kinds import kind_from_json
+from vde_dagster.project.model import Audit, Column, Model, PythonSource
+
+Json = Any
+
+
+def model_to_json(model: Model) -> Json:
+    """Write a model as a JSON object; fields at their defaults are left out."""
+    data: dict[str, Json] = {
+        "name": [model.name.namespace, model.name.name],
+        "kind": model.kind.to_json(),
+        "location": location_to_json(model.location),
+    }
+    for field in _PLAIN:
+        value = getattr(model, field)
+        if value != _DEFAULTS[field]:
+            data[field] = value
+    if model.python is not None:
+        outside = [model.python.outside] if model.python.outside else []
+        data["python"] = [model.python.entrypoint, model.python.files, *outside]
+    if model.columns:
+        data["columns"] = [[c.name, c.type, c.description] for c in model.columns]
+    if model.depends_on:
+        data["depends_on"] = [[name.namespace, name.name] for name in model.depends_on]
+    for key in ("start", "end"):
+        value = getattr(model, key)
+        if value is not None:
+            data[key] = value.isoformat()
+    if model.audits:
+        data["audits"] = [[a.name, a.arguments, a.query, a.blocking] for a in model.audits]
+    return data
+
+
+def model_from_json(data: Json, paths: dict[str, Path] | None = None) -> Model:
+    """Read what `model_to_json` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is something else.
+    """
+    values: dict[str, Any] = {
+        "name": ModelName(*data["name"]),
+        "kind": kind_from_json(data["kind"]),
+        "location": location_from_json(data["location"], paths),
+    }
+    for field in _PLAIN:
+        if field in data:
+            value = data[field]
+            values[field] = as_tuples(value) if isinstance(value, list) else value
+    if "python" in data:
+        values["python"] = PythonSource(*data["python"])
+    if "columns" in data:
+        values["columns"] = tuple(Column(*column) for column in data["columns"])
+    if "depends_on" in data:
+        values["depends_on"] = tuple(ModelName(*name) for name in data["depends_on"])
+    for key in ("start", "end"):
+        if key in data:
+            values[key] = datetime.fromisoformat(data[key])
+    if "audits" in data:
+        values["audits"] = tuple(
+            Audit(name, as_tuples(arguments), query, blocking)
+            for name, arguments, query, blocking in data["audits"]
+        )
+    return Model(**values)
+
+
+_PLAIN = (
+    "query",
+    "source",
+    "description",
+    "owner",
+    "tags",
+    "cron",
+    "partitioned_by",
+    "clustered_by",
+    "table_properties",
+    "pre_statements",
+    "post_statements",
+    "grains",
+    "stamp",
+    "session",
+    "table",
+    "column_descriptions",
+)
+_DEFAULTS = {
+    field.name: field.default_factory()
+    if field.default_factory is not dataclasses.MISSING
+    else field.default
+    for field in dataclasses.fields(Model)
+}
+
+
+def as_tuples(value: Json) -> Any:
+    """Turn lists, also those inside of lists, back into the tuples that they were."""
+    return tuple(as_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def location_to_json(location: SourceLocation) -> Json:
+    """Write a place as `[path, line, column]`."""
+    return [location.path.as_posix(), location.line, location.column]
+
+
+def location_from_json(data: Json, paths: dict[str, Path] | None = None) -> SourceLocation:
+    """Read what `location_to_json` wrote; `paths` shares equal `Path` objects."""
+    text, line, column = data
+    if paths is None:
+        return SourceLocation(Path(text), line, column)
+    path = paths.get(text)
+    if path is None:
+        path = paths[text] = Path(text)
+    return SourceLocation(path, line, column)

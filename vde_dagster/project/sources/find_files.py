@@ -1,0 +1,103 @@
+"""Which files of a folder are the product's own, and what each is for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vde_dagster.project.settings import Settings
+
+_SKIPPED = frozenset({"__pycache__", "node_modules"})
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """Paths relative to the root, with forward slashes, sorted.
+
+    Args:
+        sql: Files of models, and perhaps of audits.
+        python: Files of Python models.
+        macros: Files of Python macros.
+        externals: Files of external models.
+        tests: Files of unit tests.
+        data: CSV files.
+    """
+
+    sql: tuple[str, ...]
+    python: tuple[str, ...]
+    macros: tuple[str, ...]
+    externals: tuple[str, ...]
+    tests: tuple[str, ...]
+    data: tuple[str, ...]
+
+
+def find_files(settings: Settings) -> FoundFiles:
+    """Find a project's files.
+
+    Audits, macros, seeds and tests are looked for both beside the models and inside their folder.
+    """
+    groups: dict[str, list[str]] = {
+        name: [] for name in ("sql", "python", "macros", "externals", "tests", "data")
+    }
+    root, models = str(settings.root), settings.models_dir.strip("/")
+    for path in _walk(root, models):
+        inside = path[len(models) + 1 :]
+        top = inside.partition("/")[0] if "/" in inside else ""
+        _sort_in(groups, path, top, settings)
+    for folder in (
+        settings.audits_dir,
+        settings.macros_dir,
+        settings.tests_dir,
+        settings.seeds_dir,
+    ):
+        if not folder.startswith(models + "/"):
+            for path in _walk(root, folder.strip("/")):
+                _sort_in(groups, path, folder, settings)
+    for path in _walk(root, "external_models"):
+        if path.endswith((".yaml", ".yml")):
+            groups["externals"].append(path)
+    for name in ("external_models.yaml", "external_models.yml"):
+        if os.path.isfile(os.path.join(root, name)):
+            groups["externals"].append(name)
+    return FoundFiles(**{name: tuple(sorted(paths)) for name, paths in groups.items()})
+
+
+def _sort_in(groups: dict[str, list[str]], path: str, folder: str, settings: Settings) -> None:
+    ending = path.rpartition(".")[2].lower()
+    name = path.rpartition("/")[2]
+    if ending in ("yaml", "yml"):
+        if folder == settings.tests_dir:
+            groups["tests"].append(path)
+        elif name.startswith("external_models") or folder == "external_models":
+            groups["externals"].append(path)
+    elif ending == "csv":
+        groups["data"].append(path)
+    elif ending == "py" and folder == settings.macros_dir:
+        groups["macros"].append(path)
+    elif ending == "py" and folder not in (
+        settings.tests_dir,
+        settings.seeds_dir,
+        settings.audits_dir,
+    ):
+        groups["python"].append(path)
+    elif ending == "sql" and folder not in (settings.macros_dir, settings.tests_dir):
+        groups["sql"].append(path)
+
+
+def _walk(root: str, folder: str) -> Iterator[str]:
+    waiting = [folder]
+    while waiting:
+        current = waiting.pop()
+        try:
+            entries = list(os.scandir(os.path.join(root, current)))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in _SKIPPED:
+                continue
+            path = f"{current}/{entry.name}"
+            if entry.is_dir():
+                waiting.append(path)
+            else:
+                yield path

@@ -1,0 +1,229 @@
+"""The product's own files: models in SQL and Python, external tables and unit tests in YAML.
+
+What they share are the macros, the audits, and some of the settings. Seeds lie in CSV files that
+models name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.hashing import DIGEST_BYTES
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.loaded import LoadedFile
+from vde_dagster.project.python.watching import Seen, watching, with_what_was_read
+from vde_dagster.project.sources.find_files import FoundFiles, find_files
+from vde_dagster.project.sources.source import Folder
+from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.scanner import SourceText
+
+if TYPE_CHECKING:
+    from vde_dagster.project.reading.audits import AuditDefinition
+    from vde_dagster.project.reading.sql_models import FileContext
+
+_FOLLOWING = ("unknown macro", "unknown audit")
+"""How mistakes begin that only follow from a broken file of macros or audits."""
+
+Reader = Callable[[Path, str], LoadedFile]
+
+
+def own_files(folder: Folder) -> OwnFiles:
+    """Take the files in the folders that the settings name."""
+    return OwnFiles(folder, find_files(folder.settings))
+
+
+class OwnFiles:
+    """The source of the product's own files.
+
+    Args:
+        folder: The project's folder.
+        found: The files.
+    """
+
+    name = "files"
+
+    def __init__(self, folder: Folder, found: FoundFiles) -> None:
+        self._folder = folder
+        self._found = found
+        self._memory = folder.memory(self.name)
+        self._macros_saw = Seen()
+        self._shared: FileContext | None = None
+        settings = folder.settings
+        self.names = TableNames(settings.catalog, settings.default_namespace)
+
+    # -- which files there are -------------------------------------------------------------
+
+    def files(self) -> Sequence[str]:
+        """Return the files of models, external tables and unit tests."""
+        return list(self._readers)
+
+    def other_files(self) -> Sequence[str]:
+        """Return the files of audits, macros and data, and the modules that macros import."""
+        found = self._found
+        return [*self._audit_files, *found.macros, *self._macro_uses, *found.data]
+
+    def draws_in(self, path: str) -> Sequence[str]:
+        """Return the modules of the project that a Python file imports."""
+        return self._imports(path) if path in self._found.python else ()
+
+    @cached_property
+    def _readers(self) -> dict[str, Reader]:
+        found = self._found
+        audits = set(self._audit_files)
+        readers: dict[str, Reader] = {p: self._sql for p in found.sql if p not in audits}
+        readers |= dict.fromkeys(found.python, self._python)
+        readers |= dict.fromkeys(found.externals, self._externals)
+        return readers | dict.fromkeys(found.tests, self._tests)
+
+    @cached_property
+    def _audit_files(self) -> tuple[str, ...]:
+        """The SQL files that hold audits and no models; remembered by their contents."""
+        known: dict[str, list[Any]] = self._memory.get("audit files") or {}
+        is_audit: dict[str, list[Any]] = {}
+        for path in self._found.sql:
+            content = self._folder.hasher.hash(path)
+            before = known.get(path, [None])
+            same = before[0] == content
+            is_audit[path] = before if same else [content, self._begins_with_audit(path)]
+        self._memory.put("audit files", is_audit)
+        return tuple(path for path in self._found.sql if is_audit[path][1])
+
+    def _begins_with_audit(self, path: str) -> bool:
+        from vde_dagster.project.reading.statements import is_audit_file
+
+        try:
+            return is_audit_file(self._folder.text(path))
+        except ProjectError:
+            return False  # the error shows again, with its place, when the file is read
+
+    @cached_property
+    def _macro_uses(self) -> list[str]:
+        """The modules that the macros' files import, remembered while none of them changes."""
+        combined, macros = self._folder.hasher.combined, self._found.macros
+        known = self._memory.get("macro uses") or {"key": None, "uses": []}
+        uses: list[str] = known["uses"]
+        if known["key"] != combined([*macros, *uses]):
+            found = {use for path in macros for use in self._imports(path)}
+            uses = sorted(found - set(macros))
+            self._memory.put("macro uses", {"key": combined([*macros, *uses]), "uses": uses})
+        return uses
+
+    def _imports(self, path: str) -> list[str]:
+        from vde_dagster.project.python.files import with_local_imports
+
+        try:
+            return list(with_local_imports(self._folder.root, path, self._folder.text(path)))
+        except ProjectError:
+            return []  # a file that cannot be read draws in nothing; loading it says why
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of the macros, the audits and those settings that decide what files mean."""
+        settings, combined = self._folder.settings, self._folder.hasher.combined
+        deciding = (
+            settings.models_dir,
+            settings.seeds_dir,
+            settings.catalog,
+            settings.default_namespace,
+            settings.dialect,
+            str(settings.start),
+            settings.cron,
+            settings.owner,
+            sorted(settings.variables.items()),
+        )
+        state = hashlib.blake2b(repr(deciding).encode(), digest_size=DIGEST_BYTES)
+        state.update(combined([*self._found.macros, *self._macro_uses]).encode())
+        state.update(combined(self._audit_files).encode())
+        return state.hexdigest()
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def prepare(self) -> Sequence[ProjectError]:
+        """Execute the macros and read the audits."""
+        from vde_dagster.project.reading.sql_models import FileContext
+
+        mistakes: list[ProjectError] = []
+        macros = self._macros(mistakes)
+        audits = self._audits(mistakes)
+        self._shared = FileContext(
+            self._folder.settings, self.names, macros, audits, self._folder.parsed
+        )
+        return mistakes
+
+    def _macros(self, mistakes: list[ProjectError]) -> dict[str, Callable[..., Any]]:
+        from vde_dagster.project.python.files import execute
+
+        macros: dict[str, Callable[..., Any]] = {}
+        for path in self._found.macros:
+            try:
+                text = self._folder.text(path)
+                with self._folder.in_time(path), watching(self._macros_saw):
+                    collector, _ = execute(self._folder.root, path, text)
+            except ProjectError as error:
+                mistakes.append(error)
+                continue
+            macros.update(collector.macros)
+        return macros
+
+    def _audits(self, mistakes: list[ProjectError]) -> dict[str, AuditDefinition]:
+        from vde_dagster.project.reading.audits import read_audit
+        from vde_dagster.project.reading.statements import split_blocks
+
+        dialect = self._folder.settings.dialect
+        audits: dict[str, AuditDefinition] = {}
+        for path in self._audit_files:
+            try:
+                source = SourceText(Path(path), self._folder.text(path))
+                for block in split_blocks(source, dialect):
+                    audit = read_audit(block, dialect)
+                    audits[audit.name] = audit
+            except ProjectError as error:
+                mistakes.append(error)
+        return audits
+
+    def follows(self, mistake: ProjectError) -> bool:
+        """Say whether a file only lacks a macro or an audit."""
+        return mistake.message.startswith(_FOLLOWING)
+
+    def read(self, path: str, text: str) -> LoadedFile:
+        """Read a file of models, external tables or unit tests.
+
+        Raises:
+            ProjectError: Anything in it is wrong; points at the place.
+        """
+        return self._readers[path](Path(path), text)
+
+    @property
+    def _context(self) -> FileContext:
+        assert self._shared is not None, "a source is prepared before it reads"
+        return self._shared
+
+    def _sql(self, path: Path, text: str) -> LoadedFile:
+        from vde_dagster.project.reading.sql_models import load_sql_file
+
+        return self._with_macros(load_sql_file(path, text, self._context))
+
+    def _python(self, path: Path, text: str) -> LoadedFile:
+        from vde_dagster.project.python.models import load_python_file
+
+        folder = self._folder
+        loaded = load_python_file(folder.root, path, text, self._context, folder.hasher.hash)
+        return self._with_macros(loaded)
+
+    def _with_macros(self, file: LoadedFile) -> LoadedFile:
+        return with_what_was_read(file, self._macros_saw, self._folder.root)
+
+    def _externals(self, path: Path, text: str) -> LoadedFile:
+        from vde_dagster.project.reading.external_models import load_external_models
+
+        dialect = self._folder.settings.dialect
+        return load_external_models(path, text, self.names, dialect)
+
+    def _tests(self, path: Path, text: str) -> LoadedFile:
+        from vde_dagster.project.reading.unit_tests import load_unit_tests
+
+        return LoadedFile(path, tests=load_unit_tests(path, text, self.names))

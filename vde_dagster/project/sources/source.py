@@ -1,0 +1,148 @@
+"""What a source of models is, and what it is given to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.loaded import LoadedFile
+from vde_dagster.project.python.time_limit import TooSlow, time_limit
+from vde_dagster.project.reading.text_files import decoded
+from vde_dagster.project.settings import Settings
+from vde_dagster.project.sources.hasher import Hasher
+from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.parsed import ParsedQueries
+
+
+class Source(Protocol):
+    """Files of one make, and what they define.
+
+    The load knows no more of a project's files than this. It asks which there are, reads those of
+    which the cache has nothing or something outdated, and puts together what they define. Paths are
+    relative to the project's folder, with forward slashes.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name in the cache, unlike those of all other sources."""
+
+    @property
+    def key(self) -> str:
+        """Hash of everything that decides what any of its files means, beyond the file itself.
+
+        The file's record in the cache is valid for one key: shared files, settings, `names`.
+        """
+
+    @property
+    def names(self) -> TableNames:
+        """What names of tables mean in its files."""
+
+    def files(self) -> Sequence[str]:
+        """Return the files that define something; each is read and remembered by itself."""
+
+    def other_files(self) -> Sequence[str]:
+        """Return the further files that make it what it is: what is shared, settings, data."""
+
+    def draws_in(self, path: str) -> Sequence[str]:
+        """Return what one of `files` reads beside itself, as far as a look at its text tells.
+
+        What it really read is in `LoadedFile.uses`; this is asked while nobody knows that.
+        """
+
+    def prepare(self) -> Sequence[ProjectError]:
+        """Read what its files share, once, before any of them is read; return what is wrong."""
+
+    def read(self, path: str, text: str) -> LoadedFile:
+        """Read one of `files`.
+
+        Raises:
+            ProjectError: What is wrong in it, with the place; one error may have several mistakes.
+        """
+
+    def follows(self, mistake: ProjectError) -> bool:
+        """Say whether a mistake in a file may only follow from those that `prepare` returned."""
+
+
+SourceFactory = Callable[["Folder"], Source | None]
+"""Makes a source for a folder, or none when nothing of its make lies there."""
+
+
+class Memory:
+    """What a source keeps from one process to the next, as plain JSON.
+
+    Args:
+        values: What it kept before.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = dict(values)
+        self.changed = False
+
+    def get(self, key: str) -> Any:
+        """Return what was kept under a key, or None."""
+        return self.values.get(key)
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep something."""
+        if self.values.get(key) != value:
+            self.values[key] = value
+            self.changed = True
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A project's folder during one load, as its sources see it.
+
+    Args:
+        settings: The project's settings; they say where the folder is.
+        hasher: Hashes and contents of files.
+        parsed: Takes the trees of the queries that are read.
+        memories: What sources keep, by their names.
+    """
+
+    settings: Settings
+    hasher: Hasher
+    parsed: ParsedQueries
+    memories: dict[str, Memory] = field(default_factory=dict)
+
+    @property
+    def root(self) -> Path:
+        """The folder's absolute path."""
+        return self.settings.root
+
+    def memory(self, source: str) -> Memory:
+        """Return what a source keeps between processes."""
+        return self.memories.setdefault(source, Memory({}))
+
+    def text(self, path: str) -> str:
+        r"""Return a file's text; its lines end with `\n`.
+
+        Raises:
+            ProjectError: It is too large, or not UTF-8.
+        """
+        return decoded(Path(path), self.hasher.content(path))
+
+    @contextmanager
+    def in_time(self, path: str) -> Iterator[None]:
+        """Limit how long a file may take, with the code that it runs.
+
+        Raises:
+            ProjectError: It took longer than the setting `load_seconds`.
+        """
+        seconds = self.settings.load_seconds
+        try:
+            with time_limit(seconds):
+                yield
+        except TooSlow as error:
+            from vde_dagster.project.python.files import where_raised
+
+            raise ProjectError(
+                f"the file was not read within {seconds} seconds",
+                hint="look for a loop without an end; slow work belongs into a model's function; "
+                "or raise the setting 'load_seconds'",
+                location=where_raised(error, Path(path)),
+            ) from None

@@ -1,0 +1,75 @@
+"""What names of tables mean in a project's files, and where tables of other catalogs lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vde_dagster.base.names import ModelName, quote, split_identifier
+from vde_dagster.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    """From the names that files write to those of models, and back to tables of other catalogs.
+
+    A model's name has two parts. A table of another catalog is an external model, whose namespace
+    is made of the catalog and the schema: `crm__sales.orders` stands for `crm.sales.orders`.
+
+    Args:
+        catalog: The project's own catalog, left out of names.
+        default_namespace: Namespace of names without one.
+        catalogs: Spark's names of catalogs, by the names (in lower case) that files call them
+            by; the project's own may be among them.
+    """
+
+    catalog: str
+    default_namespace: str
+    catalogs: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, text: str) -> ModelName:
+        """Read a name as it is written: `name`, `schema.name` or `catalog.schema.name`.
+
+        Raises:
+            UsageError: It is no name, or in a catalog that the project does not know.
+        """
+        parts = split_identifier(text)
+        if len(parts) == 3:
+            return self.model_name(parts)
+        return ModelName.parse(text, self.default_namespace)
+
+    def model_name(self, parts: Sequence[str]) -> ModelName:
+        """Return the name of the model that a table's name stands for.
+
+        Raises:
+            UsageError: It is no name, or in a catalog that the project does not know.
+        """
+        if len(parts) > 3:
+            raise UsageError(
+                f"'{'.'.join(parts)}' has more than three parts", hint="write schema.table"
+            )
+        quoted = ".".join(quote(part) for part in parts[-2:])
+        name = ModelName.parse(quoted, self.default_namespace)
+        if len(parts) < 3 or parts[0].lower() == self.catalog.lower():
+            return name
+        catalog = self.catalogs.get(parts[0].lower())
+        if catalog is None:
+            raise UsageError(
+                f"'{'.'.join(parts)}' is in another catalog than the project's",
+                hint=f"the project's catalog is '{self.catalog}'; write schema.table",
+            )
+        if catalog.lower() == self.catalog.lower():
+            return name
+        return ModelName(_prefix(catalog) + name.namespace, name.name)
+
+    def foreign_table(self, name: ModelName) -> tuple[str, str, str] | None:
+        """Return catalog, schema and name of a table of another catalog; None for all others."""
+        for catalog in self.catalogs.values():
+            prefix = _prefix(catalog)
+            if catalog.lower() != self.catalog.lower() and name.namespace.startswith(prefix):
+                return catalog, name.namespace.removeprefix(prefix), name.name
+        return None
+
+
+def _prefix(catalog: str) -> str:
+    return f"{catalog.lower()}__"
