@@ -8,9 +8,9 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.cli.unit_testing.compare import RowDifference, compare_rows
-from vde_dagster.cli.unit_testing.relations import as_query
 from vde_dagster.errors import ExecutionError, ProjectError
+from vde_dagster.execution.unit_testing.compare import RowDifference, compare_rows
+from vde_dagster.execution.unit_testing.relations import as_query
 from vde_dagster.planning.interval import Interval
 from vde_dagster.project.model import Model
 from vde_dagster.project.unit_values import TestTable, UnitTest
@@ -183,9 +183,6 @@ def _times(test: UnitTest) -> tuple[Interval, datetime]:
 def _run_python(
     test: UnitTest, snapshot: Snapshot, sources: Mapping[ModelName, str], engine: Engine
 ) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
-    from vde_dagster.spark import SparkEngine
-
-    assert isinstance(engine, SparkEngine)
     interval, now = _times(test)
     return engine.run_python(snapshot, sources, interval, now)
 
