@@ -22,7 +22,6 @@ from vde_dagster.execution.events import (
     Published,
 )
 from vde_dagster.orchestration.catalog import Catalog
-from vde_dagster.orchestration.live import content_key
 from vde_dagster.orchestration.markdown import span, spans
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 from vde_dagster.orchestration.partitions import partition_keys
@@ -127,7 +126,7 @@ class EventRecorder:
     def _materializations(self, event: IntervalFilled) -> DagsterEvents:
         assert self.plan is not None
         assert self._combination is not None
-        key = content_key(event.table)
+        key = event.table.version
         for planned in self.plan.models:
             if planned.table is None or planned.table.id != event.table.id:
                 continue
