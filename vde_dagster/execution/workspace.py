@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.memo import FileMemo
     from vde_dagster.execution.query import QueryResult
     from vde_dagster.execution.rollback import RollbackResult
+    from vde_dagster.execution.unit_testing.plan_tests import PlanTests
     from vde_dagster.lakehouse import Lakehouse
     from vde_dagster.lakehouse.fsck import Finding
     from vde_dagster.lakehouse.janitor import JanitorReport
@@ -300,8 +301,9 @@ class Workspace:
         concurrency: int | None = None,
         who: str | None = None,
         lease_wait_seconds: float = 0.0,
+        skip_tests: bool = False,
     ) -> ApplyResult:
-        """Apply a plan: fill what is missing, audit, publish.
+        """Apply a plan: run its models' unit tests, fill what is missing, audit, publish.
 
         Args:
             plan: The plan.
@@ -309,9 +311,11 @@ class Workspace:
             concurrency: Models worked on at once; the project's setting by default.
             who: For the environment's history; the system user by default.
             lease_wait_seconds: How long to wait for a lease whose owner may have died.
+            skip_tests: Whether to publish without running unit tests.
 
         Raises:
             ConflictError: The environment moved, or somebody else is changing it.
+            UnitTestFailedError: A unit test failed; nothing was computed.
             AuditFailedError: A blocking audit found rows; nothing was published.
             ExecutionError: A model failed; nothing was published.
         """
@@ -335,9 +339,24 @@ class Workspace:
                 who=who or current_user(),
                 stop=stop,
                 wait_seconds=lease_wait_seconds,
+                tests=None if skip_tests else self._unit_tests(plan),
             ).run()
         finally:
             del self._stops[plan.id]
+
+    def _unit_tests(self, plan: Plan) -> PlanTests | None:
+        """Return the unit tests of the files; mistakes elsewhere in them stop no stored plan."""
+        from vde_dagster.execution.unit_testing.passed import PassedTests
+        from vde_dagster.execution.unit_testing.plan_tests import PlanTests
+        from vde_dagster.project.loading.loader import load_project_isolated
+
+        if plan.kind is PlanKind.RUN:
+            return None
+        project = self.__dict__.get("project") or load_project_isolated(self.root, strict=False)
+        if not project.tests:
+            return None
+        passed = PassedTests(self.settings.work_dir / "cache" / "unit_tests.json")
+        return PlanTests(project.tests, project.models, passed)
 
     def cancel(self, plan_id: str) -> None:
         """Stop an apply of this workspace and the Spark jobs that it runs; any thread may call."""

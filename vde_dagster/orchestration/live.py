@@ -15,6 +15,7 @@ from vde_dagster.planning.serve import choose_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.project.kinds import External
+from vde_dagster.project.unit_values import UnitTest
 
 WORKING_COPY = ""
 """Stands for the project's files where otherwise an environment is named."""
@@ -87,12 +88,14 @@ class LiveProject:
         environments: The environments as they are published, by name.
         starts: First instant of data by model (UTC).
         errors: Mistakes in files that belong to no known model.
+        tests: Unit tests by model, as the files have them.
     """
 
     models: dict[ModelName, LiveModel]
     environments: dict[str, Environment] = field(default_factory=dict)
     starts: dict[ModelName, datetime] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
+    tests: dict[ModelName, tuple[UnitTest, ...]] = field(default_factory=dict)
 
 
 def live_models(
