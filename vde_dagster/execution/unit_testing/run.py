@@ -52,7 +52,7 @@ class TestResult:
             return shortened(self.error.partition("\n")[0], LONGEST_SUMMARY)
         missing = sum(len(found.missing) for _, found in self.differences)
         unexpected = sum(len(found.unexpected) for _, found in self.differences)
-        return f"{missing} rows missing, {unexpected} unexpected"
+        return f"rows missing: {missing}, unexpected: {unexpected}"
 
 
 def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snapshot:
