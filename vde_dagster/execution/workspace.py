@@ -18,6 +18,8 @@ from vde_dagster.planning.interval import Interval, IntervalSet, utc
 from vde_dagster.planning.plan import Plan, PlanKind
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from vde_dagster.execution.apply import ApplyResult
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.events import Event
@@ -45,6 +47,7 @@ class Workspace:
     Args:
         root: The project's folder.
         engine: An engine to use instead of a Spark session of its own; it is not closed here.
+        join: Starts or returns a Spark session of somebody else, which the engine joins.
         clock: Who tells the state store the time; the machine by default.
         effects: The state store's port for side effects; for tests.
     """
@@ -54,11 +57,13 @@ class Workspace:
         root: Path,
         *,
         engine: Engine | None = None,
+        join: Callable[[], SparkSession] | None = None,
         clock: Clock | None = None,
         effects: Effects | None = None,
     ) -> None:
         self.root = root.resolve()
         self._engine = engine
+        self._join = join
         self._clock = clock
         self._effects = effects
         self._own_engine = engine is None
@@ -71,6 +76,7 @@ class Workspace:
         root: Path,
         *,
         engine: Engine | None = None,
+        join: Callable[[], SparkSession] | None = None,
         clock: Clock | None = None,
         effects: Effects | None = None,
     ) -> Workspace:
@@ -83,7 +89,7 @@ class Workspace:
             raise UsageError(
                 f"there is no folder {root}", hint="give the project's folder with --project"
             )
-        return cls(root, engine=engine, clock=clock, effects=effects)
+        return cls(root, engine=engine, join=join, clock=clock, effects=effects)
 
     @cached_property
     def settings(self) -> Settings:
@@ -134,7 +140,9 @@ class Workspace:
             if self._engine is None:
                 from vde_dagster.spark import SparkEngine
 
-                self._engine = SparkEngine(self.settings, self.root, self.lakehouse)
+                self._engine = SparkEngine(
+                    self.settings, self.root, self.lakehouse, join=self._join
+                )
             return self._engine
 
     @property
