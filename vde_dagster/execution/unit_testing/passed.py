@@ -14,6 +14,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.planning.hashing import digest
 from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.settings import Settings
 from vde_dagster.project.unit_values import UnitTest
 
 _NOWHERE = SourceLocation(Path())
@@ -32,6 +33,11 @@ class PassedTests:
         self._path = path
         self._keys: dict[str, str] | None = None
         self._changed = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> PassedTests:
+        """Return those of a project."""
+        return cls(settings.work_dir / "cache" / "unit_tests.json")
 
     def has(self, test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> bool:
         """Say whether a test passed on the same model, fed with columns of the same types.
