@@ -120,6 +120,10 @@ class AuditFailedError(ExecutionError):
     """A blocking audit found rows: nothing was published."""
 
 
+class UnitTestFailedError(ExecutionError):
+    """A unit test of a model failed: nothing was computed or published."""
+
+
 class UnknownOutcomeError(VdeError):
     """A commit's answer was lost and it could not be found out whether it happened."""
 

@@ -57,7 +57,12 @@ def confirm(output: Output, plan: Plan, yes: bool) -> bool:
 
 
 def apply_and_report(
-    workspace: Workspace, plan: Plan, output: Output, concurrency: int | None
+    workspace: Workspace,
+    plan: Plan,
+    output: Output,
+    concurrency: int | None,
+    *,
+    skip_tests: bool = False,
 ) -> None:
     """Apply a plan with progress on stderr and print what it did.
 
@@ -74,7 +79,9 @@ def apply_and_report(
             progress.show(event)
 
         try:
-            result = workspace.apply(plan, on_event=show, concurrency=concurrency)
+            result = workspace.apply(
+                plan, on_event=show, concurrency=concurrency, skip_tests=skip_tests
+            )
         except ExecutionError:
             if guard.pressed:
                 raise Cancelled from None

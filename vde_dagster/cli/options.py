@@ -42,6 +42,9 @@ Select = Annotated[
 SkipBackfill = Annotated[
     bool, typer.Option("--skip-backfill", help="Publish without computing anything.")
 ]
+SkipTests = Annotated[
+    bool, typer.Option("--skip-tests", help="Publish without running unit tests.")
+]
 Concurrency = Annotated[int | None, typer.Option(min=1, help="Models worked on at once.")]
 
 

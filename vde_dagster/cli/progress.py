@@ -16,6 +16,7 @@ from vde_dagster.execution.events import (
     ModelFinished,
     ModelStarted,
     Published,
+    UnitTestFinished,
 )
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Plan
@@ -70,6 +71,8 @@ class ApplyProgress:
         match event:
             case ApplyStarted():
                 self._start()
+            case UnitTestFinished():
+                self._test(event)
             case ModelStarted():
                 self._add_bar(event)
             case IntervalFilled():
@@ -92,6 +95,13 @@ class ApplyProgress:
         if units:
             models = count(len(self._units), "model")
             self._say(f"computing {models}, {count(units, 'interval')}")
+
+    def _test(self, event: UnitTestFinished) -> None:
+        result = event.result
+        if not result.passed:
+            self._say(f"[red]{event.snapshot.name}: {result.test.name} failed[/]")
+        elif not event.remembered:
+            self._say(f"{event.snapshot.name}: {result.test.name} [dim]passed[/]")
 
     def _add_bar(self, event: ModelStarted) -> None:
         name = event.snapshot.name

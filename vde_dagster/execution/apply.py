@@ -30,6 +30,7 @@ from vde_dagster.execution.events import (
 from vde_dagster.execution.fill_table import TABLE_WAIT_SECONDS, TableFiller
 from vde_dagster.execution.publish import publish_plan
 from vde_dagster.execution.run_graph import run_graph
+from vde_dagster.execution.unit_testing.plan_tests import PlanTests
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.plan import Plan, PlannedModel
@@ -72,6 +73,7 @@ class Applier:
         concurrency: Models worked on at once.
         who: For the environment's history.
         wait_seconds: How long to wait for an environment that somebody else is changing.
+        tests: Unit tests to run before anything is filled, or None for none.
     """
 
     plan: Plan
@@ -84,6 +86,7 @@ class Applier:
     who: str
     stop: threading.Event = field(default_factory=threading.Event)
     wait_seconds: float = 0.0
+    tests: PlanTests | None = None
     owner: str = field(init=False)
     _events: queue.SimpleQueue[Event] = field(default_factory=queue.SimpleQueue)
 
@@ -96,6 +99,7 @@ class Applier:
 
         Raises:
             ConflictError: The environment moved since the plan was made, or is being changed now.
+            UnitTestFailedError: A unit test failed; nothing was computed.
             AuditFailedError: A blocking audit found rows; nothing was published.
             ExecutionError: A model failed; nothing was published, what was finished is kept.
         """
@@ -136,6 +140,8 @@ class Applier:
     def _work(self, held: ExitStack, lease: Lease) -> tuple[Environment, Plan]:
         plan = self._real_tables()
         self.on_event(ApplyStarted(plan))
+        if self.tests is not None:
+            self.tests.run(plan, self.engine, self.on_event, self.stop)
         shown = self.store.shown_tables(m.table.id for m in plan.models if m.table)
         held_tables = self._hold_tables(plan, shown, held)
         written: dict[str, str] = {}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask, Prepared
@@ -51,6 +54,16 @@ class Engine(Protocol):
         self, sql: str, limit: int | None = None
     ) -> tuple[tuple[tuple[str, str], ...], Sequence[tuple[Any, ...]]]:
         """Run a query and return its (column, type)s and its rows."""
+        ...
+
+    def run_python(
+        self,
+        snapshot: Snapshot,
+        sources: Mapping[ModelName, str],
+        interval: Interval,
+        execution_time: datetime,
+    ) -> tuple[tuple[tuple[str, str], ...], Sequence[tuple[Any, ...]]]:
+        """Run a Python model over given queries and return its (column, type)s and its rows."""
         ...
 
     def begin(self, plan_id: str) -> None:

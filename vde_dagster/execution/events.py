@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.execution.unit_testing.run import TestResult
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.plan import Plan
@@ -19,6 +20,18 @@ class ApplyStarted:
     """The plan's environment is locked and its tables are known."""
 
     plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class UnitTestFinished:
+    """A unit test of a model that the plan publishes has ended, before anything is filled.
+
+    A remembered one was not run: it passed before, and neither it nor the model changed since.
+    """
+
+    snapshot: Snapshot
+    result: TestResult
+    remembered: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,7 @@ class Published:
 
 Event = (
     ApplyStarted
+    | UnitTestFinished
     | ModelStarted
     | IntervalFilled
     | AuditFinished

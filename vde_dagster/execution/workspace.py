@@ -18,12 +18,15 @@ from vde_dagster.planning.interval import Interval, IntervalSet, utc
 from vde_dagster.planning.plan import Plan, PlanKind
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from vde_dagster.execution.apply import ApplyResult
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.events import Event
     from vde_dagster.execution.memo import FileMemo
     from vde_dagster.execution.query import QueryResult
     from vde_dagster.execution.rollback import RollbackResult
+    from vde_dagster.execution.unit_testing.plan_tests import PlanTests
     from vde_dagster.lakehouse import Lakehouse
     from vde_dagster.lakehouse.fsck import Finding
     from vde_dagster.lakehouse.janitor import JanitorReport
@@ -44,6 +47,7 @@ class Workspace:
     Args:
         root: The project's folder.
         engine: An engine to use instead of a Spark session of its own; it is not closed here.
+        join: Starts or returns a Spark session of somebody else, which the engine joins.
         clock: Who tells the state store the time; the machine by default.
         effects: The state store's port for side effects; for tests.
     """
@@ -53,11 +57,13 @@ class Workspace:
         root: Path,
         *,
         engine: Engine | None = None,
+        join: Callable[[], SparkSession] | None = None,
         clock: Clock | None = None,
         effects: Effects | None = None,
     ) -> None:
         self.root = root.resolve()
         self._engine = engine
+        self._join = join
         self._clock = clock
         self._effects = effects
         self._own_engine = engine is None
@@ -70,6 +76,7 @@ class Workspace:
         root: Path,
         *,
         engine: Engine | None = None,
+        join: Callable[[], SparkSession] | None = None,
         clock: Clock | None = None,
         effects: Effects | None = None,
     ) -> Workspace:
@@ -82,7 +89,7 @@ class Workspace:
             raise UsageError(
                 f"there is no folder {root}", hint="give the project's folder with --project"
             )
-        return cls(root, engine=engine, clock=clock, effects=effects)
+        return cls(root, engine=engine, join=join, clock=clock, effects=effects)
 
     @cached_property
     def settings(self) -> Settings:
@@ -140,7 +147,9 @@ class Workspace:
             if self._engine is None:
                 from vde_dagster.spark import SparkEngine
 
-                self._engine = SparkEngine(self.settings, self.root, self.lakehouse)
+                self._engine = SparkEngine(
+                    self.settings, self.root, self.lakehouse, join=self._join
+                )
             return self._engine
 
     @property
@@ -305,8 +314,9 @@ class Workspace:
         concurrency: int | None = None,
         who: str | None = None,
         lease_wait_seconds: float = 0.0,
+        skip_tests: bool = False,
     ) -> ApplyResult:
-        """Apply a plan: fill what is missing, audit, publish.
+        """Apply a plan: run its models' unit tests, fill what is missing, audit, publish.
 
         Args:
             plan: The plan.
@@ -314,9 +324,11 @@ class Workspace:
             concurrency: Models worked on at once; the project's setting by default.
             who: For the environment's history; the system user by default.
             lease_wait_seconds: How long to wait for a lease whose owner may have died.
+            skip_tests: Whether to publish without running unit tests.
 
         Raises:
             ConflictError: The environment moved, or somebody else is changing it.
+            UnitTestFailedError: A unit test failed; nothing was computed.
             AuditFailedError: A blocking audit found rows; nothing was published.
             ExecutionError: A model failed; nothing was published.
         """
@@ -340,9 +352,23 @@ class Workspace:
                 who=who or current_user(),
                 stop=stop,
                 wait_seconds=lease_wait_seconds,
+                tests=None if skip_tests else self._unit_tests(plan),
             ).run()
         finally:
             del self._stops[plan.id]
+
+    def _unit_tests(self, plan: Plan) -> PlanTests | None:
+        """Return the unit tests of the files; mistakes elsewhere in them stop no stored plan."""
+        from vde_dagster.execution.unit_testing.passed import PassedTests
+        from vde_dagster.execution.unit_testing.plan_tests import PlanTests
+        from vde_dagster.project.loading.loader import load_project_isolated
+
+        if plan.kind is PlanKind.RUN:
+            return None
+        project = self.__dict__.get("project") or load_project_isolated(self.root, strict=False)
+        if not project.tests:
+            return None
+        return PlanTests(project.tests, project.models, PassedTests.of(self.settings))
 
     def cancel(self, plan_id: str) -> None:
         """Stop an apply of this workspace and the Spark jobs that it runs; any thread may call."""

@@ -10,15 +10,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vde_dagster.orchestration.component import VdeProjectComponent
     from vde_dagster.orchestration.definitions import vde_definitions
+    from vde_dagster.orchestration.pyspark_resource import VdePySparkResource, spark_config
     from vde_dagster.orchestration.resource import WorkspaceResource
     from vde_dagster.orchestration.translator import VdeTranslator
 
-__all__ = ["VdeProjectComponent", "VdeTranslator", "WorkspaceResource", "vde_definitions"]
+__all__ = [
+    "VdeProjectComponent",
+    "VdePySparkResource",
+    "VdeTranslator",
+    "WorkspaceResource",
+    "spark_config",
+    "vde_definitions",
+]
 
 _HOMES = {
     "VdeProjectComponent": "vde_dagster.orchestration.component",
+    "VdePySparkResource": "vde_dagster.orchestration.pyspark_resource",
     "VdeTranslator": "vde_dagster.orchestration.translator",
     "WorkspaceResource": "vde_dagster.orchestration.resource",
+    "spark_config": "vde_dagster.orchestration.pyspark_resource",
     "vde_definitions": "vde_dagster.orchestration.definitions",
 }
 

@@ -54,7 +54,12 @@ class Work:
         self._plan_id: str | None = None
 
     def apply(
-        self, plan: Plan, *, concurrency: int | None = None, who: str | None = None
+        self,
+        plan: Plan,
+        *,
+        concurrency: int | None = None,
+        who: str | None = None,
+        skip_tests: bool = False,
     ) -> DagsterEvents:
         """Apply a plan, yielding Dagster's events as the work goes on."""
         self._plan_id = plan.id
@@ -65,6 +70,7 @@ class Work:
                 on_event=put,
                 concurrency=concurrency,
                 who=who,
+                skip_tests=skip_tests,
                 lease_wait_seconds=self._lease_wait_seconds,
             )
 

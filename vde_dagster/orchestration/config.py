@@ -59,6 +59,10 @@ class ApplyConfig(dg.Config):
         default=None,
         description="Who is to stand in the environment's history; the system user when empty.",
     )
+    skip_tests: bool = Field(
+        default=False,
+        description="Publish without running the unit tests of the models that changed.",
+    )
 
 
 class PlanAndApplyConfig(PlanConfig):
@@ -68,6 +72,10 @@ class PlanAndApplyConfig(PlanConfig):
         default=None,
         ge=1,
         description="Models worked on at once; the project's setting when empty.",
+    )
+    skip_tests: bool = Field(
+        default=False,
+        description="Publish without running the unit tests of the models that changed.",
     )
 
 

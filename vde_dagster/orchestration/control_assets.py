@@ -102,7 +102,9 @@ def apply_asset(catalog: Catalog) -> dg.AssetsDefinition:
         with as_failure():
             plan = workspace.load_plan(context.partition_key)
         work = Work(context, catalog, workspace)
-        yield from work.apply(plan, concurrency=config.concurrency, who=config.who)
+        yield from work.apply(
+            plan, concurrency=config.concurrency, who=config.who, skip_tests=config.skip_tests
+        )
         yield dg.MaterializeResult(
             metadata=work.metadata(),
             tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},

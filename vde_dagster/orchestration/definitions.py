@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster_pyspark import LazyPySparkResource, PySparkResource
 
 from vde_dagster.orchestration.catalog import Catalog, build_catalog
 from vde_dagster.orchestration.control_assets import (
@@ -20,6 +21,7 @@ from vde_dagster.orchestration.hooks import Notification, notification_hooks
 from vde_dagster.orchestration.jobs import EXECUTOR, asset_jobs, op_jobs
 from vde_dagster.orchestration.load_live import load_live
 from vde_dagster.orchestration.model_assets import model_asset, model_specs
+from vde_dagster.orchestration.pyspark_resource import VdePySparkResource
 from vde_dagster.orchestration.resource import WorkspaceResource
 from vde_dagster.orchestration.schedules import schedules
 from vde_dagster.orchestration.sensor import code_sensor
@@ -31,6 +33,7 @@ def vde_definitions(
     translator: VdeTranslator | None = None,
     *,
     assets: Sequence[Any] = (),
+    spark: PySparkResource | LazyPySparkResource | None = None,
     notify: Callable[[Notification], None] | None = None,
     executor: dg.ExecutorDefinition | None = EXECUTOR,
 ) -> dg.Definitions:
@@ -45,6 +48,9 @@ def vde_definitions(
         assets: Your own assets that write tables which models read, or read models: they take
             the place of the external tables of the same key. Assets that share no key with
             the project can as well be merged later with `Definitions.merge`.
+        spark: Your own resource of dagster-pyspark, if you have one: models run in its JVM. Its
+            session needs the project's catalog, see `spark_config`. By default your assets get
+            the project's session; either way it is the resource `pyspark`.
         notify: Called when a job of the project succeeds or fails.
         executor: Runs everything in one process by default, so that one Spark session serves a
             whole run; None leaves the choice to definitions that this is merged with.
@@ -57,7 +63,7 @@ def vde_definitions(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return _definitions(project_root, translator, assets, notify, executor)
+        return _definitions(project_root, translator, assets, spark, notify, executor)
     finally:
         if collecting:
             gc.enable()
@@ -67,6 +73,7 @@ def _definitions(
     project_root: str | Path,
     translator: VdeTranslator | None,
     assets: Sequence[Any],
+    spark: PySparkResource | LazyPySparkResource | None,
     notify: Callable[[Notification], None] | None,
     executor: dg.ExecutorDefinition | None,
 ) -> dg.Definitions:
@@ -88,9 +95,14 @@ def _definitions(
         jobs=[*by_partition, *others],
         schedules=schedules(settings, named["vde_run"], named["vde_janitor"]),
         sensors=[code_sensor(root, settings, by_partition)],
-        resources={"vde": WorkspaceResource(project_root=str(root))},
+        resources=_resources(root, spark),
         executor=executor,
     )
+
+
+def _resources(root: Path, spark: PySparkResource | LazyPySparkResource | None) -> dict[str, Any]:
+    vde = WorkspaceResource(project_root=str(root), **({} if spark is None else {"spark": spark}))
+    return {"vde": vde, "pyspark": spark or VdePySparkResource(vde=vde)}
 
 
 def _assets(catalog: Catalog, taken: frozenset[dg.AssetKey]) -> Iterable[Any]:

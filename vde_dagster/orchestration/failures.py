@@ -7,7 +7,16 @@ from contextlib import contextmanager
 
 import dagster as dg
 
-from vde_dagster.errors import AuditFailedError, ConflictError, ProjectError, UsageError, VdeError
+from vde_dagster.errors import (
+    AuditFailedError,
+    ConflictError,
+    ProjectError,
+    UnitTestFailedError,
+    UsageError,
+    VdeError,
+)
+
+FINAL = (ConflictError, UsageError, ProjectError, AuditFailedError, UnitTestFailedError)
 
 
 @contextmanager
@@ -20,7 +29,7 @@ def as_failure() -> Iterator[None]:
     try:
         yield
     except VdeError as error:
-        final = isinstance(error, ConflictError | UsageError | ProjectError | AuditFailedError)
+        final = isinstance(error, FINAL)
         metadata: dict[str, str] = {"vde/error": type(error).__name__}
         if error.hint:
             metadata["vde/hint"] = error.hint

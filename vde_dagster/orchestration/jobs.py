@@ -136,7 +136,9 @@ def _plan_and_apply(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
         with as_failure():
             plan = plan_as_configured(workspace, config)
         yield from show_plan(context, catalog, workspace, plan)
-        yield from apply_here(context, catalog, workspace, plan, config.concurrency)
+        yield from apply_here(
+            context, catalog, workspace, plan, config.concurrency, skip_tests=config.skip_tests
+        )
         yield dg.Output(plan.id)
         reload_location(context.log)
 
@@ -182,12 +184,14 @@ def apply_here(
     workspace: Any,
     plan: Plan,
     concurrency: int | None,
+    *,
+    skip_tests: bool = False,
 ) -> Iterator[Any]:
     """Apply a plan in this step, with the event that approves it in `vde/apply`."""
     if plan.is_empty:
         return
     work = Work(context, catalog, workspace)
-    yield from work.apply(plan, concurrency=concurrency)
+    yield from work.apply(plan, concurrency=concurrency, skip_tests=skip_tests)
     approved = dg.AssetMaterialization(
         asset_key=APPLY_KEY,
         partition=plan.id,

@@ -9,30 +9,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
 from vde_dagster.planning.serve import choose_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.project.unit_values import UnitTest
 
 WORKING_COPY = ""
 """Stands for the project's files where otherwise an environment is named."""
 
 
-def content_key(table: PhysicalTable) -> str:
-    """Return the short hash of what a table contains: Dagster's partition key.
-
-    It is the `table_version` of the snapshot that the table was made for, so a snapshot that is
-    served by an existing table shows that table's partitions, filled as they are.
-    """
-    versions = sorted({column.version for column in table.columns})
-    return digest("table", table.fill_version, *versions)[:12]
-
-
 def version_key(snapshot: Snapshot, table: PhysicalTable | None) -> str:
     """Return the partition key of a snapshot that is served by a table, or by none."""
-    return content_key(table) if table is not None else snapshot.table_version
+    return table.version if table is not None else snapshot.table_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +87,14 @@ class LiveProject:
         environments: The environments as they are published, by name.
         starts: First instant of data by model (UTC).
         errors: Mistakes in files that belong to no known model.
+        tests: Unit tests by model, as the files have them.
     """
 
     models: dict[ModelName, LiveModel]
     environments: dict[str, Environment] = field(default_factory=dict)
     starts: dict[ModelName, datetime] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
+    tests: dict[ModelName, tuple[UnitTest, ...]] = field(default_factory=dict)
 
 
 def live_models(

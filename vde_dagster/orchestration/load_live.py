@@ -13,6 +13,7 @@ from vde_dagster.orchestration.live import LiveProject, live_models
 from vde_dagster.planning.missing import Window, infer_starts
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.model import Model
+from vde_dagster.project.unit_values import UnitTest
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -63,7 +64,11 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     loose += [text for name, text in errors.items() if name not in live]
     window = Window(now, default_start=project.settings.start_time)
     starts = infer_starts({name: model.snapshot for name, model in live.items()}, window)
-    return LiveProject(live, {env.name: env for env in environments}, starts, tuple(loose))
+    tests: dict[ModelName, tuple[UnitTest, ...]] = {}
+    for test in project.tests:
+        tests[test.model] = (*tests.get(test.model, ()), test)
+    shown = {environment.name: environment for environment in environments}
+    return LiveProject(live, shown, starts, tuple(loose), tests)
 
 
 def _published(

@@ -20,6 +20,7 @@ from vde_dagster.orchestration.projection import Combination
 from vde_dagster.orchestration.provenance import data_version, newest_record, provenance_tags
 from vde_dagster.orchestration.publication import combination_of
 from vde_dagster.orchestration.translator import safe_name
+from vde_dagster.orchestration.unit_test_checks import unit_test_checks
 from vde_dagster.planning.cadence import EPOCH, FAR
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.missing import ALWAYS
@@ -64,9 +65,9 @@ def model_asset(catalog: Catalog, spec: dg.AssetSpec, name: ModelName) -> Any:
     """
     if spec.partitions_def is None:
         return spec
-    audits = catalog.live.models[name].snapshot.model.audits
-    names = check_names(audits)
-    blocking = {audit.label: audit.blocking for audit in audits}
+    model = catalog.live.models[name].snapshot.model
+    names = check_names(model.audits)
+    blocking = {audit.label: audit.blocking for audit in model.audits}
     checks = {
         check: dg.AssetCheckSpec(
             check,
@@ -76,6 +77,8 @@ def model_asset(catalog: Catalog, spec: dg.AssetSpec, name: ModelName) -> Any:
         )
         for label, check in names.items()
     }
+    tests = catalog.live.tests.get(name, ())
+    checks.update((found.name, found) for found in unit_test_checks(model, tests, spec.key))
     inputs = {f"parent_{number}": dep.asset_key for number, dep in enumerate(spec.deps)}
 
     def compute(context: dg.AssetExecutionContext, _inputs: Any) -> Iterator[Any]:
@@ -86,7 +89,8 @@ def model_asset(catalog: Catalog, spec: dg.AssetSpec, name: ModelName) -> Any:
         compute_fn=compute,
         name=safe_name("__".join(spec.key.path)),
         ins=dict.fromkeys(inputs, _IN),
-        # Audits run with the fills that they check: a run that fills nothing evaluates none.
+        # Audits run with the fills that they check, unit tests with plans: a run of this step may
+        # evaluate none.
         outs={RESULT: _OUT, **{f"check_{check}": _CHECK_OUT for check in checks}},
         config_schema=_CONFIG,
         required_resource_keys={"vde"},

@@ -14,6 +14,7 @@ from vde_dagster.execution.events import (
     ModelFinished,
     ModelStarted,
     Published,
+    UnitTestFinished,
 )
 from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval
@@ -77,7 +78,9 @@ class MainJobProgress:
 
     def show(self, event: Event) -> None:
         """Show one event."""
-        if isinstance(event, ModelStarted):
+        if isinstance(event, UnitTestFinished) and not event.result.passed:
+            self._print(f"[red]✗[/] {event.snapshot.name}: {event.result.test.name} failed")
+        elif isinstance(event, ModelStarted):
             self._working.add(str(event.snapshot.name))
         elif isinstance(event, IntervalFilled):
             name = event.snapshot.name

@@ -20,9 +20,9 @@ from vde_dagster.execution.events import (
     ModelFinished,
     ModelStarted,
     Published,
+    UnitTestFinished,
 )
 from vde_dagster.orchestration.catalog import Catalog
-from vde_dagster.orchestration.live import content_key
 from vde_dagster.orchestration.markdown import span, spans
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 from vde_dagster.orchestration.partitions import partition_keys
@@ -35,6 +35,7 @@ from vde_dagster.orchestration.projection import (
 )
 from vde_dagster.orchestration.provenance import newest_record
 from vde_dagster.orchestration.publication import published_events
+from vde_dagster.orchestration.unit_test_checks import unit_test_event
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.snapshot import Snapshot
@@ -75,6 +76,8 @@ class EventRecorder:
         """Log one event and yield what Dagster is to store of it."""
         if isinstance(event, ApplyStarted):
             self._start(event.plan)
+        elif isinstance(event, UnitTestFinished):
+            yield self._unit_test(event)
         elif isinstance(event, ModelStarted):
             self.log.info(
                 f"{event.snapshot.name}: filling {spans(event.missing) or 'nothing'} "
@@ -127,7 +130,7 @@ class EventRecorder:
     def _materializations(self, event: IntervalFilled) -> DagsterEvents:
         assert self.plan is not None
         assert self._combination is not None
-        key = content_key(event.table)
+        key = event.table.version
         for planned in self.plan.models:
             if planned.table is None or planned.table.id != event.table.id:
                 continue
@@ -185,6 +188,14 @@ class EventRecorder:
     def _tags(self) -> dict[str, str]:
         assert self.plan is not None
         return {PLAN_TAG: self.plan.id, ENVIRONMENT_TAG: self.plan.environment}
+
+    def _unit_test(self, event: UnitTestFinished) -> dg.AssetCheckEvaluation:
+        test, result = event.result.test, event.result
+        if not result.passed:
+            self.log.error(f"{test.model}: unit test {test.name} failed: {result.summary}")
+        elif not event.remembered:
+            self.log.info(f"{test.model}: unit test {test.name} passed")
+        return unit_test_event(self.catalog, event)
 
     def _audit(self, event: AuditFinished) -> DagsterEvents:
         failed = event.result.failed_rows

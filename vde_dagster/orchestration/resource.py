@@ -1,10 +1,10 @@
 """The workspace as a Dagster resource: opened once a run, starting Spark only when needed."""
 
-from __future__ import annotations
-
+# Dagster reads the annotations of its resources, so they are not postponed here.
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,28 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from vde_dagster.execution.workspace import Workspace
 
-_LENT: dict[str, Workspace] = {}
+
+_NOT_GIVEN: Any = None
+
+
+@dataclass
+class _Opened:
+    workspace: "Workspace"
+    users: int = 0
+
+
+_LENT: dict[str, "Workspace"] = {}
+_OPENED: dict[tuple[str, str | None], _Opened] = {}
+"""By project and run: a run has several resources that work on one project."""
 _LOCK = threading.Lock()
 
 
 @contextmanager
-def lend(workspace: Workspace) -> Iterator[None]:
+def lend(workspace: "Workspace") -> Iterator[None]:
     """Let runs in this process use an open workspace instead of opening one of their own.
 
     A caller that goes on working after the run keeps its Spark session.
@@ -39,26 +53,63 @@ def lend(workspace: Workspace) -> Iterator[None]:
 
 
 class WorkspaceResource(dg.ConfigurableResource[Any]):
-    """Gives steps the project's workspace."""
+    """Gives steps the project's workspace, one and the same to all steps of a run."""
 
     project_root: str = Field(description="The project's folder, absolute.")
+    spark: dg.ResourceDependency[Any] = Field(
+        default=_NOT_GIVEN,
+        description="A resource of dagster-pyspark whose session is joined; by default Spark is "
+        "started as the project's settings say.",
+    )
     _workspace: Any = PrivateAttr(default=None)
-    _own: bool = PrivateAttr(default=False)
+    _run: Any = PrivateAttr(default=None)
 
-    def get(self) -> Workspace:
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Remember the run; nothing is opened yet."""
+        self._run = context.run.run_id if context.run else None
+
+    def get(self) -> "Workspace":
         """Return the workspace; the first call of a run opens it, nothing starts a JVM yet."""
         if self._workspace is None:
-            from vde_dagster.execution.workspace import Workspace
-
-            root = Path(self.project_root).resolve()
-            lent = _LENT.get(str(root))
-            self._own = lent is None
-            self._workspace = lent or Workspace.open(root)
+            self._workspace = self._lent() or self._open()
         workspace: Workspace = self._workspace
         return workspace
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Close what this run opened."""
-        if self._workspace is not None and self._own:
-            self._workspace.close()
-        self._workspace = None
+        """Close what this run opened, with the last of its resources."""
+        workspace, self._workspace = self._workspace, None
+        with _LOCK:
+            opened = _OPENED.get(self._key)
+            if opened is None or opened.workspace is not workspace:
+                return
+            opened.users -= 1
+            if opened.users:
+                return
+            del _OPENED[self._key]
+        opened.workspace.close()
+
+    @property
+    def _root(self) -> Path:
+        return Path(self.project_root).resolve()
+
+    @property
+    def _key(self) -> tuple[str, str | None]:
+        return str(self._root), self._run
+
+    def _lent(self) -> "Workspace | None":
+        return _LENT.get(str(self._root))
+
+    def _open(self) -> "Workspace":
+        from vde_dagster.execution.workspace import Workspace
+
+        with _LOCK:
+            opened = _OPENED.get(self._key)
+            if opened is None:
+                workspace = Workspace.open(self._root, join=self._session_to_join())
+                opened = _OPENED[self._key] = _Opened(workspace)
+            opened.users += 1
+        return opened.workspace
+
+    def _session_to_join(self) -> "Callable[[], SparkSession] | None":
+        resource = self.spark
+        return None if resource is None else lambda: resource.spark_session

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
+from vde_dagster.planning.table import table_version
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
 
@@ -103,6 +103,5 @@ class Snapshot:
 
     @property
     def table_version(self) -> str:
-        """Short hash of the fill version and column versions: Dagster's partition key."""
-        versions = sorted({column.version for column in self.columns})
-        return digest("table", self.fill_version, *versions)[:12]
+        """Short hash of what its table holds; a view has one, too."""
+        return table_version(self.fill_version, (column.version for column in self.columns))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from vde_dagster.base.hashing import digest
 from vde_dagster.planning.interval import IntervalSet
 
 
@@ -66,6 +68,15 @@ class PhysicalTable:
     intervals: IntervalSet = field(default_factory=IntervalSet)
     created: bool = False
 
+    @property
+    def version(self) -> str:
+        """The `table_version` of what it holds.
+
+        That of the snapshot that it was made for; another one that it serves may have fewer
+        columns, and shows the table's partitions, filled as they are.
+        """
+        return table_version(self.fill_version, (column.version for column in self.columns))
+
     def column_named_by_version(self) -> dict[str, str]:
         """Return physical column names by version (the first where two are equal)."""
         names: dict[str, str] = {}
@@ -73,3 +84,13 @@ class PhysicalTable:
             for version in (column.version, *column.earlier):
                 names.setdefault(version, column.name)
         return names
+
+
+def table_version(fill_version: str, columns: Iterable[str]) -> str:
+    """Return the short hash of what a table contains: Dagster's partition key.
+
+    Args:
+        fill_version: Hash of what decides its rows.
+        columns: Hashes of how its columns' values are made, in any order.
+    """
+    return digest("table", fill_version, *sorted(set(columns)))[:12]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -51,6 +51,7 @@ class SparkEngine:
         settings: The project's settings, or just what Spark needs of them.
         project_root: The project's folder, which seeds are read from.
         lakehouse: The catalog without Spark; where it is given, it makes plain new tables.
+        join: Starts or returns a Spark session of somebody else, in whose JVM the engine works.
     """
 
     def __init__(
@@ -58,13 +59,15 @@ class SparkEngine:
         settings: Settings | SparkSettings,
         project_root: Path | None = None,
         lakehouse: Lakehouse | None = None,
+        *,
+        join: Callable[[], SparkSession] | None = None,
     ) -> None:
         if not isinstance(settings, SparkSettings):
             settings = SparkSettings.of(settings)
         self.settings = settings
         self._root = project_root or settings.project_root
         self._lakehouse = lakehouse
-        self._sessions = Sessions(settings)
+        self._sessions = Sessions(settings, join)
         self._jobs = PlanJobs()
 
     @property
@@ -75,6 +78,15 @@ class SparkEngine:
             StoreError: Java or Spark's packages cannot be had.
         """
         return self._sessions.shared
+
+    @property
+    def guest_session(self) -> SparkSession:
+        """A session for code that is no model: what it changes there, no model sees.
+
+        Raises:
+            StoreError: Java or Spark's packages cannot be had.
+        """
+        return self._sessions.guest
 
     def analyze(self, sql: str) -> Columns:
         """Return (column, Spark SQL type) of a query, without running it.

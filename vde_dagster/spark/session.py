@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vde_dagster.base.names import quote
 from vde_dagster.errors import StoreError
 from vde_dagster.spark.java import check_java
+from vde_dagster.spark.joining import check_catalog
 from vde_dagster.spark.settings import (
     SparkSettings,
     command_line_config,
@@ -38,18 +39,25 @@ _started_here = False
 T = TypeVar("T")
 
 
-def start_session(settings: SparkSettings) -> SparkSession:
+def start_session(
+    settings: SparkSettings, join: Callable[[], SparkSession] | None = None
+) -> SparkSession:
     """Return a session of its own for a project, in the process's one JVM.
 
     The first call starts the JVM, which takes seconds; later ones share it, each with its own
     catalog, configuration and temporary views. May be called in any thread. The JVM's output
     goes to `settings.log_file`, never to this process's streams.
 
+    Args:
+        settings: What it is made from.
+        join: Starts or returns a session of somebody else, in whose JVM this one is made.
+
     Raises:
         StoreError: Java is missing or too old, or the JVM or its packages cannot be had.
+        UsageError: The session to join has another catalog by the project's name.
     """
     with _lock:
-        session = _off_main_thread(lambda: _start(settings))
+        session = _off_main_thread(lambda: _start(settings, join))
         _users.add(id(session))
         return session
 
@@ -87,7 +95,7 @@ def stop_session(session: SparkSession) -> None:
             _started_here = False
 
 
-def _start(settings: SparkSettings) -> SparkSession:
+def _start(settings: SparkSettings, join: Callable[[], SparkSession] | None) -> SparkSession:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -95,10 +103,16 @@ def _start(settings: SparkSettings) -> SparkSession:
     database = jdbc_options(settings)["uri"].removeprefix("jdbc:sqlite:")
     if database.startswith("/"):
         Path(database.partition("?")[0]).parent.mkdir(parents=True, exist_ok=True)
-    if SparkContext._active_spark_context is None:
-        _launch(settings)
-        _started_here = True
-    root = SparkSession.builder.getOrCreate()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if join is not None:
+        root = join()
+        check_catalog(root.conf.getAll, settings)
+    else:
+        if SparkContext._active_spark_context is None:
+            _launch(settings)
+            _started_here = True
+        root = SparkSession.builder.getOrCreate()
     _check_packages(root, settings)
     return new_session(root, settings)
 
@@ -116,8 +130,6 @@ def _launch(settings: SparkSettings) -> None:
     config = context_config(settings)
     conf = SparkConf(loadDefaults=False).setAll(list(config.items()))
     visible = SparkConf(loadDefaults=False).setAll(list(command_line_config(config).items()))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     gateway = SparkContext._gateway
     if gateway is None:
         check_java()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,12 +20,17 @@ class Sessions:
 
     Args:
         settings: What the sessions are made from.
+        join: Starts or returns a session of somebody else, in whose JVM these are made.
     """
 
-    def __init__(self, settings: SparkSettings) -> None:
+    def __init__(
+        self, settings: SparkSettings, join: Callable[[], SparkSession] | None = None
+    ) -> None:
         self._settings = settings
+        self._join = join
         self._lock = threading.Lock()
         self._shared: SparkSession | None = None
+        self._guest: SparkSession | None = None
         self._idle: list[SparkSession] = []
 
     @property
@@ -38,8 +43,17 @@ class Sessions:
         """The session for everything that leaves its session as it was."""
         with self._lock:
             if self._shared is None:
-                self._shared = start_session(self._settings)
+                self._shared = start_session(self._settings, self._join)
             return self._shared
+
+    @property
+    def guest(self) -> SparkSession:
+        """The session for others' code, which may leave it as it likes."""
+        shared = self.shared
+        with self._lock:
+            if self._guest is None:
+                self._guest = new_session(shared, self._settings)
+            return self._guest
 
     @contextmanager
     def private(self, *, reuse: bool) -> Iterator[SparkSession]:
@@ -70,10 +84,12 @@ class Sessions:
         with self._lock:
             shared, self._shared = self._shared, None
             idle, self._idle = self._idle, []
+            guest, self._guest = self._guest, None
         if shared is None:
             return
-        for session in [*idle, shared]:
-            self._close_catalog(session)
+        for session in [*idle, guest, shared]:
+            if session is not None:
+                self._close_catalog(session)
         stop_session(shared)
 
     def _close_catalog(self, session: SparkSession) -> None:

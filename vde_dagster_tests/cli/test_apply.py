@@ -148,13 +148,42 @@ def test_a_failed_audit_is_exit_code_1_and_publishes_nothing(
     published: ProjectFolder, vde: Vde
 ) -> None:
     published.edit("models/marts/daily_revenue.sql", "revenue > 0", "revenue > 40")
-    published.edit("models/marts/daily_revenue.sql", "COUNT(*) AS", "COUNT(*) + 1 AS")
+    published.edit("models/marts/daily_revenue.sql", "COUNT(*) AS", "COUNT(*) + 0 AS")
     ended = vde("apply", "prod", "--project", published.root, "--json")
     assert ended.code == 1
     assert "forall" in ended.json["error"]["message"]
     assert ended.json["error"]["hint"]
     listed = vde("environments", "--project", published.root, "--json").json["environments"]
     assert listed[0]["version"] == 1
+
+
+def test_a_failed_unit_test_is_exit_code_1_unless_it_is_left_out(
+    published: ProjectFolder, vde: Vde
+) -> None:
+    published.edit("models/marts/daily_revenue.sql", "COUNT(*) AS", "COUNT(*) + 1 AS")
+    apply = ("apply", "prod", "--project", published.root, "--json")
+    ended = vde(*apply)
+    assert ended.code == 1
+    assert "test_orders_of_a_day_are_added_up" in ended.json["error"]["message"]
+    assert "vde test" in ended.json["error"]["hint"]
+    assert "test_orders_of_a_day_are_added_up failed" in ended.err
+    listed = vde("environments", "--project", published.root, "--json").json["environments"]
+    assert listed[0]["version"] == 1
+
+    assert vde(*apply, "--skip-tests").json["published"] is True
+
+
+def test_what_vde_test_found_right_an_apply_does_not_run_again(
+    template: ProjectFolder, vde: Vde, spark_engine: SparkEngine
+) -> None:
+    tested = "test_orders_of_a_day_are_added_up"
+    assert vde("test", "--project", template.root).code == 0
+    ended = vde("apply", "prod", "--project", template.root)
+    assert ended.code == 0
+    assert tested not in ended.err
+    (template.root / ".vde/cache/unit_tests.json").unlink()
+    template.edit("models/marts/daily_revenue.sql", "COUNT(*) AS", "COUNT(*) + 0 AS")
+    assert f"{tested} passed" in vde("apply", "prod", "--project", template.root).err
 
 
 def test_unit_tests_pass_and_a_failing_one_shows_the_rows(

@@ -17,6 +17,7 @@ from vde_dagster.cli.options import (
     ProjectDir,
     Select,
     SkipBackfill,
+    SkipTests,
     Start,
     Yes,
     time_range,
@@ -34,6 +35,7 @@ def apply(
     end: End = None,
     select: Select = None,
     skip_backfill: SkipBackfill = False,
+    skip_tests: SkipTests = False,
     concurrency: Concurrency = None,
     yes: Yes = False,
     project: ProjectDir = Path("."),
@@ -42,8 +44,9 @@ def apply(
 ) -> None:
     """Bring an environment to the project's state.
 
-    Computes what is missing, audits it, and publishes all of it at once. Without --plan it plans
-    first, and asks before it applies when it runs on a terminal.
+    Runs the unit tests of what changed, computes what is missing, audits it, and publishes all of
+    it at once. Without --plan it plans first, and asks before it applies when it runs on a
+    terminal.
     """
     output = Output(as_json)
     if plan_id is not None and (start or end or select or skip_backfill):
@@ -77,7 +80,7 @@ def apply(
         if not confirm(output, plan, yes):
             output.note(f"not applied; later: vde apply {plan.environment} --plan {plan.id}")
             return
-        apply_and_report(workspace, plan, output, concurrency)
+        apply_and_report(workspace, plan, output, concurrency, skip_tests=skip_tests)
 
 
 def run(

@@ -19,12 +19,14 @@ def run_tests(
 ) -> None:
     """Run the project's unit tests.
 
-    They run on Spark; nothing is written to the warehouse.
+    They run on Spark; nothing is written to the warehouse. An apply does not run again what passed
+    here.
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        from vde_dagster.cli.unit_testing.report import results_json, show_results
-        from vde_dagster.cli.unit_testing.run import check_test, run_test
+        from vde_dagster.cli.test_results import results_json, show_results
+        from vde_dagster.execution.unit_testing.passed import PassedTests
+        from vde_dagster.execution.unit_testing.run import check_test, run_test
 
         chosen = {name.lower() for name in select or ()}
         tests = [
@@ -36,6 +38,11 @@ def run_tests(
         for test in tests:
             check_test(test, snapshots)
         results = [run_test(test, snapshots, workspace.engine()) for test in tests]
+        passed = PassedTests.of(workspace.settings)
+        for result in results:
+            if result.passed:
+                passed.add(result.test, snapshots)
+        passed.save()
         output.result(results_json(results), lambda console: show_results(console, results))
     if not all(result.passed for result in results):
         raise typer.Exit(1)

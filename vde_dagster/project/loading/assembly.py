@@ -88,7 +88,7 @@ def _in_their_catalogs(models: dict[ModelName, Model], names: TableNames) -> dic
         return models
     return {
         name: replace(model, table=names.foreign_table(name) or ())
-        if isinstance(model.kind, External)
+        if model.kind.is_external
         else model
         for name, model in models.items()
     }

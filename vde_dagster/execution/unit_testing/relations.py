@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vde_dagster.base.names import quote
-from vde_dagster.cli.unit_testing.literals import literal
+from vde_dagster.execution.unit_testing.literals import literal
 from vde_dagster.project.unit_values import TestTable
 
 

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.cli.unit_testing.compare import RowDifference, compare_rows
-from vde_dagster.cli.unit_testing.relations import as_query
-from vde_dagster.errors import ExecutionError, ProjectError
+from vde_dagster.errors import ExecutionError, ProjectError, shortened
+from vde_dagster.execution.unit_testing.compare import RowDifference, compare_rows
+from vde_dagster.execution.unit_testing.relations import as_query
 from vde_dagster.planning.interval import Interval
 from vde_dagster.project.model import Model
 from vde_dagster.project.unit_values import TestTable, UnitTest
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 NEVER = datetime(9999, 12, 31, tzinfo=timezone.utc)
+LONGEST_SUMMARY = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,15 @@ class TestResult:
     def passed(self) -> bool:
         """Whether the model returned what was expected."""
         return not self.differences and self.error is None
+
+    @property
+    def summary(self) -> str:
+        """What went wrong, in a few words."""
+        if self.error is not None:
+            return shortened(self.error.partition("\n")[0], LONGEST_SUMMARY)
+        missing = sum(len(found.missing) for _, found in self.differences)
+        unexpected = sum(len(found.unexpected) for _, found in self.differences)
+        return f"rows missing: {missing}, unexpected: {unexpected}"
 
 
 def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snapshot:
@@ -183,9 +193,6 @@ def _times(test: UnitTest) -> tuple[Interval, datetime]:
 def _run_python(
     test: UnitTest, snapshot: Snapshot, sources: Mapping[ModelName, str], engine: Engine
 ) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
-    from vde_dagster.spark import SparkEngine
-
-    assert isinstance(engine, SparkEngine)
     interval, now = _times(test)
     return engine.run_python(snapshot, sources, interval, now)
 

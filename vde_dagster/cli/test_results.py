@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.cli.output import simple_table
 from vde_dagster.cli.plan_view import count
-from vde_dagster.cli.unit_testing.compare import RowDifference
-from vde_dagster.cli.unit_testing.run import TestResult
 from vde_dagster.cli.values import json_value, text_value
+from vde_dagster.execution.unit_testing.compare import RowDifference
+from vde_dagster.execution.unit_testing.run import TestResult
 
 if TYPE_CHECKING:
     from rich.console import Console

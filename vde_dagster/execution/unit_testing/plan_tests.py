@@ -1,0 +1,111 @@
+"""The unit tests of the models that a plan publishes: run before anything is filled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ExecutionError, UnitTestFailedError, VdeError
+from vde_dagster.execution.engine import Engine
+from vde_dagster.execution.events import Event, UnitTestFinished
+from vde_dagster.execution.unit_testing.passed import PassedTests
+from vde_dagster.execution.unit_testing.run import TestResult, run_test
+from vde_dagster.planning.plan import Change, Plan, PlanKind
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.model import Model
+from vde_dagster.project.unit_values import UnitTest
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTests:
+    """The unit tests of a project's files, for the plans that are made of them.
+
+    Args:
+        tests: The tests.
+        models: The models as the files define them now.
+        passed: Which tests have passed, and on what.
+    """
+
+    tests: Sequence[UnitTest]
+    models: Mapping[ModelName, Model]
+    passed: PassedTests
+
+    def of_plan(self, plan: Plan) -> list[UnitTest]:
+        """Return the tests of the models that a plan builds or changes.
+
+        A scheduled run publishes what was tested when it was planned. Where a model's file moved
+        on since the plan was made, its tests are about another definition and are left out.
+        """
+        if plan.kind is PlanKind.RUN:
+            return []
+        changed = {
+            planned.name: plan.snapshots[planned.snapshot_id].model
+            for planned in plan.models
+            if planned.snapshot_id is not None
+            and (planned.builds or planned.change is not Change.UNCHANGED)
+        }
+        return [
+            test
+            for test in self.tests
+            if test.model in changed
+            and test.model in self.models
+            and _code(self.models[test.model]) == _code(changed[test.model])
+        ]
+
+    def run(
+        self,
+        plan: Plan,
+        engine: Callable[[], Engine],
+        on_event: Callable[[Event], None],
+        stop: threading.Event,
+    ) -> None:
+        """Run the tests of a plan, except those that passed on the same model before.
+
+        Args:
+            plan: The plan.
+            engine: Starts or returns the engine; only called when there is a test to run.
+            on_event: Called with the end of each test.
+            stop: Set when the apply is cancelled.
+
+        Raises:
+            UnitTestFailedError: Some failed; all of them were run.
+            ExecutionError: The apply was cancelled.
+        """
+        snapshots = {
+            name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()
+        }
+        failed: list[TestResult] = []
+        for test in self.of_plan(plan):
+            if stop.is_set():
+                raise ExecutionError(
+                    f"plan {plan.id} was cancelled", hint="apply it again to go on from here"
+                )
+            remembered = self.passed.has(test, snapshots)
+            result = TestResult(test) if remembered else _result(test, snapshots, engine())
+            if not result.passed:
+                failed.append(result)
+            elif not remembered:
+                self.passed.add(test, snapshots)
+            on_event(UnitTestFinished(snapshots[test.model], result, remembered))
+        self.passed.save()
+        if failed:
+            raise UnitTestFailedError(
+                f"plan {plan.id} was not published, unit tests failed: "
+                + "; ".join(f"{r.test.name} of {r.test.model}: {r.summary}" for r in failed),
+                hint="vde test shows the rows: mend the model and plan again, or the test and "
+                "apply again",
+            )
+
+
+def _result(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: Engine) -> TestResult:
+    """Run a test; one that cannot be run has failed, and the others are run all the same."""
+    try:
+        return run_test(test, snapshots, engine)
+    except VdeError as error:
+        return TestResult(test, error=str(error))
+
+
+def _code(model: Model) -> tuple[object, ...]:
+    return model.query, model.python, model.columns, model.session

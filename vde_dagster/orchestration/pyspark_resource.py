@@ -1,0 +1,64 @@
+"""The project's Spark session for users' own assets, as a resource of dagster-pyspark."""
+
+# Dagster reads the annotations of its resources, so they are not postponed here.
+from pathlib import Path
+from typing import Any
+
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+
+from vde_dagster.errors import UsageError
+from vde_dagster.orchestration.resource import WorkspaceResource
+
+
+class VdePySparkResource(LazyPySparkResource):
+    """A session beside those that models run in: same JVM, same Iceberg catalog, started late.
+
+    What an asset sets in it (configuration, temporary views, the current catalog) is seen by
+    other assets of the run and by no model.
+    """
+
+    spark_config: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Left empty: the project's settings say how Spark is configured.",
+    )
+    vde: WorkspaceResource
+
+    @property
+    def spark_session(self) -> Any:
+        """The session; the first use in a run starts Spark.
+
+        Raises:
+            UsageError: The workspace works on an engine that is not Spark.
+            StoreError: Java or Spark's packages cannot be had.
+        """
+        from vde_dagster.spark import SparkEngine
+
+        engine = self.vde.get().engine()
+        if not isinstance(engine, SparkEngine):
+            raise UsageError(f"{type(engine).__name__} has no Spark session")
+        return engine.guest_session
+
+    @property
+    def spark_context(self) -> Any:
+        """The Spark context, which the process has one of."""
+        return self.spark_session.sparkContext
+
+
+def spark_config(project_root: str | Path) -> dict[str, str]:
+    """Return the configuration of a Spark session that a project can join.
+
+    For a resource of your own: `LazyPySparkResource(spark_config={**spark_config(root), …})`.
+
+    Args:
+        project_root: The project's folder.
+
+    Raises:
+        ProjectError: The project's settings are wrong.
+    """
+    from vde_dagster.project.loading.loader import read_settings
+    from vde_dagster.spark import SparkSettings
+    from vde_dagster.spark.settings import context_config, session_config
+
+    settings = SparkSettings.of(read_settings(Path(project_root).resolve()))
+    return {**context_config(settings), **session_config(settings)}

@@ -1,0 +1,197 @@
+"""Unit tests that run with a plan: which, when, and what a failed one stops."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import UnitTestFailedError
+from vde_dagster.execution.events import Event, ModelStarted, UnitTestFinished
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.plan import PlanKind
+from vde_dagster_tests.execution.answering import FILES, AnsweringSpark
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder(tmp_path / "project", FILES)
+
+
+@pytest.fixture
+def engine() -> AnsweringSpark:
+    return AnsweringSpark()
+
+
+def finished(workspace: Workspace, environment: str = "prod") -> list[tuple[str, bool]]:
+    """Plan, apply, and return each test that was considered, with whether it was remembered."""
+    events: list[Event] = []
+    workspace.apply(workspace.plan(environment), on_event=events.append)
+    return [
+        (event.result.test.name, event.remembered)
+        for event in events
+        if isinstance(event, UnitTestFinished)
+    ]
+
+
+def test_tests_run_before_anything_is_filled(folder: ProjectFolder, engine: AnsweringSpark) -> None:
+    events: list[Event] = []
+    with open_fake(folder.root, engine) as workspace:
+        workspace.apply(workspace.plan("prod"), on_event=events.append)
+    kinds = [type(event) for event in events]
+    assert kinds.count(UnitTestFinished) == 1
+    assert kinds.index(UnitTestFinished) < kinds.index(ModelStarted)
+    (sql,) = engine.tested
+    assert "21" in sql
+
+
+def test_a_failed_test_computes_and_publishes_nothing(folder: ProjectFolder) -> None:
+    wrong = AnsweringSpark(right=False)
+    with open_fake(folder.root, wrong) as workspace:
+        plan = workspace.plan("prod")
+        before = wrong.statements
+        with pytest.raises(UnitTestFailedError) as raised:
+            workspace.apply(plan)
+        assert "test_doubles of db.double: rows missing: 1, unexpected: 1" in str(raised.value)
+        assert wrong.statements == before
+        assert workspace.store.environment("prod") is None
+        record = workspace.store.plan_record(plan.id)
+        assert record is not None
+        assert record.status == "failed"
+
+        wrong.right = True
+        assert workspace.apply(plan).published
+
+
+def test_every_failed_test_is_named(folder: ProjectFolder) -> None:
+    folder.write(
+        "tests/more.yaml",
+        """
+        test_without_input:
+          model: db.double
+          outputs:
+            query: {rows: [{n: 42}]}
+        """,
+    )
+    with (
+        open_fake(folder.root, AnsweringSpark(right=False)) as workspace,
+        pytest.raises(UnitTestFailedError) as raised,
+    ):
+        workspace.apply(workspace.plan("prod"))
+    assert "test_doubles of db.double" in str(raised.value)
+    assert "test_without_input of db.double: " in str(raised.value)
+    assert "gives no rows for db.raw" in str(raised.value)
+
+
+def test_what_passed_is_not_run_again_in_another_environment(
+    folder: ProjectFolder, engine: AnsweringSpark
+) -> None:
+    with open_fake(folder.root, engine) as workspace:
+        assert finished(workspace, "dev") == [("test_doubles", False)]
+    with open_fake(folder.root, engine) as workspace:
+        assert finished(workspace, "prod") == [("test_doubles", True)]
+        assert finished(workspace, "qa") == [], "it shows what production shows"
+    assert len(engine.tested) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "remembered"),
+    [
+        ("models/double.sql", "n * 2", "n + n", False),
+        ("models/double.sql", "kind FULL", "kind FULL, description 'Twice'", True),
+        # What a parent computes does not matter to a test, the types of its columns do.
+        ("models/raw.sql", "SELECT 1 AS n", "SELECT 1 + 1 AS n", True),
+        ("models/raw.sql", "SELECT 1 AS n", "SELECT CAST(1 AS BIGINT) AS n", False),
+    ],
+)
+def test_what_changed_is_tested_again(
+    folder: ProjectFolder,
+    engine: AnsweringSpark,
+    path: str,
+    old: str,
+    new: str,
+    remembered: bool,
+) -> None:
+    with open_fake(folder.root, engine) as workspace:
+        finished(workspace)
+    folder.edit(path, old, new)
+    with open_fake(folder.root, engine) as workspace:
+        assert finished(workspace) == [("test_doubles", remembered)]
+
+
+def test_a_changed_test_runs_again_and_a_moved_one_does_not(
+    folder: ProjectFolder, engine: AnsweringSpark
+) -> None:
+    with open_fake(folder.root, engine) as workspace:
+        finished(workspace, "dev")
+    folder.edit("tests/test_double.yaml", "test_doubles:", "# moved down\n\ntest_doubles:")
+    with open_fake(folder.root, engine) as workspace:
+        assert finished(workspace, "qa") == [("test_doubles", True)]
+    folder.edit("tests/test_double.yaml", "n: 21", "n: 22")
+    with open_fake(folder.root, engine) as workspace:
+        assert finished(workspace, "prod") == [("test_doubles", False)]
+
+
+def test_a_failed_test_is_never_remembered(folder: ProjectFolder) -> None:
+    wrong = AnsweringSpark(right=False)
+    with open_fake(folder.root, wrong) as workspace:
+        plan = workspace.plan("prod")
+        for _ in range(2):
+            with pytest.raises(UnitTestFailedError):
+                workspace.apply(plan)
+    assert len(wrong.tested) == 2
+
+
+def test_an_unreadable_memory_means_that_tests_run(
+    folder: ProjectFolder, engine: AnsweringSpark
+) -> None:
+    with open_fake(folder.root, engine) as workspace:
+        finished(workspace, "dev")
+    (folder.root / ".vde/cache/unit_tests.json").write_text("[")
+    with open_fake(folder.root, engine) as workspace:
+        assert finished(workspace, "prod") == [("test_doubles", False)]
+
+
+def test_models_that_a_plan_leaves_alone_are_not_tested(
+    folder: ProjectFolder, engine: AnsweringSpark
+) -> None:
+    with open_fake(folder.root, engine) as workspace:
+        finished(workspace)
+    folder.edit("models/view.sql", "SELECT n", "SELECT n AS m")
+    with open_fake(folder.root, engine) as workspace:
+        assert finished(workspace) == []
+
+
+def test_a_scheduled_run_tests_nothing(folder: ProjectFolder) -> None:
+    wrong = AnsweringSpark(right=False)
+    with open_fake(folder.root, wrong) as workspace:
+        workspace.apply(workspace.plan("prod", skip_backfill=True), skip_tests=True)
+        run = workspace.plan_run("prod")
+        assert run.kind is PlanKind.RUN
+        assert run.builds
+        assert workspace.apply(run).published
+    assert wrong.tested == []
+
+
+def test_a_stored_plan_is_not_held_up_by_what_the_files_say_since(folder: ProjectFolder) -> None:
+    wrong = AnsweringSpark(right=False)
+    with open_fake(folder.root, wrong) as workspace:
+        plan = workspace.plan("prod")
+    folder.edit("models/double.sql", "n * 2", "n * 3")
+    folder.write("models/broken.sql", "MODEL (name")
+    with open_fake(folder.root, wrong) as workspace:
+        assert workspace.apply(workspace.load_plan(plan.id)).published
+    assert wrong.tested == []
+
+
+def test_a_stored_plan_runs_the_tests_that_fit_beside_broken_files(folder: ProjectFolder) -> None:
+    with open_fake(folder.root) as workspace:
+        plan = workspace.plan("prod")
+    folder.write("models/broken.sql", "MODEL (name")
+    shutil.rmtree(folder.root / ".vde/cache")
+    wrong = AnsweringSpark(right=False)
+    with open_fake(folder.root, wrong) as workspace, pytest.raises(UnitTestFailedError):
+        workspace.apply(workspace.load_plan(plan.id))
