@@ -16,9 +16,9 @@ import pytest
 
 from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.fill_table import TableFiller
-from vde_dagster.state.faults import ProcessKilled
 from vde_dagster_tests.execution.crash_world import FILES, World, apply_again, apply_stored
 from vde_dagster_tests.execution.look import look
+from vde_dagster_tests.faults import ProcessKilled
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 from vde_dagster_tests.projects import ProjectFolder
 
