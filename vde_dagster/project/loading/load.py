@@ -25,10 +25,15 @@ from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.sql.nesting import nested_too_deeply
 from vde_dagster.sql.scanner import SourceText
 
-_FOLLOWING = ("unknown macro", "unknown audit")
-"""How mistakes begin that only follow from a broken file of macros or audits."""
+_FOLLOWING = ("macro", "audit")
+"""What a broken file of macros or audits may have defined."""
 
 _SETTINGS_FILES = ("pyproject.toml", "config.yaml")
+
+
+def _may_follow(mistake: ProjectError) -> bool:
+    """Say whether a mistake may only follow from a broken file of macros or audits."""
+    return mistake.unknown is not None and mistake.unknown.what in _FOLLOWING
 
 
 class ProjectLoad:
@@ -236,7 +241,7 @@ class ProjectLoad:
             self.problems += [
                 mistake
                 for mistake in error.mistakes
-                if not (self._macro_problems and mistake.message.startswith(_FOLLOWING))
+                if not (self._macro_problems and _may_follow(mistake))
             ]
         except RecursionError:
             self.problems.append(nested_too_deeply(SourceText(Path(path), self._text(path))))

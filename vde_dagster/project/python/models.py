@@ -12,7 +12,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.outside import read_outside
 from vde_dagster.base.suggestions import suggest
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.kinds import KIND_NAMES, Kind, Seed, View
 from vde_dagster.project.loading.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.registry import PythonModelDefinition
@@ -136,7 +136,7 @@ def _properties(
         header = parse_header(source, list(scan(source)))
         read = read_model_properties(header, context.settings)
     except ProjectError as error:
-        raise _error(error.message, location, error.hint) from error
+        raise _error(error.message, location, error.hint, error.unknown) from error
     chosen: Kind = kind if is_value else read.kind
     if isinstance(chosen, View | Seed) or chosen.name in ("EMBEDDED", "EXTERNAL"):
         raise _error(
@@ -269,8 +269,13 @@ def _query_reads(sql: str, location: SourceLocation, context: FileContext) -> li
     try:
         return list(render(expander, expander.expand(0, len(sql)), context.rules).reads)
     except ProjectError as error:
-        raise _error(error.message, location, error.hint) from error
+        raise _error(error.message, location, error.hint, error.unknown) from error
 
 
-def _error(message: str, location: SourceLocation, hint: str | None = None) -> ProjectError:
-    return ProjectError(message, hint=hint, location=location)
+def _error(
+    message: str,
+    location: SourceLocation,
+    hint: str | None = None,
+    unknown: Unknown | None = None,
+) -> ProjectError:
+    return ProjectError(message, hint=hint, location=location, unknown=unknown)
