@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 
 from vde_dagster.state import StateStore
-from vde_dagster.state.faults import MODES, Fault
 from vde_dagster_tests.execution.crash_world import (
     OPERATIONS,
     TAKEN_OVER,
@@ -27,6 +26,7 @@ from vde_dagster_tests.execution.crash_world import (
     check_case,
     check_stall,
 )
+from vde_dagster_tests.faults import MODES, Fault
 
 STALL_SECONDS = 600.0
 

@@ -116,7 +116,7 @@ def publish_really(workspace: Workspace, name: str, entries: dict[ModelName, Bui
         {built.table.id: built.table for built in entries.values()},
     )
     environment = Environment(name, 0, resolver.entries, uuid.uuid4().hex, NOW, "benchmark")
-    views = define_views(resolver, workspace.settings, workspace.store, workspace.engine)
+    views = define_views(resolver, workspace.warehouse)
     workspace.lakehouse.publish(Publication(environment, 0, views))
 
 

@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from vde_dagster.base.names import ModelName
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,19 @@ class SourceLocation:
             if self.column is not None:
                 parts.append(str(self.column))
         return ":".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A name in a project's file that nobody defines.
+
+    Args:
+        what: What it would be.
+        name: The name, as it is written.
+    """
+
+    what: Literal["macro", "audit", "variable"]
+    name: str
 
 
 class VdeError(Exception):
@@ -74,11 +91,32 @@ class VdeError(Exception):
 
 
 class ProjectError(VdeError):
-    """A mistake in the project's files, or several: the user fixes the files."""
+    """A mistake in the project's files, or several: the user fixes the files.
+
+    Args:
+        message: What happened, in one sentence.
+        hint: What to do next, in one sentence.
+        location: Where in the project, when it is known.
+        unknown: The name that nobody defines, where that is the mistake.
+        models: Models that the project does not say clearly because of it.
+    """
 
     exit_code = 2
     _quotes = True
     _several: tuple[ProjectError, ...] = ()
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        location: SourceLocation | None = None,
+        unknown: Unknown | None = None,
+        models: tuple[ModelName, ...] = (),
+    ) -> None:
+        super().__init__(message, hint=hint, location=location)
+        self.unknown = unknown
+        self.models = models
 
     @property
     def mistakes(self) -> tuple[ProjectError, ...]:

@@ -43,12 +43,12 @@ def show_janitor(console: Console, report: JanitorReport) -> None:
 def _lines(decisions: Iterable[Decision]) -> Iterator[tuple[Decision, str]]:
     """Yield decisions with their subject; versions of one environment that go are one line."""
     grouped = itertools.groupby(decisions, lambda each: (each.action, _environment(each)))
-    for (action, environment), group in grouped:
+    for (_, environment), group in grouped:
         alike = list(group)
-        if action != "forget_version" or len(alike) == 1:
+        if not environment or len(alike) == 1:
             yield from ((decision, decision.subject) for decision in alike)
             continue
-        numbers = [int(decision.subject.rsplit(" ", 1)[1]) for decision in alike]
+        numbers = [decision.version[1] for decision in alike if decision.version]
         span = f"{min(numbers)} to {max(numbers)}"
         if len(numbers) != max(numbers) - min(numbers) + 1:
             span = f"{span}, {len(numbers)} of them"
@@ -56,7 +56,7 @@ def _lines(decisions: Iterable[Decision]) -> Iterator[tuple[Decision, str]]:
 
 
 def _environment(decision: Decision) -> str:
-    return decision.subject.split(" ", 1)[0] if decision.action == "forget_version" else ""
+    return decision.version[0] if decision.version else ""
 
 
 def size(number: int | None) -> str:

@@ -20,26 +20,27 @@ from vde_dagster.errors import (
     UnknownOutcomeError,
     UsageError,
 )
-from vde_dagster.execution.engine import Engine
 from vde_dagster.execution.events import (
     ApplyStarted,
     Event,
     ModelFailed,
     Published,
 )
-from vde_dagster.execution.fill_table import TABLE_WAIT_SECONDS, TableFiller
+from vde_dagster.execution.fill_table import TableFiller
+from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.execution.publish import publish_plan
 from vde_dagster.execution.run_graph import run_graph
+from vde_dagster.execution.table_leases import TableLeases
 from vde_dagster.execution.unit_testing.plan_tests import PlanTests
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.execution.written import Written
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.plan import Plan, PlannedModel
 from vde_dagster.planning.planner import with_tables
 from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.project.settings import Settings
-from vde_dagster.state import Lease, StateStore
-from vde_dagster.state.lease_names import environment_lease, table_lease
+from vde_dagster.state import Lease
+from vde_dagster.state.lease_names import environment_lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,7 @@ class Applier:
 
     Args:
         plan: The plan.
-        settings: The project's settings.
-        store: The state store.
-        lakehouse: The catalog.
-        engine: Starts or returns the engine; only called when there is work for it.
+        warehouse: What it is applied to; the engine is started only when there is work for it.
         on_event: Called in the calling thread with everything that happens, in order.
         concurrency: Models worked on at once.
         who: For the environment's history.
@@ -77,10 +75,7 @@ class Applier:
     """
 
     plan: Plan
-    settings: Settings
-    store: StateStore
-    lakehouse: Lakehouse
-    engine: Callable[[], Engine]
+    warehouse: Warehouse
     on_event: Callable[[Event], None]
     concurrency: int
     who: str
@@ -104,31 +99,31 @@ class Applier:
             ExecutionError: A model failed; nothing was published, what was finished is kept.
         """
         started = time.monotonic()
-        self.store.save_plan(self.plan)
+        self.warehouse.store.save_plan(self.plan)
         if self._is_applied():
-            current = self.store.environment(self.plan.environment)
+            current = self.warehouse.store.environment(self.plan.environment)
             return ApplyResult(self.plan, current, False, 0.0)
         self._check_base()
         with ExitStack() as held:
             lease = held.enter_context(
-                self.store.holding_lease(
+                self.warehouse.store.holding_lease(
                     environment_lease(self.plan.environment),
                     self.owner,
                     wait_seconds=self.wait_seconds,
                 )
             )
             if self._is_applied():
-                current = self.store.environment(self.plan.environment)
+                current = self.warehouse.store.environment(self.plan.environment)
                 return ApplyResult(self.plan, current, False, 0.0)
             self.plan = replace(self.plan, base_version=self._check_base())
-            self.store.set_plan_status(self.plan.id, "applying")
+            self.warehouse.store.set_plan_status(self.plan.id, "applying")
             try:
                 environment, plan = self._work(held, lease.lease)
             except UnknownOutcomeError:
                 # Whether it was published is found out by the next apply; it has not failed.
                 raise
             except BaseException as error:
-                self.store.set_plan_status(self.plan.id, "failed", _message(error))
+                self.warehouse.store.set_plan_status(self.plan.id, "failed", _message(error))
                 raise
             finally:
                 self._drain()
@@ -141,51 +136,35 @@ class Applier:
         plan = self._real_tables()
         self.on_event(ApplyStarted(plan))
         if self.tests is not None:
-            self.tests.run(plan, self.engine, self.on_event, self.stop)
-        shown = self.store.shown_tables(m.table.id for m in plan.models if m.table)
-        held_tables = self._hold_tables(plan, shown, held)
-        written: dict[str, str] = {}
+            self.tests.run(plan, self.warehouse.engine, self.on_event, self.stop)
+        leases = self._hold_tables(plan, held)
+        tasks = PlanTasks(plan, self._resolver(plan), Written(), self.warehouse.settings.catalog)
         filler = TableFiller(
-            plan=plan,
-            resolver=self._resolver(plan, written),
-            attempt=lease.token,
-            held=held_tables,
-            shown=shown,
-            written=written,
-            settings=self.settings,
-            store=self.store,
-            lakehouse=self.lakehouse,
-            engine=self.engine,
-            owner=self.owner,
-            emit=self._events.put,
-            stop=self.stop,
+            tasks, self.warehouse, leases, lease.token, self._events.put, self.stop
         )
         self._fill(plan, filler)
         filler.evolve_layouts()
         self._drain()
         environment = publish_plan(
             plan,
-            filler.resolver,
-            written,
-            settings=self.settings,
-            store=self.store,
-            lakehouse=self.lakehouse,
-            engine=self.engine,
-            leases=(lease, *held_tables.values()),
+            tasks.target,
+            tasks.written.branches(),
+            warehouse=self.warehouse,
+            leases=(lease, *leases.held.values()),
             who=self.who,
         )
         return environment, plan
 
     def _is_applied(self) -> bool:
-        record = self.store.plan_record(self.plan.id)
+        record = self.warehouse.store.plan_record(self.plan.id)
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
         """Return the version that the plan now starts from: runs since then do not outdate it."""
         name = self.plan.environment
-        base = self.store.current_base(name, self.plan.base_version)
+        base = self.warehouse.store.current_base(name, self.plan.base_version)
         if base is None:
-            current = self.store.environment(name)
+            current = self.warehouse.store.environment(name)
             version = current.version if current else 0
             who = f" by {current.published_by}" if current else ""
             raise ConflictError(
@@ -197,45 +176,33 @@ class Applier:
 
     def _real_tables(self) -> Plan:
         """Register the plan's snapshots and tables; a table that exists by now is taken over."""
-        self.store.save_snapshots(self.plan.snapshots.values())
+        self.warehouse.store.save_snapshots(self.plan.snapshots.values())
         tables = {m.table.id: m.table for m in self.plan.models if m.table}
         new = [table for table in tables.values() if not table.created]
         if not new:
             return self.plan
 
         def register(conn: Connection) -> dict[str, PhysicalTable]:
-            return {table.id: self.store.ensure_table(table, conn) for table in new}
+            return {table.id: self.warehouse.store.ensure_table(table, conn) for table in new}
 
-        mapping = self.store.run_transaction(register, name="state.ensure_tables")
+        mapping = self.warehouse.store.run_transaction(register, name="state.ensure_tables")
         return with_tables(self.plan, mapping)
 
-    def _resolver(self, plan: Plan, branches: dict[str, str]) -> Resolver:
-        production = self.store.environment(PRODUCTION)
+    def _resolver(self, plan: Plan) -> Resolver:
+        production = self.warehouse.store.environment(PRODUCTION)
         entries = production.entries.values() if production else ()
         return Resolver(
             environment=plan.environment,
             entries=plan.entries,
             snapshots=plan.snapshots,
             tables={model.table.id: model.table for model in plan.models if model.table},
-            branches=branches,
             production=frozenset(entry.table_id for entry in entries if entry.table_id),
         )
 
-    def _hold_tables(self, plan: Plan, shown: frozenset[str], held: ExitStack) -> dict[str, Lease]:
-        """Take the leases of the tables to write that an environment shows, by table.
-
-        They are held until the publication, and taken at once in the order of their names: two
-        applies can never wait for each other in a circle.
-        """
-        writing = sorted({m.table.id for m in plan.builds if m.table and m.table.id in shown})
-        return {
-            table_id: held.enter_context(
-                self.store.holding_lease(
-                    table_lease(table_id), self.owner, wait_seconds=TABLE_WAIT_SECONDS
-                )
-            ).lease
-            for table_id in writing
-        }
+    def _hold_tables(self, plan: Plan, until: ExitStack) -> TableLeases:
+        """Take the leases of the tables to write that an environment shows."""
+        shown = self.warehouse.store.shown_tables(m.table.id for m in plan.builds if m.table)
+        return TableLeases.take(self.warehouse.store, self.owner, shown, until)
 
     def _fill(self, plan: Plan, filler: TableFiller) -> None:
         """Fill and audit every model that the plan builds, and create the tables that are missing.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.make_plans import plan_run
 from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.interval import IntervalSet
@@ -15,11 +16,11 @@ from vde_dagster.planning.plan import Plan, PlannedModel
 from vde_dagster.planning.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.warehouse import Warehouse
 
 
 def plan_backfill(
-    workspace: Workspace, snapshot_id: str, intervals: IntervalSet, *, restate: bool
+    warehouse: Warehouse, snapshot_id: str, intervals: IntervalSet, *, restate: bool
 ) -> Plan:
     """Plan to fill ranges of a stored snapshot's table.
 
@@ -27,7 +28,7 @@ def plan_backfill(
     written becomes visible in one publication. Restating a range restates it in every descendant.
 
     Args:
-        workspace: The project.
+        warehouse: The project's warehouse.
         snapshot_id: The snapshot.
         intervals: The ranges (UTC), widened to whole units.
         restate: Whether to fill again what is filled already.
@@ -35,8 +36,8 @@ def plan_backfill(
     Raises:
         UsageError: No environment shows the snapshot.
     """
-    environment = _showing(workspace, snapshot_id)
-    plan = workspace.plan_run(environment.name, save=False)
+    environment = _showing(warehouse, snapshot_id)
+    plan = plan_run(warehouse, environment.name, save=False)
     name = next(n for n, e in environment.entries.items() if e.snapshot_id == snapshot_id)
     targets = {name} | (_descendants(plan, name) if restate else set())
     models = tuple(
@@ -47,15 +48,15 @@ def plan_backfill(
     )
     plan = replace(plan, id=f"{environment.name}-{uuid.uuid4().hex[:10]}", models=models)
     if not plan.is_empty:
-        workspace.store.save_plan(plan)
+        warehouse.store.save_plan(plan)
     return plan
 
 
-def _showing(workspace: Workspace, snapshot_id: str) -> Environment:
-    names = workspace.store.environments_showing(snapshot_id)
+def _showing(warehouse: Warehouse, snapshot_id: str) -> Environment:
+    names = warehouse.store.environments_showing(snapshot_id)
     # Production first; what is dropped in between shows nothing any more.
     for name in sorted(names, key=lambda name: (name != PRODUCTION, name)):
-        environment = workspace.store.environment(name)
+        environment = warehouse.store.environment(name)
         if environment is not None:
             return environment
     raise UsageError(

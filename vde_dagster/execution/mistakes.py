@@ -37,11 +37,10 @@ def _understood(project: Project) -> dict[ModelName, Model]:
     """Leave out what a file with a mistake may define, and all that reads it."""
     models = project.models
     own = {name.namespace for name, m in models.items() if not m.kind.is_external}
-    told = "\n".join(problem.message for problem in project.problems)
-    unknown: set[ModelName] = set()
+    unknown = {name for problem in project.problems for name in problem.models}
     for name, model in models.items():  # Parents come first.
         undeclared = model.kind.is_external and not model.columns
-        doubtful = (undeclared and name.namespace in own) or str(name) in told
+        doubtful = undeclared and name.namespace in own
         if doubtful or not unknown.isdisjoint(model.depends_on):
             unknown.add(name)
     return {name: model for name, model in models.items() if name not in unknown}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.engine import Engine
-from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
+from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.lakehouse import FastForward, Publication
 from vde_dagster.planning.environment import Environment, view_ref
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.views import define_view, has_view, view_query
 from vde_dagster.planning.work import ViewDefinition
-from vde_dagster.project.settings import Settings
-from vde_dagster.state import Lease, StateStore
+from vde_dagster.state import Lease
 
 
 def publish_plan(
@@ -24,10 +23,7 @@ def publish_plan(
     resolver: Resolver,
     written: Mapping[str, str],
     *,
-    settings: Settings,
-    store: StateStore,
-    lakehouse: Lakehouse,
-    engine: Callable[[], Engine],
+    warehouse: Warehouse,
     leases: tuple[Lease, ...],
     who: str,
 ) -> Environment:
@@ -37,10 +33,7 @@ def publish_plan(
         plan: The plan, with the tables that exist.
         resolver: The plan's target.
         written: Branch by table id, of what was written beside `main`.
-        settings: The project's settings.
-        store: The state store.
-        lakehouse: The catalog.
-        engine: Starts or returns the engine; only for VIEW models that nobody analysed so far.
+        warehouse: Its engine is needed only for VIEW models that nobody analysed so far.
         leases: Held by this apply; the commit checks that they still are.
         who: For the environment's history.
 
@@ -50,6 +43,7 @@ def publish_plan(
     Raises:
         ConflictError: Somebody else published first.
     """
+    store, lakehouse = warehouse.store, warehouse.lakehouse
     current = store.environment(plan.environment)
     forwards = tuple(
         FastForward(ref, table_id, branch, lakehouse.main_snapshot(ref))
@@ -60,7 +54,7 @@ def publish_plan(
     )
     # The views read `main`, where the branches are when readers see the views.
     published = replace(resolver, branches={}, tables=store.tables(list(resolver.tables)))
-    views = define_views(published, settings, store, engine)
+    views = define_views(published, warehouse)
     environment = Environment(
         name=plan.environment,
         version=plan.base_version + 1,
@@ -102,20 +96,17 @@ def dropped_views(
 
 def define_views(
     resolver: Resolver,
-    settings: Settings,
-    store: StateStore,
-    engine: Callable[[], Engine],
+    warehouse: Warehouse,
     only: Collection[ModelName] | None = None,
 ) -> tuple[ViewDefinition, ...]:
     """Define the views of an environment, analysing VIEW models that are new.
 
     Args:
         resolver: The environment; it reads `main`.
-        settings: The project's settings.
-        store: Keeps the analysed types, so that publishing again starts no JVM.
-        engine: Starts or returns the engine.
+        warehouse: Its store keeps the analysed types, so that publishing again starts no JVM.
         only: The models whose views are wanted, or None for all.
     """
+    settings, store = warehouse.settings, warehouse.store
     wanted = [name for name in resolver.entries if only is None or name in only]
     bindings = {name: resolver.resolve(name) for name in wanted}
     queries = {
@@ -127,7 +118,7 @@ def define_views(
     for binding in queries.values():
         if binding.snapshot.id not in types:
             sql = view_query(binding, resolver, settings.catalog)
-            analysed = engine().analyze(sql)
+            analysed = warehouse.engine().analyze(sql)
             store.save_view_types(binding.snapshot.id, analysed)
             types[binding.snapshot.id] = analysed
     definitions = (

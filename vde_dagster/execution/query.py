@@ -12,7 +12,7 @@ from vde_dagster.planning.external_table import ExternalTable, external_table
 from vde_dagster.planning.views import environment_view_name
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.warehouse import Warehouse
 
 ATTEMPTS = 5
 
@@ -33,7 +33,7 @@ class QueryResult:
 
 
 def query_environment(
-    workspace: Workspace, environment: str, sql: str, limit: int | None, *, raw: bool = False
+    warehouse: Warehouse, environment: str, sql: str, limit: int | None, *, raw: bool = False
 ) -> QueryResult:
     """Run a query over an environment's views; see `Workspace.query`.
 
@@ -46,15 +46,15 @@ def query_environment(
     from vde_dagster.planning.render import render_environment_query
 
     for _ in range(ATTEMPTS):
-        before = workspace.store.environment(environment)
+        before = warehouse.store.environment(environment)
         if before is None:
             raise UsageError(
                 f"there is no environment '{environment}'",
                 hint=f"plan and apply it first: vde apply {environment}",
             )
-        externals = _externals(workspace, before)
+        externals = _externals(warehouse, before)
         names = set(before.entries)
-        production = workspace.store.environment(PRODUCTION)
+        production = warehouse.store.environment(PRODUCTION)
         elsewhere = set(production.entries) - names if production else set()
 
         def view(
@@ -64,9 +64,9 @@ def query_environment(
             externals: dict[ModelName, ExternalTable] = externals,
         ) -> str | None:
             if name in externals:
-                return externals[name].quoted(workspace.settings.catalog)
+                return externals[name].quoted(warehouse.settings.catalog)
             if name in names:
-                return environment_view_name(name, environment, workspace.settings.catalog)
+                return environment_view_name(name, environment, warehouse.settings.catalog)
             if name in elsewhere:
                 # Left as it is, the name would silently mean production's view.
                 raise UsageError(
@@ -77,7 +77,7 @@ def query_environment(
 
         if not raw:
             # What production alone has is told apart below, with a message of its own.
-            check_query(sql, names | elsewhere, workspace.settings.catalog)
+            check_query(sql, names | elsewhere, warehouse.settings.catalog)
         try:
             rendered = render_environment_query(sql, view)
         except SqlglotError as error:
@@ -87,8 +87,8 @@ def query_environment(
             ) from error
         if not raw:
             refuse_substitution(rendered)  # What was escaped in a string is written out here.
-        columns, rows = workspace.engine().query(rendered, limit)
-        after = workspace.store.environment(environment)
+        columns, rows = warehouse.engine().query(rendered, limit)
+        after = warehouse.store.environment(environment)
         if after is not None and after.publication_id == before.publication_id:
             return QueryResult(tuple(columns), tuple(rows), before.publication_id)
     raise ConflictError(
@@ -97,10 +97,10 @@ def query_environment(
     )
 
 
-def _externals(workspace: Workspace, environment: Environment) -> dict[ModelName, ExternalTable]:
+def _externals(warehouse: Warehouse, environment: Environment) -> dict[ModelName, ExternalTable]:
     """Return the external tables that an environment's models read: they have no views."""
     ids = {e.snapshot_id: e.name for e in environment.entries.values() if e.table_id is None}
-    snapshots = workspace.store.snapshots(ids)
+    snapshots = warehouse.store.snapshots(ids)
     return {
         name: external_table(snapshots[snapshot].model)
         for snapshot, name in ids.items()

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.make_plans import plan_project
 from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.render import render_query
 from vde_dagster.planning.resolver import Resolver
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.project.loading.loader import Project
 
 
 def render_model(
-    workspace: Workspace,
+    warehouse: Warehouse,
+    project: Project,
     model: str,
     environment: str,
     start: datetime | None,
@@ -28,8 +31,8 @@ def render_model(
 
     The model's parents are those that a plan for the environment would give it.
     """
-    name = ModelName.parse(model, workspace.settings.default_namespace)
-    models = workspace.project.models
+    name = ModelName.parse(model, warehouse.settings.default_namespace)
+    models = project.models
     if name not in models:
         close = closest(str(name), map(str, models))
         raise UsageError(
@@ -43,14 +46,14 @@ def render_model(
             f"{'in Python' if definition.python else ''}".rstrip(),
             hint="its file is " + str(definition.location.path),
         )
-    plan = workspace.plan(environment, save=False)
+    plan = plan_project(warehouse, models, environment, save=False)
     resolver = Resolver(
         environment,
         plan.entries,
         plan.snapshots,
         {planned.table.id: planned.table for planned in plan.models if planned.table},
     )
-    now = workspace.store.clock.now()
+    now = warehouse.store.clock.now()
     slot = Cadence(definition.cron).latest_slot(now)
     interval = Interval(start or slot.start, end or slot.end)
-    return render_query(definition, resolver, workspace.settings.catalog, interval, now)
+    return render_query(definition, resolver, warehouse.settings.catalog, interval, now)

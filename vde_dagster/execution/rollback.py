@@ -21,7 +21,7 @@ from vde_dagster.planning.views import view_refs
 from vde_dagster.state.lease_names import environment_lease
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.table import TableRef
     from vde_dagster.state import StateStore
 
@@ -43,10 +43,10 @@ class RollbackResult:
 
 
 def rollback(
-    workspace: Workspace, environment: str, version: int | None, who: str
+    warehouse: Warehouse, environment: str, version: int | None, who: str
 ) -> RollbackResult:
     """Publish an earlier version of an environment in one transaction; see `Workspace.rollback`."""
-    store = workspace.store
+    store = warehouse.store
     if not store.has_environment(environment):
         raise UsageError(
             f"there is no environment '{environment}'", hint=f"plan it: vde plan {environment}"
@@ -55,8 +55,8 @@ def rollback(
     with store.holding_lease(environment_lease(environment), owner) as held:
         current = store.environment(environment)
         assert current is not None
-        old = _find(workspace, current, version)
-        moved = workspace.lakehouse.moved_views(environment)
+        old = _find(warehouse, current, version)
+        moved = warehouse.lakehouse.moved_views(environment)
         part = _part(store, current, old, moved)
         state = complete_state(store, part, None, ())
         _check_tables(part, state)
@@ -65,9 +65,9 @@ def rollback(
         differing = _differing(current, part, state)
         # The other views are as they were published, and as they have to be.
         changed = differing | {name for name, ref in own.items() if ref in moved}
-        views = define_views(resolver, workspace.settings, store, workspace.engine, changed)
+        views = define_views(resolver, warehouse, changed)
         kept = {view_ref(name, environment) for name in old.entries.keys() - part.entries.keys()}
-        published = workspace.lakehouse.publish(
+        published = warehouse.lakehouse.publish(
             Publication(
                 environment=Environment(
                     name=environment,
@@ -87,11 +87,11 @@ def rollback(
                 leases=(held.lease,),
             )
         )
-    return RollbackResult(published, old.version, _missing(workspace, part, state, differing))
+    return RollbackResult(published, old.version, _missing(warehouse, part, state, differing))
 
 
-def _find(workspace: Workspace, current: Environment, version: int | None) -> Environment:
-    store = workspace.store
+def _find(warehouse: Warehouse, current: Environment, version: int | None) -> Environment:
+    store = warehouse.store
     if version is not None:
         old = store.environment_at(current.name, version)
         if old is None or version >= current.version:
@@ -170,9 +170,9 @@ def _differing(current: Environment, old: Environment, state: WarehouseState) ->
 
 
 def _missing(
-    workspace: Workspace, old: Environment, state: WarehouseState, among: set[ModelName]
+    warehouse: Warehouse, old: Environment, state: WarehouseState, among: set[ModelName]
 ) -> dict[ModelName, IntervalSet]:
-    window = Window(workspace.store.clock.now(), default_start=workspace.settings.start_time)
+    window = Window(warehouse.store.clock.now(), default_start=warehouse.settings.start_time)
     snapshots = in_order(
         {name: state.snapshots[entry.snapshot_id] for name, entry in old.entries.items()}
     )

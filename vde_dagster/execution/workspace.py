@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import getpass
 import threading
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.planning.environment import PRODUCTION, environment_name
-from vde_dagster.planning.interval import Interval, IntervalSet, utc
+from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Plan, PlanKind
 
 if TYPE_CHECKING:
@@ -23,17 +23,14 @@ if TYPE_CHECKING:
     from vde_dagster.execution.apply import ApplyResult
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.events import Event
-    from vde_dagster.execution.memo import FileMemo
     from vde_dagster.execution.query import QueryResult
     from vde_dagster.execution.rollback import RollbackResult
     from vde_dagster.execution.unit_testing.plan_tests import PlanTests
     from vde_dagster.lakehouse import Lakehouse
     from vde_dagster.lakehouse.fsck import Finding
     from vde_dagster.lakehouse.janitor import JanitorReport
-    from vde_dagster.planning.planner import WarehouseState
     from vde_dagster.planning.snapshot import Snapshot
     from vde_dagster.project.loading.loader import Project
-    from vde_dagster.project.model import Model
     from vde_dagster.project.settings import Settings
     from vde_dagster.sql.parsed import ParsedQueries
     from vde_dagster.state import StateStore
@@ -62,12 +59,9 @@ class Workspace:
         effects: Effects | None = None,
     ) -> None:
         self.root = root.resolve()
-        self._engine = engine
-        self._join = join
-        self._clock = clock
-        self._effects = effects
-        self._own_engine = engine is None
-        self._lock = threading.Lock()
+        self.warehouse = Warehouse(
+            self.root, engine=engine, join=join, clock=clock, effects=effects
+        )
         self._stops: dict[str, threading.Event] = {}
 
     @classmethod
@@ -91,12 +85,10 @@ class Workspace:
             )
         return cls(root, engine=engine, join=join, clock=clock, effects=effects)
 
-    @cached_property
+    @property
     def settings(self) -> Settings:
         """The project's settings."""
-        from vde_dagster.project.loading.loader import read_settings
-
-        return read_settings(self.root)
+        return self.warehouse.settings
 
     @cached_property
     def project(self) -> Project:
@@ -121,41 +113,24 @@ class Workspace:
 
         return ParsedQueries()
 
-    @cached_property
+    @property
     def store(self) -> StateStore:
         """The state store; created when it does not exist."""
-        from vde_dagster.state import StateStore
+        return self.warehouse.store
 
-        url = self.settings.resolved_state_url
-        if url.startswith("sqlite:///"):
-            Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-        return StateStore.open(url, clock=self._clock, effects=self._effects)
-
-    @cached_property
+    @property
     def lakehouse(self) -> Lakehouse:
         """The Iceberg catalog."""
-        from vde_dagster.lakehouse import Lakehouse
-
-        settings = self.settings
-        return Lakehouse(
-            self.store, settings.catalog, settings.resolved_warehouse, settings.trino_catalog
-        )
+        return self.warehouse.lakehouse
 
     def engine(self) -> Engine:
         """Return the engine; the first call starts it."""
-        with self._lock:
-            if self._engine is None:
-                from vde_dagster.spark import SparkEngine
-
-                self._engine = SparkEngine(
-                    self.settings, self.root, self.lakehouse, join=self._join
-                )
-            return self._engine
+        return self.warehouse.engine()
 
     @property
     def engine_started(self) -> bool:
         """Whether the engine was needed so far."""
-        return self._engine is not None
+        return self.warehouse.started_engine is not None
 
     def snapshots(self) -> dict[ModelName, Snapshot]:
         """Return the project's snapshots in topological order.
@@ -163,34 +138,7 @@ class Workspace:
         Raises:
             ProjectError: A file is wrong, or a query names what its parents do not have.
         """
-        return self._build(self.project.models)
-
-    def _build(self, models: Mapping[ModelName, Model]) -> dict[ModelName, Snapshot]:
-        from vde_dagster.planning.build_snapshots import build_snapshots
-
-        built = build_snapshots(
-            models,
-            self._catalog_columns,
-            memo=self._memo,
-            parsed=self._parsed,
-            scalar_functions=self.settings.scalar_functions,
-        )
-        self._memo.save()
-        return built
-
-    @cached_property
-    def _memo(self) -> FileMemo:
-        from vde_dagster.execution.memo import FileMemo
-
-        return FileMemo(self.settings.work_dir / "cache" / "snapshots")
-
-    def _catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
-        from vde_dagster.planning.table import TableRef
-
-        ref = TableRef(name.namespace, name.name)
-        if not self.lakehouse.table_exists(ref):
-            return None
-        return [(column, type_) for column, type_, _ in self.lakehouse.table_columns(ref)]
+        return self.warehouse.snapshots_of(self.project.models, self._parsed)
 
     def plan(
         self,
@@ -218,17 +166,20 @@ class Workspace:
             ProjectError: A mistake in the project.
             UsageError: A wrong name or range.
         """
-        from vde_dagster.execution.gather_state import gather_state
-        from vde_dagster.execution.select_models import select_models
+        from vde_dagster.execution.make_plans import plan_project
 
         environment = environment_name(environment)
-        models = self.project.models
-        if select:
-            models = select_models(self.store, environment, models, select)
-        snapshots = self._build(models)
-        state = gather_state(self.store, environment, snapshots, self._build)
-        return self._make(
-            environment, snapshots, state, PlanKind.PLAN, start, end, skip_backfill, now, save
+        return plan_project(
+            self.warehouse,
+            self.project.models,
+            environment,
+            parsed=self._parsed,
+            start=start,
+            end=end,
+            select=select,
+            skip_backfill=skip_backfill,
+            now=now,
+            save=save,
         )
 
     def plan_run(self, environment: str, *, now: datetime | None = None, save: bool = True) -> Plan:
@@ -237,66 +188,9 @@ class Workspace:
         Raises:
             UsageError: The environment does not exist.
         """
-        from vde_dagster.execution.gather_state import gather_state
-        from vde_dagster.planning.order import in_order
+        from vde_dagster.execution.make_plans import plan_run
 
-        environment = environment_name(environment)
-        current = self.store.environment(environment)
-        if current is None:
-            raise self._no_environment(environment)
-        state = gather_state(self.store, environment, None, self._build)
-        snapshots = in_order(
-            {name: state.snapshots[entry.snapshot_id] for name, entry in current.entries.items()}
-        )
-        return self._make(environment, snapshots, state, PlanKind.RUN, None, None, False, now, save)
-
-    def _make(
-        self,
-        environment: str,
-        snapshots: dict[ModelName, Snapshot],
-        state: WarehouseState,
-        kind: PlanKind,
-        start: datetime | None,
-        end: datetime | None,
-        skip_backfill: bool,
-        now: datetime | None,
-        save: bool,
-    ) -> Plan:
-        from vde_dagster.planning.missing import Window
-        from vde_dagster.planning.planner import PlanRequest, make_plan
-
-        now = utc(now) if now else self.store.clock.now()
-        if start is not None and end is not None:
-            Interval(start, end)
-        if start is not None and utc(start) > now:
-            raise UsageError(
-                f"the start {utc(start):%Y-%m-%d %H:%M} UTC lies in the future",
-                hint="give a start before now",
-            )
-        settings = self.settings
-        request = PlanRequest(
-            environment=environment,
-            window=Window(
-                now,
-                utc(start) if start else None,
-                utc(end) if end else None,
-                settings.start_time,
-            ),
-            kind=kind,
-            skip_backfill=skip_backfill,
-            time_to_live=timedelta(days=settings.environment_ttl_days),
-            catalog=settings.catalog,
-        )
-        plan = make_plan(
-            request,
-            snapshots,
-            state,
-            plan_id=f"{environment}-{uuid.uuid4().hex[:10]}",
-            unique_id=lambda: uuid.uuid4().hex,
-        )
-        if save and not plan.is_empty:
-            self.store.save_plan(plan)
-        return plan
+        return plan_run(self.warehouse, environment_name(environment), now=now, save=save)
 
     def load_plan(self, plan_id: str) -> Plan:
         """Return a stored plan.
@@ -336,17 +230,14 @@ class Workspace:
 
         if plan.is_empty:
             return ApplyResult(plan, self.store.environment(plan.environment), False, 0.0)
-        if self._engine is not None:
-            self._engine.begin(plan.id)
+        if self.warehouse.started_engine is not None:
+            self.warehouse.started_engine.begin(plan.id)
         stop = threading.Event()
         self._stops[plan.id] = stop
         try:
             return Applier(
                 plan=plan,
-                settings=self.settings,
-                store=self.store,
-                lakehouse=self.lakehouse,
-                engine=self.engine,
+                warehouse=self.warehouse,
                 on_event=on_event or (lambda event: None),
                 concurrency=concurrency or self.settings.concurrency,
                 who=who or current_user(),
@@ -375,8 +266,8 @@ class Workspace:
         stop = self._stops.get(plan_id)
         if stop is not None:
             stop.set()
-        if self._engine is not None:
-            self._engine.cancel(plan_id)
+        if self.warehouse.started_engine is not None:
+            self.warehouse.started_engine.cancel(plan_id)
 
     def rollback(
         self, environment: str, version: int | None = None, *, who: str | None = None
@@ -394,7 +285,9 @@ class Workspace:
         """
         from vde_dagster.execution.rollback import rollback
 
-        return rollback(self, environment_name(environment), version, who or current_user())
+        return rollback(
+            self.warehouse, environment_name(environment), version, who or current_user()
+        )
 
     def janitor(self, *, dry_run: bool = False) -> JanitorReport:
         """Drop what no kept version of any environment reaches."""
@@ -458,7 +351,7 @@ class Workspace:
         """
         from vde_dagster.execution.query import query_environment
 
-        return query_environment(self, environment_name(environment), sql, limit, raw=raw)
+        return query_environment(self.warehouse, environment_name(environment), sql, limit, raw=raw)
 
     def render(
         self,
@@ -475,7 +368,8 @@ class Workspace:
         """
         from vde_dagster.execution.render_model import render_model
 
-        return render_model(self, model, environment_name(environment), start, end)
+        environment = environment_name(environment)
+        return render_model(self.warehouse, self.project, model, environment, start, end)
 
     def fill(
         self,
@@ -502,7 +396,7 @@ class Workspace:
         """
         from vde_dagster.execution.backfill import plan_backfill
 
-        plan = plan_backfill(self, snapshot_id, intervals, restate=restate)
+        plan = plan_backfill(self.warehouse, snapshot_id, intervals, restate=restate)
         return self.apply(plan, on_event=on_event, who=who, lease_wait_seconds=lease_wait_seconds)
 
     def drop_environment(self, environment: str) -> None:
@@ -517,36 +411,25 @@ class Workspace:
                 "production cannot be dropped", hint="roll it back, or drop another environment"
             )
         if not self.store.has_environment(environment):
-            raise self._no_environment(environment)
+            from vde_dagster.execution.make_plans import no_environment
+
+            raise no_environment(self.store, environment)
         self.store.invalidate_environment(environment)
 
     def reload(self) -> None:
         """Forget the project as it was read, so that the next use reads the files again."""
-        for name in ("project", "settings"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("project", None)
+        self.warehouse.reload_settings()
 
     def close(self) -> None:
         """Stop the engine that this workspace started, and close the store."""
-        if self._engine is not None and self._own_engine:
-            self._engine.close()
-            self._engine = None
-        if "store" in self.__dict__:
-            self.store.close()
-            for name in ("store", "lakehouse"):
-                self.__dict__.pop(name, None)
+        self.warehouse.close()
 
     def __enter__(self) -> Workspace:
         return self
 
     def __exit__(self, *details: object) -> None:
         self.close()
-
-    def _no_environment(self, environment: str) -> UsageError:
-        from vde_dagster.base.suggestions import closest
-
-        close = closest(environment, self.store.environment_names())
-        hint = f"did you mean '{close}'?" if close else f"plan it first: vde plan {environment}"
-        return UsageError(f"there is no environment '{environment}'", hint=hint)
 
 
 def current_user() -> str:

@@ -53,6 +53,7 @@ class Decision:
         outcome: `planned` in a dry run; `kept` when nothing was to be done.
         bytes: How much that frees, when known.
         error: Why it failed; the next run tries again.
+        version: (environment, version) of a version that is forgotten.
     """
 
     action: Action
@@ -61,6 +62,7 @@ class Decision:
     outcome: Outcome
     bytes: int | None = None
     error: str | None = None
+    version: tuple[str, int] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data."""
@@ -292,8 +294,15 @@ def _tell_mark(run: Cleaning, marked: Mark) -> None:
 
     outcome: Outcome = "planned" if run.dry_run else "done"
     for environment, version in marked.forgotten:
-        subject = f"{environment} version {version}"
-        run.tell(Decision("forget_version", subject, "it is older than is kept", outcome))
+        run.tell(
+            Decision(
+                "forget_version",
+                f"{environment} version {version}",
+                "it is older than is kept",
+                outcome,
+                version=(environment, version),
+            )
+        )
     for plan_id, reason in marked.dead_plans.items():
         run.tell(Decision("close_plan", plan_id, reason, outcome))
     for table in marked.unreachable:

@@ -333,7 +333,7 @@ def locate(error: semantics.SemanticError, model: Model) -> ProjectError:
                 line, column = number, found.start() + 1
                 break
     return ProjectError(
-        f"{model.name}: {re.sub(r' [(]line [0-9]+, column [0-9]+[)]', '', error.message)}",
+        f"{model.name}: {error.unplaced}",
         hint=error.hint,
         location=SourceLocation(model.location.path, line, column),
     )

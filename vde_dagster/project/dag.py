@@ -46,6 +46,7 @@ def topological_order(models: Models) -> tuple[ModelName, ...]:
             f"models read each other in a circle: {path}",
             hint="take one of these out of its reader's query",
             location=models[cycle[0]].location,
+            models=tuple(cycle),
         ) from None
 
 

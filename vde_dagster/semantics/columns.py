@@ -82,12 +82,14 @@ def _where(line: int | None, column: int | None) -> str:
 
 def _ambiguous(e: exp.Column, parts: tuple[str, ...], error: Ambiguous) -> SemanticError:
     line, column = place(e)
+    what = f"Column '{'.'.join(parts)}' is ambiguous"
+    why = f"it may come from {' or '.join(dict.fromkeys(error.tables))}."
     return SemanticError(
-        f"Column '{'.'.join(parts)}' is ambiguous{_where(line, column)}: "
-        f"it may come from {' or '.join(dict.fromkeys(error.tables))}.",
+        f"{what}{_where(line, column)}: {why}",
         hint=f"Write the table in front, as in {error.tables[0]}.{parts[-1]}.",
         line=line,
         column=column,
+        unplaced=f"{what}: {why}",
     )
 
 
@@ -117,9 +119,11 @@ def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticErr
         shown = ", ".join(visible[:8]) + (", …" if len(visible) > 8 else "")
         hint = f"The columns there are: {shown}."
     read = f" in {', '.join(dict.fromkeys(tables))}" if tables else ""
+    what = f"Column '{'.'.join(parts)}' does not exist{read}"
     return SemanticError(
-        f"Column '{'.'.join(parts)}' does not exist{read}{_where(line, column)}.",
+        f"{what}{_where(line, column)}.",
         hint=hint,
         line=line,
         column=column,
+        unplaced=f"{what}.",
     )

@@ -13,6 +13,7 @@ class SemanticError(ProjectError):
         hint: What to write instead, when there is a good guess.
         line: 1-based line within the query's text, or None.
         column: 1-based column within that line, or None.
+        unplaced: What is wrong without the place, for who names another; the message by default.
     """
 
     def __init__(
@@ -22,7 +23,9 @@ class SemanticError(ProjectError):
         hint: str | None = None,
         line: int | None = None,
         column: int | None = None,
+        unplaced: str | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.line = line
         self.column = column
+        self.unplaced = unplaced or self.message

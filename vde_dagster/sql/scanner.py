@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 
 BACKSLASH_DIALECTS = frozenset(
     {"spark", "spark2", "databricks", "hive", "bigquery", "mysql", "snowflake", "clickhouse"}
@@ -112,9 +112,16 @@ class SourceText:
         column = offset - (self.text.rfind("\n", 0, offset) + 1) + 1
         return SourceLocation(self.path, line, column)
 
-    def error(self, message: str, offset: int, hint: str | None = None) -> ProjectError:
+    def error(
+        self,
+        message: str,
+        offset: int,
+        hint: str | None = None,
+        *,
+        unknown: Unknown | None = None,
+    ) -> ProjectError:
         """Make an error that points at an offset."""
-        return ProjectError(message, hint=hint, location=self.location(offset))
+        return ProjectError(message, hint=hint, location=self.location(offset), unknown=unknown)
 
 
 def scan(

@@ -21,7 +21,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from vde_dagster.errors import StoreError, UnknownOutcomeError, UsageError
 from vde_dagster.state.clock import Clock, SystemClock
-from vde_dagster.state.effects import Effects, effects_from_environment
+from vde_dagster.state.effects import Effects, NoEffects
 from vde_dagster.state.statements import announce_statements
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ class Database:
     ) -> None:
         self.engine = engine
         self.clock: Clock = clock or SystemClock()
-        self.effects: Effects = effects or effects_from_environment()
+        self.effects: Effects = effects or NoEffects()
 
     @property
     def is_sqlite(self) -> bool:

@@ -8,12 +8,9 @@ lose its answer. In production the port does nothing and costs one method call.
 
 from __future__ import annotations
 
-import os
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Protocol
-
-TEST_VARIABLE = "VDE_TEST_EFFECTS"
 
 
 class Effects(Protocol):
@@ -57,17 +54,3 @@ class NoEffects:
     def at(self, point: str, detail: str = "") -> AbstractContextManager[None]:
         """Return a context that does nothing."""
         return _NOTHING
-
-
-def effects_from_environment() -> Effects:
-    """Return the port that this process uses.
-
-    The environment variable `VDE_TEST_EFFECTS` is for tests only: it holds the JSON form of a
-    `faults.Fault` and makes this process fail on purpose at the point that it names.
-    """
-    specification = os.environ.get(TEST_VARIABLE)
-    if not specification:
-        return NoEffects()
-    from vde_dagster.state.faults import FaultInjector
-
-    return FaultInjector.from_json(specification)

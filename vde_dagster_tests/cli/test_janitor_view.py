@@ -10,8 +10,17 @@ from vde_dagster.cli.janitor_view import show_janitor
 from vde_dagster.lakehouse.janitor import Decision, JanitorReport
 
 
-def shown(*subjects: str) -> list[str]:
-    decisions = [Decision("forget_version", s, "it is older", "planned") for s in subjects]
+def shown(*versions: tuple[str, int]) -> list[str]:
+    decisions = [
+        Decision(
+            "forget_version",
+            f"{environment} version {number}",
+            "it is older",
+            "planned",
+            version=(environment, number),
+        )
+        for environment, number in versions
+    ]
     console = Console(file=io.StringIO(), width=200)
     show_janitor(console, JanitorReport(True, tuple(decisions)))
     text = console.file.getvalue()  # type: ignore[attr-defined]
@@ -19,7 +28,7 @@ def shown(*subjects: str) -> list[str]:
 
 
 def test_versions_of_an_environment_that_go_are_one_line() -> None:
-    lines = shown("dev version 1", *(f"prod version {n}" for n in (4, 3, 2)), "qa version 9")
+    lines = shown(("dev", 1), *(("prod", n) for n in (4, 3, 2)), ("qa", 9))
     assert lines[2:] == [
         "forget version dev version 1 it is older planned",
         "forget version prod versions 2 to 4 it is older planned",
@@ -29,4 +38,4 @@ def test_versions_of_an_environment_that_go_are_one_line() -> None:
 
 
 def test_gaps_are_told() -> None:
-    assert "prod versions 2 to 7, 3 of them" in shown(*(f"prod version {n}" for n in (7, 3, 2)))[2]
+    assert "prod versions 2 to 7, 3 of them" in shown(*(("prod", n) for n in (7, 3, 2)))[2]

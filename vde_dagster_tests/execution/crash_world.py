@@ -15,9 +15,9 @@ from vde_dagster.errors import AuditFailedError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.janitor import JanitorReport
 from vde_dagster.state.effects import Effects
-from vde_dagster.state.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.execution.look import Warehouse, look
+from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
 from vde_dagster_tests.lakehouse.oracle import query
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 from vde_dagster_tests.projects import SHOP, ProjectFolder

@@ -232,10 +232,14 @@ def open_fake(
     engine = engine or FakeSpark()
     workspace = Workspace.open(root, engine=engine, clock=clock, effects=effects)
     if remembered is not None:
-        workspace.__dict__.update(remembered.get("parsed", {}))
-        remembered["parsed"] = {"project": workspace.project, "settings": workspace.settings}
+        if "parsed" in remembered:
+            project, settings = remembered["parsed"]
+            workspace.__dict__["project"] = project
+            workspace.warehouse.__dict__["settings"] = settings
+        remembered["parsed"] = workspace.project, workspace.settings
     if state_url is not None:
-        workspace.__dict__["settings"] = replace(workspace.settings, state_url=state_url)
+        settings = replace(workspace.settings, state_url=state_url)
+        workspace.warehouse.__dict__["settings"] = settings
     if remembered is not None:
         # It keeps compiled statements, which take longer to make than to run.
         own = workspace.store.engine

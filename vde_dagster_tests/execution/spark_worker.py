@@ -18,11 +18,13 @@ from vde_dagster.errors import VdeError
 from vde_dagster.execution.events import Event, ModelStarted
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.execution.workers import ShiftedClock
+from vde_dagster_tests.faults import effects_from_environment
 
 
 def main(root: str, mode: str = "") -> int:
     """Plan and apply to production; return the process's exit code."""
-    workspace = Workspace.open(Path(root), clock=ShiftedClock(timedelta(minutes=-5)))
+    clock = ShiftedClock(timedelta(minutes=-5))
+    workspace = Workspace.open(Path(root), clock=clock, effects=effects_from_environment())
     started: list[Event] = []
 
     def on_event(event: Event) -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.state.faults import MODES, Fault, Mode
 from vde_dagster_tests.execution.crash_world import (
     OPERATIONS,
     Operation,
     Stage,
     check_case,
 )
+from vde_dagster_tests.faults import MODES, Fault, Mode
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
 GOLDEN = Path(__file__).parent / "golden" / "side_effects.txt"

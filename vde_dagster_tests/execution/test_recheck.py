@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import AuditFailedError
-from vde_dagster.execution.fill_table import TableFiller
-from vde_dagster.state.faults import ProcessKilled
+from vde_dagster.execution import fill_table
+from vde_dagster.execution.audit_table import Auditor
 from vde_dagster_tests.execution.crash_world import FILES, World, apply_again, apply_stored
 from vde_dagster_tests.execution.look import look
+from vde_dagster_tests.faults import ProcessKilled
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -90,22 +91,22 @@ def test_rows_left_by_a_dead_process_are_audited_before_they_are_used(
 def test_without_the_second_audit_refused_rows_would_be_published(
     command: str, empty_database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recover, audit = TableFiller._recover, TableFiller._audit
+    recover, audit = fill_table.recover, Auditor.audit
     recovering = []
 
-    def noted(self: TableFiller, *arguments: Any) -> Any:
+    def noted(*arguments: Any) -> Any:
         recovering.append(True)
         try:
-            return recover(self, *arguments)
+            return recover(*arguments)
         finally:
             recovering.pop()
 
-    def skipped(self: TableFiller, *arguments: Any) -> None:
+    def skipped(self: Auditor, *arguments: Any) -> None:
         if not recovering:
             audit(self, *arguments)
 
-    monkeypatch.setattr(TableFiller, "_recover", noted)
-    monkeypatch.setattr(TableFiller, "_audit", skipped)
+    monkeypatch.setattr(fill_table, "recover", noted)
+    monkeypatch.setattr(Auditor, "audit", skipped)
     with world_of(command, empty_database) as world:
         before = look(world.url).visible()
         COMMANDS[command](world.process())

@@ -13,8 +13,8 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
-from vde_dagster.state.effects import TEST_VARIABLE
 from vde_dagster_tests.conftest import SMALL_SPARK
+from vde_dagster_tests.faults import VARIABLE
 from vde_dagster_tests.lakehouse.oracle import load, query
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
@@ -50,7 +50,7 @@ def folder(tmp_path: Path, empty_database: Path) -> ProjectFolder:
 def worker(folder: ProjectFolder, *arguments: str, effects: str = "") -> int:
     """Run a process to its end; return its exit code, negative when it was killed."""
     program = [sys.executable, "-m", "vde_dagster_tests.execution.spark_worker"]
-    variables = {**os.environ, TEST_VARIABLE: effects}
+    variables = {**os.environ, VARIABLE: effects}
     return subprocess.run(
         [*program, str(folder.root), *arguments],
         env=variables,

@@ -19,7 +19,7 @@ import pytest
 from vde_dagster.errors import VdeError
 from vde_dagster.lakehouse.janitor import JanitorReport
 from vde_dagster.lakehouse.new_table import EmptyCommit
-from vde_dagster.state.faults import MODES, Fault, FaultInjector, Mode, ProcessKilled
+from vde_dagster_tests.faults import MODES, Fault, FaultInjector, Mode, ProcessKilled
 from vde_dagster_tests.lakehouse.oracle import Seen, load, look, query
 from vde_dagster_tests.lakehouse.protocol import Job, Process, World, fast_folder
 from vde_dagster_tests.state.builders import FakeClock, days

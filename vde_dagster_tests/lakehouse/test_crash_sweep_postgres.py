@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.state.faults import MODES, Fault
+from vde_dagster_tests.faults import MODES, Fault
 from vde_dagster_tests.lakehouse.oracle import Seen, look
 from vde_dagster_tests.lakehouse.protocol import World, close_connections, fast_folder
 from vde_dagster_tests.lakehouse.test_crash_sweep import (

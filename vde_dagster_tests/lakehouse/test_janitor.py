@@ -15,7 +15,7 @@ from vde_dagster.lakehouse import sweep
 from vde_dagster.lakehouse.fsck import fsck
 from vde_dagster.lakehouse.janitor import JanitorReport, clean
 from vde_dagster.lakehouse.pointers import Swap
-from vde_dagster.state.faults import Fault, FaultInjector
+from vde_dagster_tests.faults import Fault, FaultInjector
 from vde_dagster_tests.lakehouse.oracle import look, query
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, World, fast_folder
 from vde_dagster_tests.state.builders import FakeClock, days, plan, snapshot, table

@@ -14,15 +14,16 @@ import pytest
 
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.state import StateStore
-from vde_dagster.state.effects import TEST_VARIABLE
+from vde_dagster_tests.faults import VARIABLE
 from vde_dagster_tests.lakehouse.oracle import look
 
 CODE = """
 import sys
 from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.state import StateStore
+from vde_dagster_tests.faults import effects_from_environment
 from vde_dagster_tests.state.builders import environment, view
-store = StateStore.open(sys.argv[1])
+store = StateStore.open(sys.argv[1], effects=effects_from_environment())
 lakehouse = Lakehouse(store, "lakehouse", sys.argv[2])
 base = store.environment("prod")
 views = tuple(view(name, f"SELECT {sys.argv[3]} AS a") for name in ("a", "b", "c"))
@@ -47,7 +48,7 @@ def test_readers_see_old_or_new_after_sigkill(
     subprocess.run([*command, "1"], check=True)
     fault = {"point": point, "mode": mode, "occurrence": occurrence}
     killed = subprocess.run(
-        [*command, "2"], env={**os.environ, TEST_VARIABLE: json.dumps(fault)}, check=False
+        [*command, "2"], env={**os.environ, VARIABLE: json.dumps(fault)}, check=False
     )
     assert killed.returncode == -signal.SIGKILL
     assert _shown(url) == ({"SELECT 2 AS a"} if happened else {"SELECT 1 AS a"})

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from vde_dagster.errors import VdeError
-from vde_dagster.state.faults import ProcessKilled
+from vde_dagster_tests.faults import ProcessKilled
 from vde_dagster_tests.lakehouse.oracle import look, query
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, Process, World, fast_folder
 from vde_dagster_tests.lakehouse.test_crash_sweep import check_nothing_is_left

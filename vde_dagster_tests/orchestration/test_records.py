@@ -18,8 +18,8 @@ from vde_dagster.orchestration.records import passing_events
 from vde_dagster.orchestration.sync import sync
 from vde_dagster.planning.interval import Interval
 from vde_dagster.state.effects import NoEffects
-from vde_dagster.state.faults import Fault, FaultInjector, Mode, ProcessKilled
 from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.faults import Fault, FaultInjector, Mode, ProcessKilled
 from vde_dagster_tests.orchestration.conftest import partitions_of
 from vde_dagster_tests.projects import ProjectFolder
 

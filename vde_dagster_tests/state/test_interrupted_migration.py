@@ -13,9 +13,8 @@ import pytest
 
 from vde_dagster.errors import VdeError
 from vde_dagster.state import StateStore
-from vde_dagster.state.effects import TEST_VARIABLE
-from vde_dagster.state.faults import MODES, Fault, FaultInjector, Mode, ProcessKilled
 from vde_dagster.state.schema import SCHEMA_VERSION, VERSION_TABLE
+from vde_dagster_tests.faults import MODES, VARIABLE, Fault, FaultInjector, Mode, ProcessKilled
 from vde_dagster_tests.state.builders import FakeClock
 
 MADE_BY_SPARK = (
@@ -90,8 +89,12 @@ def test_killed_process_leaves_the_store_as_it_was(tmp_path: Path) -> None:
     url = prepare(path, MADE_BY_SPARK)
     old = content(path)
     fault = {"point": "state.migrate.create vde_entries", "mode": "kill_after"}
-    code = f"from vde_dagster.state import StateStore; StateStore.open({url!r})"
-    environment = {**os.environ, TEST_VARIABLE: json.dumps(fault)}
+    code = (
+        "from vde_dagster.state import StateStore\n"
+        "from vde_dagster_tests.faults import effects_from_environment\n"
+        f"StateStore.open({url!r}, effects=effects_from_environment())"
+    )
+    environment = {**os.environ, VARIABLE: json.dumps(fault)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
     assert done.returncode == -9
     assert content(path) == old

@@ -61,6 +61,7 @@ def _duplicate(model: Model, other: Model) -> ProjectError:
         f"model {model.name} is defined twice: in {other.location} and here",
         hint="rename one of them, or delete it",
         location=model.location,
+        models=(model.name,),
     )
 
 
@@ -103,6 +104,7 @@ def _missing(
         f"{name} reads {parent}, which is neither a model nor a declared external table",
         hint=f"{hint}declare tables that others write in external_models.yaml".strip(),
         location=location,
+        models=(name,),
     )
 
 
@@ -114,12 +116,7 @@ def _without_cycles(
             return {name: models[name] for name in topological_order(models)}
         except ProjectError as error:
             problems.append(error)
-            circle = {
-                name
-                for name, model in models.items()
-                if str(name) in error.message.partition(": ")[2].split(" → ")
-            }
-            models = {name: model for name, model in models.items() if name not in circle}
+            models = {name: model for name, model in models.items() if name not in error.models}
 
 
 def _unknown_tests(

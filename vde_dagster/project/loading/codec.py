@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError
+from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.model_codec import (
     as_tuples,
@@ -138,11 +138,18 @@ def _value_from_json(data: Json) -> Any:
 def error_to_json(error: ProjectError) -> Json:
     """Write a project's error."""
     place = None if error.location is None else location_to_json(error.location)
-    return [error.message, error.hint, place]
+    unknown = None if error.unknown is None else [error.unknown.what, error.unknown.name]
+    models = [[name.namespace, name.name] for name in error.models]
+    return [error.message, error.hint, place, unknown, models]
 
 
 def error_from_json(data: Json) -> ProjectError:
     """Read what `error_to_json` wrote."""
-    message, hint, place = data
-    location = None if place is None else location_from_json(place)
-    return ProjectError(message, hint=hint, location=location)
+    message, hint, place, unknown, models = data
+    return ProjectError(
+        message,
+        hint=hint,
+        location=None if place is None else location_from_json(place),
+        unknown=None if unknown is None else Unknown(*unknown),
+        models=tuple(ModelName(*parts) for parts in models),
+    )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import Unknown
 from vde_dagster.sql.scanner import matching, split_top_level, unquote
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ def _var(expander: Expander, arguments: list[str]) -> str:
     name = unquote(tokens[0]) if tokens else ""
     known = suggest(name.lower(), expander.scope.variables, "variables")
     raise expander.error(
-        f"unknown variable '{name}'", f"{known}; or give a default: @VAR('{name}', 0)"
+        f"unknown variable '{name}'",
+        f"{known}; or give a default: @VAR('{name}', 0)",
+        unknown=Unknown("variable", name),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vde_dagster.base.suggestions import suggest
-from vde_dagster.errors import ProjectError
+from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.parameters import PARAMETER_HINT, find_parameter
 from vde_dagster.project.macros.time_variables import TIME_VARIABLES
 from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja
@@ -145,9 +145,11 @@ class Expander:
         finally:
             self._depth -= 1
 
-    def error(self, message: str, hint: str | None = None) -> ProjectError:
+    def error(
+        self, message: str, hint: str | None = None, *, unknown: Unknown | None = None
+    ) -> ProjectError:
         """Make an error that points at the macro call being expanded."""
-        return self.source.error(message, self._call_offset, hint)
+        return self.source.error(message, self._call_offset, hint, unknown=unknown)
 
     def tokens(self, text: str) -> tuple[SourceText, list[Token]]:
         """Scan a text of this file's dialect, without comments."""
@@ -215,7 +217,7 @@ class Expander:
         hint = suggest(key, {*self.scope.variables, *_PARAMETERS}, "variables")
         if key in self.scope.macros or key in BUILTINS:
             hint = f"call the macro with parentheses: @{name}()"
-        raise self.error(f"unknown variable '@{name}'", hint)
+        raise self.error(f"unknown variable '@{name}'", hint, unknown=Unknown("variable", name))
 
     def _call(self, name: str, arguments: str) -> str:
         from vde_dagster.project.macros.builtins import BUILTINS
@@ -229,7 +231,8 @@ class Expander:
         builtin = BUILTINS.get(key)
         if builtin is None:
             known = {*self.scope.macros, *self.scope.lambdas, *(b.upper() for b in BUILTINS)}
-            raise self.error(f"unknown macro '@{name}'", suggest(name, known, "macros"))
+            hint = suggest(name, known, "macros")
+            raise self.error(f"unknown macro '@{name}'", hint, unknown=Unknown("macro", name))
         return builtin(self, self.split_arguments(arguments))
 
     def _call_lambda(self, name: str, names: list[str], body: str, arguments: str) -> str:

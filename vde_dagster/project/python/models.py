@@ -12,7 +12,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.outside import read_outside
 from vde_dagster.base.suggestions import suggest
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.kinds import KINDS, Kind, column_properties
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.registry import PythonModelDefinition
@@ -138,7 +138,7 @@ def _properties(
         header = parse_header(source, list(scan(source)))
         read = read_model_properties(header, context.settings)
     except ProjectError as error:
-        raise _error(error.message, location, error.hint) from error
+        raise _error(error.message, location, error.hint, error.unknown) from error
     chosen: Kind = kind if is_value else read.kind
     if not chosen.allows_python:
         able = [name for name, kind in KINDS.by_name.items() if kind.allows_python]
@@ -272,8 +272,13 @@ def _query_reads(sql: str, location: SourceLocation, context: FileContext) -> li
     try:
         return list(render(expander, expander.expand(0, len(sql)), context.names).reads)
     except ProjectError as error:
-        raise _error(error.message, location, error.hint) from error
+        raise _error(error.message, location, error.hint, error.unknown) from error
 
 
-def _error(message: str, location: SourceLocation, hint: str | None = None) -> ProjectError:
-    return ProjectError(message, hint=hint, location=location)
+def _error(
+    message: str,
+    location: SourceLocation,
+    hint: str | None = None,
+    unknown: Unknown | None = None,
+) -> ProjectError:
+    return ProjectError(message, hint=hint, location=location, unknown=unknown)

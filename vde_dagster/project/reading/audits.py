@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.macros.builtins import list_items
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.model import Audit
@@ -163,7 +163,12 @@ def resolve_audit(
         default = True
     else:
         known = [*context.definitions, *BUILTIN_AUDITS]
-        raise _error(call, f"unknown audit '{call.name}'", suggest(base, known, "audits"))
+        raise ProjectError(
+            f"unknown audit '{call.name}'",
+            hint=suggest(base, known, "audits"),
+            location=call.location,
+            unknown=Unknown("audit", call.name),
+        )
     if definition is not None and definition.skip:
         return None, {}
     audit = Audit(
@@ -244,8 +249,8 @@ def _render_custom(
         expanded = expander.expand(definition.start, definition.end)
         rendered = render(expander, expanded, context.names, what="audit")
     except ProjectError as error:
-        if "unknown variable" in error.message:
-            missing = error.message.split("@")[-1].strip("'")
+        if error.unknown is not None and error.unknown.what == "variable":
+            missing = error.unknown.name
             raise _error(
                 call,
                 f"audit {call.name} needs '{missing}' ({error.location})",

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from vde_dagster.project.reading.audits import AuditDefinition
     from vde_dagster.project.reading.sql_models import FileContext
 
-_FOLLOWING = ("unknown macro", "unknown audit")
-"""How mistakes begin that only follow from a broken file of macros or audits."""
+_FOLLOWING = ("macro", "audit")
+"""What a broken file of macros or audits may have defined."""
 
 Reader = Callable[[Path, str], LoadedFile]
 
@@ -187,7 +187,7 @@ class OwnFiles:
 
     def follows(self, mistake: ProjectError) -> bool:
         """Say whether a file only lacks a macro or an audit."""
-        return mistake.message.startswith(_FOLLOWING)
+        return mistake.unknown is not None and mistake.unknown.what in _FOLLOWING
 
     def read(self, path: str, text: str) -> LoadedFile:
         """Read a file of models, external tables or unit tests.

@@ -1,4 +1,4 @@
-"""Failing on purpose at a named side effect. For tests only; production never imports this."""
+"""Failing on purpose at a named side effect, in this process or in one that a test starts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from typing import Literal
 from sqlalchemy.exc import OperationalError
 
 from vde_dagster.state.clock import Clock, SystemClock
+from vde_dagster.state.effects import Effects, NoEffects
+
+VARIABLE = "VDE_TEST_EFFECTS"
+"""Environment variable with the JSON form of a `Fault` for a process that a test starts."""
 
 Mode = Literal["kill_before", "kill_after", "fail_once", "fail_always", "lose_answer", "stall"]
 MODES: tuple[Mode, ...] = (
@@ -119,6 +123,12 @@ class FaultInjector:
             os.kill(os.getpid(), signal.SIGKILL)
         self._dead = True
         raise ProcessKilled(self.fault.point)
+
+
+def effects_from_environment() -> Effects:
+    """Return the port of a process that a test started, which fails as the variable says."""
+    specification = os.environ.get(VARIABLE)
+    return FaultInjector.from_json(specification) if specification else NoEffects()
 
 
 def _failure(point: str, lost: bool = False) -> Exception:

@@ -1,0 +1,121 @@
+"""Making plans: of a project for an environment, and of what is due in one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.suggestions import closest
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.gather_state import gather_state
+from vde_dagster.execution.select_models import select_models
+from vde_dagster.planning.interval import Interval, utc
+from vde_dagster.planning.missing import Window
+from vde_dagster.planning.order import in_order
+from vde_dagster.planning.plan import Plan, PlanKind
+from vde_dagster.planning.planner import PlanRequest, WarehouseState, make_plan
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.snapshot import Snapshot
+    from vde_dagster.project.model import Model
+    from vde_dagster.sql.parsed import ParsedQueries
+    from vde_dagster.state import StateStore
+
+
+def plan_project(
+    warehouse: Warehouse,
+    models: Mapping[ModelName, Model],
+    environment: str,
+    *,
+    parsed: ParsedQueries | None = None,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    select: Sequence[str] = (),
+    skip_backfill: bool = False,
+    now: datetime | None = None,
+    save: bool = True,
+) -> Plan:
+    """Plan a project's models for an environment; see `Workspace.plan`."""
+    if select:
+        models = select_models(warehouse.store, environment, models, select)
+    snapshots = warehouse.snapshots_of(models, parsed)
+    state = gather_state(warehouse.store, environment, snapshots, warehouse.snapshots_of)
+    return _make(
+        warehouse,
+        environment,
+        snapshots,
+        state,
+        kind=PlanKind.PLAN,
+        start=utc(start) if start else None,
+        end=utc(end) if end else None,
+        skip_backfill=skip_backfill,
+        now=now,
+        save=save,
+    )
+
+
+def plan_run(
+    warehouse: Warehouse, environment: str, *, now: datetime | None = None, save: bool = True
+) -> Plan:
+    """Plan what is due in an environment as it was published; see `Workspace.plan_run`."""
+    current = warehouse.store.environment(environment)
+    if current is None:
+        raise no_environment(warehouse.store, environment)
+    state = gather_state(warehouse.store, environment, None, warehouse.snapshots_of)
+    snapshots = in_order(
+        {name: state.snapshots[entry.snapshot_id] for name, entry in current.entries.items()}
+    )
+    return _make(warehouse, environment, snapshots, state, kind=PlanKind.RUN, now=now, save=save)
+
+
+def no_environment(store: StateStore, environment: str) -> UsageError:
+    """Return the error that says that there is no such environment."""
+    close = closest(environment, store.environment_names())
+    hint = f"did you mean '{close}'?" if close else f"plan it first: vde plan {environment}"
+    return UsageError(f"there is no environment '{environment}'", hint=hint)
+
+
+def _make(
+    warehouse: Warehouse,
+    environment: str,
+    snapshots: dict[ModelName, Snapshot],
+    state: WarehouseState,
+    *,
+    kind: PlanKind,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    skip_backfill: bool = False,
+    now: datetime | None,
+    save: bool,
+) -> Plan:
+    now = utc(now) if now else warehouse.store.clock.now()
+    if start is not None and end is not None:
+        Interval(start, end)
+    if start is not None and start > now:
+        raise UsageError(
+            f"the start {start:%Y-%m-%d %H:%M} UTC lies in the future",
+            hint="give a start before now",
+        )
+    settings = warehouse.settings
+    request = PlanRequest(
+        environment=environment,
+        window=Window(now, start, end, settings.start_time),
+        kind=kind,
+        skip_backfill=skip_backfill,
+        time_to_live=timedelta(days=settings.environment_ttl_days),
+        catalog=settings.catalog,
+    )
+    plan = make_plan(
+        request,
+        snapshots,
+        state,
+        plan_id=f"{environment}-{uuid.uuid4().hex[:10]}",
+        unique_id=lambda: uuid.uuid4().hex,
+    )
+    if save and not plan.is_empty:
+        warehouse.store.save_plan(plan)
+    return plan

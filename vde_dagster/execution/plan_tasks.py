@@ -1,0 +1,127 @@
+"""From a plan to the tasks of an engine: the queries that fill and audit its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, replace
+
+from vde_dagster.execution.written import Written
+from vde_dagster.planning.cadence import Cadence
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.render import relation, render_audit, render_query
+from vde_dagster.planning.resolver import (
+    Binding,
+    Resolver,
+    column_map,
+    fill_map,
+    select_physical,
+)
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.work import AuditTask, FillTask
+from vde_dagster.project.model import Audit
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTasks:
+    """Makes the tasks of one plan.
+
+    Args:
+        plan: The plan, with the tables that exist.
+        target: Resolves the names of what the plan's environment becomes, on `main`.
+        written: What the plan's own models read beside `main`.
+        catalog: The Spark catalog's name.
+    """
+
+    plan: Plan
+    target: Resolver
+    written: Written
+    catalog: str
+
+    def fill(
+        self, filler: Snapshot, table: PhysicalTable, interval: Interval, branch: str | None
+    ) -> FillTask:
+        """Make the task that fills a range of a table.
+
+        Args:
+            filler: The definition that fills it.
+            table: The table.
+            interval: The range (UTC).
+            branch: The branch to write.
+        """
+        model = filler.model
+        query = None
+        sources = {}
+        resolver = self._resolver()
+        if model.query is not None:
+            query = render_query(model, resolver, self.catalog, interval, self.plan.created_at)
+        elif model.python is not None:
+            for parent in model.depends_on:
+                sql = relation(parent, resolver, self.catalog)
+                if sql is not None:
+                    sources[parent] = sql
+        return FillTask(
+            plan_id=self.plan.id,
+            snapshot=filler,
+            table=table,
+            columns=fill_map(filler, table),
+            interval=interval,
+            query=query,
+            sources=sources,
+            branch=branch,
+            execution_time=self.plan.created_at,
+        )
+
+    def audits(
+        self,
+        snapshot: Snapshot,
+        table: PhysicalTable | None,
+        interval: Interval,
+        branch: str | None,
+    ) -> Iterator[tuple[Audit, AuditTask]]:
+        """Make the tasks that audit a range of a model's table, or the query of a view."""
+        resolver = self._resolver()
+        time_type = None
+        if table is None:
+            rows = render_query(snapshot.model, resolver, self.catalog)
+        else:
+            time_type = _time_type(snapshot, table)
+            binding = Binding(snapshot, table, column_map(snapshot, table), branch)
+            rows = select_physical(binding, self.catalog)
+        for audit in snapshot.model.audits:
+            query = render_audit(audit, snapshot, rows, resolver, self.catalog, interval, time_type)
+            task = AuditTask(
+                self.plan.id, snapshot.name, audit.label, query, audit.blocking, interval
+            )
+            yield audit, task
+
+    def latest_slot(self, snapshot: Snapshot) -> Interval:
+        """Return the slot of a model's cron that was the latest when the plan was made."""
+        return Cadence(snapshot.model.cron).latest_slot(self.plan.created_at)
+
+    def reads(self, snapshot: Snapshot, table_ids: Container[str]) -> bool:
+        """Say whether a snapshot reads one of the tables, itself or through views."""
+        for parent in snapshot.parents:
+            entry = self.target.entries.get(parent)
+            if entry is None:
+                continue
+            if entry.table_id is None:
+                if self.reads(self.target.snapshots[entry.snapshot_id], table_ids):
+                    return True
+            elif entry.table_id in table_ids:
+                return True
+        return False
+
+    def _resolver(self) -> Resolver:
+        return replace(self.target, branches=self.written.branches())
+
+
+def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:
+    """Return the type that the table has for the snapshot's time column, if it has one."""
+    apart = snapshot.model.kind.interval_column
+    if apart is None:
+        return None
+    types = {column.name: column.type for column in table.columns}
+    physical = {out.lower(): types[phys] for out, phys in column_map(snapshot, table)}
+    return physical.get(apart.name.lower())

@@ -1,0 +1,152 @@
+"""What plans are made of and applied to: settings, state store, catalog and engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from vde_dagster.execution.engine import Engine
+    from vde_dagster.execution.memo import FileMemo
+    from vde_dagster.lakehouse import Lakehouse
+    from vde_dagster.planning.snapshot import Snapshot
+    from vde_dagster.project.model import Model
+    from vde_dagster.project.settings import Settings
+    from vde_dagster.sql.parsed import ParsedQueries
+    from vde_dagster.state import StateStore
+    from vde_dagster.state.clock import Clock
+    from vde_dagster.state.effects import Effects
+
+
+class Warehouse:
+    """What a project's settings lead to, each opened when it is needed first.
+
+    Args:
+        root: The project's folder.
+        engine: An engine to use instead of a Spark session of its own; it is not closed here.
+        join: Starts or returns a Spark session of somebody else, which the engine joins.
+        clock: Who tells the state store the time; the machine by default.
+        effects: The state store's port for side effects; for tests.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        engine: Engine | None = None,
+        join: Callable[[], SparkSession] | None = None,
+        clock: Clock | None = None,
+        effects: Effects | None = None,
+    ) -> None:
+        self.root = root
+        self._engine = engine
+        self._join = join
+        self._own_engine = engine is None
+        self._clock = clock
+        self._effects = effects
+        self._lock = threading.Lock()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The project's settings."""
+        from vde_dagster.project.loading.loader import read_settings
+
+        return read_settings(self.root)
+
+    @cached_property
+    def store(self) -> StateStore:
+        """The state store; created when it does not exist."""
+        from vde_dagster.state import StateStore
+
+        url = self.settings.resolved_state_url
+        if url.startswith("sqlite:///"):
+            Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        return StateStore.open(url, clock=self._clock, effects=self._effects)
+
+    @cached_property
+    def lakehouse(self) -> Lakehouse:
+        """The Iceberg catalog."""
+        from vde_dagster.lakehouse import Lakehouse
+
+        settings = self.settings
+        return Lakehouse(
+            self.store, settings.catalog, settings.resolved_warehouse, settings.trino_catalog
+        )
+
+    def engine(self) -> Engine:
+        """Return the engine; the first call starts it."""
+        with self._lock:
+            if self._engine is None:
+                from vde_dagster.spark import SparkEngine
+
+                self._engine = SparkEngine(
+                    self.settings, self.root, self.lakehouse, join=self._join
+                )
+            return self._engine
+
+    @property
+    def started_engine(self) -> Engine | None:
+        """The engine, if it was needed so far."""
+        return self._engine
+
+    def snapshots_of(
+        self, models: Mapping[ModelName, Model], parsed: ParsedQueries | None = None
+    ) -> dict[ModelName, Snapshot]:
+        """Build the snapshots of definitions over the catalog's external tables.
+
+        Args:
+            models: The definitions.
+            parsed: Trees of their queries that are at hand.
+
+        Returns:
+            Snapshots in topological order.
+
+        Raises:
+            ProjectError: A query names what its parents do not have.
+        """
+        from vde_dagster.planning.build_snapshots import build_snapshots
+
+        built = build_snapshots(
+            models,
+            self._catalog_columns,
+            memo=self._memo,
+            parsed=parsed,
+            scalar_functions=self.settings.scalar_functions,
+        )
+        self._memo.save()
+        return built
+
+    @cached_property
+    def _memo(self) -> FileMemo:
+        from vde_dagster.execution.memo import FileMemo
+
+        return FileMemo(self.settings.work_dir / "cache" / "snapshots")
+
+    def _catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
+        from vde_dagster.planning.table import TableRef
+
+        ref = TableRef(name.namespace, name.name)
+        if not self.lakehouse.table_exists(ref):
+            return None
+        return [(column, type_) for column, type_, _ in self.lakehouse.table_columns(ref)]
+
+    def reload_settings(self) -> None:
+        """Forget the settings, so that the next use reads them again; what is open stays."""
+        self.__dict__.pop("settings", None)
+
+    def close(self) -> None:
+        """Stop the engine that was started here, and close the store."""
+        if self._engine is not None and self._own_engine:
+            self._engine.close()
+            self._engine = None
+        if "store" in self.__dict__:
+            self.store.close()
+            for name in ("store", "lakehouse"):
+                self.__dict__.pop(name, None)
