@@ -124,7 +124,7 @@ class Workspace:
 
         settings = self.settings
         return Lakehouse(
-            self.store, settings.catalog, settings.resolved_warehouse, settings.trino_catalog
+            self.store, settings.catalog, settings.resolved_warehouse, settings.resolved_io()
         )
 
     def engine(self) -> Engine:
@@ -318,6 +318,7 @@ class Workspace:
         from vde_dagster.execution.apply import Applier, ApplyResult
 
         if plan.is_empty:
+            self.lakehouse.recover()
             return ApplyResult(plan, self.store.environment(plan.environment), False, 0.0)
         if self._engine is not None:
             self._engine.begin(plan.id)

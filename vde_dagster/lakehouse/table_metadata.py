@@ -73,6 +73,11 @@ def history(metadata: dict[str, Any], head: int | None) -> Iterator[dict[str, An
         head = snapshot.get("parent-snapshot-id")
 
 
+def ancestors(metadata: dict[str, Any], head: int | None) -> set[int]:
+    """Return a snapshot and its parents, as far as they are kept, by id."""
+    return {int(snapshot["snapshot-id"]) for snapshot in history(metadata, head)}
+
+
 def committed_fills(metadata: dict[str, Any], branch: str | None = None) -> list[CommittedFill]:
     """Return the fills on a branch (or `main`), newest first, from the commits' summaries."""
     fills: list[CommittedFill] = []
@@ -128,8 +133,7 @@ def fast_forward(
             f"the table {table} no longer has the branch '{branch}'",
             hint="apply the plan again: it fills the branch anew",
         )
-    ancestors = {int(snapshot["snapshot-id"]) for snapshot in history(metadata, head)}
-    if main is not None and main not in ancestors:
+    if main is not None and main not in ancestors(metadata, head):
         raise ConflictError(
             f"the branch '{branch}' of {table} was not made from what main is now",
             hint="plan again",

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,8 @@ class SparkEngine:
     ) -> None:
         if not isinstance(settings, SparkSettings):
             settings = SparkSettings.of(settings)
+        if lakehouse is not None:
+            settings = replace(settings, reached=lakehouse.catalog.for_spark())
         self.settings = settings
         self._root = project_root or settings.project_root
         self._lakehouse = lakehouse

@@ -20,8 +20,6 @@ from vde_dagster.spark.settings import (
     SparkSettings,
     command_line_config,
     context_config,
-    jdbc_driver,
-    jdbc_options,
     packages,
     session_config,
 )
@@ -92,9 +90,8 @@ def _start(settings: SparkSettings) -> SparkSession:
     from pyspark.sql import SparkSession
 
     global _started_here
-    database = jdbc_options(settings)["uri"].removeprefix("jdbc:sqlite:")
-    if database.startswith("/"):
-        Path(database.partition("?")[0]).parent.mkdir(parents=True, exist_ok=True)
+    if settings.iceberg.database is not None:
+        Path(settings.iceberg.database).parent.mkdir(parents=True, exist_ok=True)
     if SparkContext._active_spark_context is None:
         _launch(settings)
         _started_here = True
@@ -169,8 +166,10 @@ def _check_packages(root: SparkSession, settings: SparkSettings) -> None:
             + ",".join(packages(settings))
             + " and Iceberg's session extensions",
         )
+    driver = settings.iceberg.driver
+    if driver is None:
+        return
     jvm: Any = root._jvm
-    driver = jdbc_driver(settings)
     try:
         jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(driver)
     except Py4JJavaError:
