@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask, Prepared
+from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, FillResult, FillTask
 
 
 class Engine(Protocol):
@@ -17,7 +17,7 @@ class Engine(Protocol):
         """Return (column, Spark SQL type) of a query, without running it."""
         ...
 
-    def prepare(self, sql: str) -> Prepared:
+    def prepare(self, sql: str) -> AnalysedQuery:
         """Analyse a query, once for its columns and for the fill that follows."""
         ...
 

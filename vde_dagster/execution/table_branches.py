@@ -14,10 +14,9 @@ from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.branch_names import BranchName, parse_branch
 from vde_dagster.lakehouse.catalog import PointerMovedError
 from vde_dagster.lakehouse.commit import Change, change_table, read_table
+from vde_dagster.lakehouse.fill_summaries import CommittedFill, committed_fills
 from vde_dagster.lakehouse.table_metadata import (
-    CommittedFill,
     ancestors,
-    committed_fills,
     fast_forward,
     head_of,
     history,

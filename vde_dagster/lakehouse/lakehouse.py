@@ -10,18 +10,14 @@ from vde_dagster.errors import ExecutionError
 from vde_dagster.lakehouse.catalog import TABLE, Catalog
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.files import MetadataFiles, read_metadata
+from vde_dagster.lakehouse.fill_summaries import CommittedFill, committed_fills
 from vde_dagster.lakehouse.locations import table_location
 from vde_dagster.lakehouse.new_table import NewTable, create_table
 from vde_dagster.lakehouse.prepare import differences, ref_of
 from vde_dagster.lakehouse.publication import Publication
 from vde_dagster.lakehouse.publish import publish
 from vde_dagster.lakehouse.settle import recover
-from vde_dagster.lakehouse.table_metadata import (
-    CommittedFill,
-    committed_fills,
-    current_columns,
-    head_of,
-)
+from vde_dagster.lakehouse.table_metadata import current_columns, head_of
 from vde_dagster.lakehouse.view_ledger import published_views
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.table import TableRef

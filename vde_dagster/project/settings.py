@@ -195,6 +195,11 @@ class Settings:
             return self.warehouse
         return str(self.root / self.warehouse)
 
+    @property
+    def catalog_names(self) -> dict[str, str]:
+        """The catalog's name by dialect of views, where it differs from that in Spark."""
+        return {"trino": self.trino_catalog} if self.trino_catalog else {}
+
     def resolved_io(self) -> dict[str, str]:
         """Return the settings for object stores with `${NAME}` replaced from the environment.
 

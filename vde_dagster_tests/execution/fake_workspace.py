@@ -27,7 +27,7 @@ from vde_dagster.lakehouse.table_metadata import head_of
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask, Prepared
+from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, FillResult, FillTask
 from vde_dagster.state.clock import Clock
 from vde_dagster.state.effects import Effects
 
@@ -73,9 +73,9 @@ class FakeSpark:
 
         return tuple((name, "STRING") for name in parse_one(sql, read="spark").named_selects)
 
-    def prepare(self, sql: str) -> Prepared:
+    def prepare(self, sql: str) -> AnalysedQuery:
         """Name the columns of a query."""
-        return Prepared(self.analyze(sql))
+        return AnalysedQuery(self.analyze(sql))
 
     def create_table(
         self,
