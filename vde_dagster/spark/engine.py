@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UnknownOutcomeError, UsageError
-from vde_dagster.lakehouse.fill_summaries import fill_summary
+from vde_dagster.lakehouse.fill_summaries import FILL_KEY, fill_summary
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
