@@ -48,8 +48,10 @@ def views(count: int, version: int) -> tuple[ViewDefinition, ...]:
             namespace="bench",
             name=f"v{number}",
             columns=columns,
-            spark_sql=f"SELECT {selected} FROM `lakehouse`.`physical`.`t{number}_{version}`",
-            trino_sql=f'SELECT * FROM "lakehouse"."physical"."t{number}_{version}"',
+            queries={
+                "spark": f"SELECT {selected} FROM `lakehouse`.`physical`.`t{number}_{version}`",
+                "trino": f'SELECT * FROM "lakehouse"."physical"."t{number}_{version}"',
+            },
             query_columns=tuple(names),
             properties=(("vde.snapshot", f"s{number}-{version}"),),
             comment="a view",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
 from vde_dagster.spark import SparkEngine, SparkSettings
-from vde_dagster.spark.settings import POSTGRES_PACKAGE
 
 settings.register_profile("vde", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("vde")

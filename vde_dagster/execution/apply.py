@@ -10,8 +10,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
-from sqlalchemy import Connection
-
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import (
     AuditFailedError,
@@ -38,9 +36,9 @@ from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.plan import Plan, PlannedModel
 from vde_dagster.planning.planner import with_tables
 from vde_dagster.planning.resolver import Resolver
-from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.state import Lease
 from vde_dagster.state.lease_names import environment_lease
+from vde_dagster.state.table_commits import ensure_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +97,7 @@ class Applier:
             ExecutionError: A model failed; nothing was published, what was finished is kept.
         """
         started = time.monotonic()
+        self.warehouse.lakehouse.recover()
         self.warehouse.store.save_plan(self.plan)
         if self._is_applied():
             current = self.warehouse.store.environment(self.plan.environment)
@@ -181,11 +180,7 @@ class Applier:
         new = [table for table in tables.values() if not table.created]
         if not new:
             return self.plan
-
-        def register(conn: Connection) -> dict[str, PhysicalTable]:
-            return {table.id: self.warehouse.store.ensure_table(table, conn) for table in new}
-
-        mapping = self.warehouse.store.run_transaction(register, name="state.ensure_tables")
+        mapping = ensure_tables(self.warehouse.store, new)
         return with_tables(self.plan, mapping)
 
     def _resolver(self, plan: Plan) -> Resolver:

@@ -10,7 +10,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask, Prepared
+from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, FillResult, FillTask
 
 
 class Engine(Protocol):
@@ -20,7 +20,7 @@ class Engine(Protocol):
         """Return (column, Spark SQL type) of a query, without running it."""
         ...
 
-    def prepare(self, sql: str) -> Prepared:
+    def prepare(self, sql: str) -> AnalysedQuery:
         """Analyse a query, once for its columns and for the fill that follows."""
         ...
 

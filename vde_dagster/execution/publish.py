@@ -122,7 +122,7 @@ def define_views(
             store.save_view_types(binding.snapshot.id, analysed)
             types[binding.snapshot.id] = analysed
     definitions = (
-        define_view(name, resolver, settings.catalog, types, settings.trino_catalog)
+        define_view(name, resolver, settings.catalog, types, settings.catalog_names)
         for name in wanted
     )
     return tuple(definition for definition in definitions if definition is not None)

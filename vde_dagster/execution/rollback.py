@@ -53,6 +53,7 @@ def rollback(
         )
     owner = f"{who}, rollback, {uuid.uuid4().hex[:8]}"
     with store.holding_lease(environment_lease(environment), owner) as held:
+        warehouse.lakehouse.recover()
         current = store.environment(environment)
         assert current is not None
         old = _find(warehouse, current, version)

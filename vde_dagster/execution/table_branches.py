@@ -6,27 +6,17 @@ writer that stalled past its lease would otherwise commit to a table that is lon
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-
-from sqlalchemy import Connection
 
 from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.branch_names import BranchName, parse_branch
-from vde_dagster.lakehouse.files import read_metadata
-from vde_dagster.lakehouse.pointers import (
-    TABLE,
-    PointerMovedError,
-    Swap,
-    is_at,
-    swap_pointers,
-)
-from vde_dagster.lakehouse.prepare import encode_metadata, next_file
+from vde_dagster.lakehouse.catalog import PointerMovedError
+from vde_dagster.lakehouse.commit import Change, change_table, read_table
+from vde_dagster.lakehouse.fill_summaries import CommittedFill, committed_fills
 from vde_dagster.lakehouse.table_metadata import (
-    CommittedFill,
-    committed_fills,
+    ancestors,
     fast_forward,
     head_of,
     history,
@@ -35,14 +25,10 @@ from vde_dagster.lakehouse.table_metadata import (
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import FillResult
-from vde_dagster.state import Lease
+from vde_dagster.state import Lease, PendingInterval
+from vde_dagster.state.table_commits import TableCommit
 
 ATTEMPTS = 10
-Change = Callable[[dict[str, Any], str, int], dict[str, Any] | None]
-
-
-class TableShownError(ConflictError):
-    """A table that nobody could read has been published while it was filled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +135,7 @@ class TableBranches:
             LeaseLostError: Somebody else works on the table now.
             TableShownError: An environment shows the table by now.
         """
-        store, table = self.lakehouse.store, self.table
+        table = self.table
 
         def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
             refs, name = now.get("refs", {}), str(own)
@@ -162,67 +148,43 @@ class TableBranches:
                 moved["refs"][name] = refs[name]
             return moved
 
-        def record(conn: Connection) -> None:
-            if store.is_shown(conn, table.id):
-                raise TableShownError(
-                    f"an environment has begun to show {table.ref} while it was filled",
-                    hint="apply again: what is written is taken over",
-                )
-            store.record_intervals(
-                table.id, interval, own.plan_id, result.iceberg_snapshot_id, result.rows, conn
-            )
-
-        self._change(change, "fill.advance", record)
+        filled = PendingInterval(
+            plan_id=own.plan_id,
+            table_id=table.id,
+            branch=str(own),
+            interval=interval,
+            iceberg_snapshot_id=result.iceberg_snapshot_id,
+            rows=result.rows,
+        )
+        self._change(change, "fill.advance", filled)
 
     def _change(
-        self, change: Change, name: str, record: Callable[[Connection], None] = lambda conn: None
+        self, change: Change, name: str, filled: PendingInterval | None = None
     ) -> dict[str, Any]:
         """Write the table's next metadata and swap its pointer, again when it has moved."""
         attempt = 1
         while True:
             try:
-                return self._try_change(change, name, record)
+                return self._try_change(change, name, filled)
             except PointerMovedError:
                 if attempt >= ATTEMPTS:
                     raise
             attempt += 1
 
     def _try_change(
-        self, change: Change, name: str, record: Callable[[Connection], None]
+        self, change: Change, name: str, filled: PendingInterval | None
     ) -> dict[str, Any]:
-        lakehouse, store, ref = self.lakehouse, self.lakehouse.store, self.table.ref
-        before = lakehouse.metadata_location(ref)
-        if before is None:
-            raise ConflictError(f"the catalog no longer has {ref}", hint="plan again")
-        metadata = read_metadata(lakehouse.files, before, str(ref))
-        changed = change(metadata, before, int(store.clock.now().timestamp() * 1000))
-        after = next_file(metadata["location"], before)
-        if changed is not None:
-            lakehouse.files.write_all([(after, encode_metadata(changed))], f"{name}.file")
-
-        attempts = 0
-
-        def work(conn: Connection) -> None:
-            nonlocal attempts
-            attempts += 1
-            if attempts > 1 and changed and is_at(conn, lakehouse.catalog_name, ref, after):
-                return  # committed before; only the answer was lost
-            store.check_lease(conn, self.lease)
-            if changed is not None:
-                swap_pointers(conn, lakehouse.catalog_name, [Swap(ref, TABLE, before, after)])
-            record(conn)
-
-        try:
-            store.run_transaction(work, name=name)
-        except ConflictError:
-            if changed is not None:
-                lakehouse.files.delete_all([after], f"{name}.delete")
-            raise
-        return metadata if changed is None else changed
+        lakehouse, ref = self.lakehouse, self.table.ref
+        table = read_table(lakehouse, ref)
+        now_ms = int(lakehouse.store.clock.now().timestamp() * 1000)
+        changed = change(table.metadata, table.location, now_ms)
+        also = TableCommit(lease=self.lease, filled=filled, subject=str(ref))
+        change_table(lakehouse, table, ref, changed, name, also)
+        return table.metadata if changed is None else changed
 
 
 def _beyond_main(metadata: dict[str, Any], branch: str) -> tuple[BranchCommit, ...]:
-    main = _ids(metadata, head_of(metadata))
+    main = ancestors(metadata, head_of(metadata))
     fills = {fill.iceberg_snapshot_id: fill for fill in committed_fills(metadata, branch)}
     line = [
         int(snapshot["snapshot-id"])
@@ -234,11 +196,7 @@ def _beyond_main(metadata: dict[str, Any], branch: str) -> tuple[BranchCommit, .
 
 def _descends_from_main(metadata: dict[str, Any], branch: str) -> bool:
     main = head_of(metadata)
-    return main is None or main in _ids(metadata, head_of(metadata, branch))
-
-
-def _ids(metadata: dict[str, Any], head: int | None) -> set[int]:
-    return {int(snapshot["snapshot-id"]) for snapshot in history(metadata, head)}
+    return main is None or main in ancestors(metadata, head_of(metadata, branch))
 
 
 def _age(metadata: dict[str, Any], branch: str) -> tuple[int, int]:

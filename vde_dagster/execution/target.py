@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
-
-from vde_dagster.execution.table_branches import BranchCommit, TableBranches, TableShownError
+from vde_dagster.execution.table_branches import BranchCommit, TableBranches
 from vde_dagster.lakehouse.branch_names import BranchName
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import FillResult
 from vde_dagster.state.plans import PendingInterval
+from vde_dagster.state.table_commits import TableShownError, forget_pending, record_pending
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +64,8 @@ class Target:
         store, table = self.branches.lakehouse.store, self.table
         if not table.created:
             return LeftOver(table.intervals, frozenset(), ())
+        if self.branches.lakehouse.recover():
+            table = store.table(table.id)
         pending = [i for i in store.pending_intervals(plan_id) if i.table_id == table.id]
         commits = self.branches.take_over(self.own, self.waits)
         ids = {item.iceberg_snapshot_id for item in pending} - {None}
@@ -105,27 +106,17 @@ class Target:
                 return self.branches.advance(self.own, interval, result, last=last)
             except TableShownError:
                 self.waits = True
-        store = self.branches.lakehouse.store
-
-        def work(conn: Connection) -> None:
-            store.check_lease(conn, self.branches.lease)
-            store.record_pending_interval(
-                self.own.plan_id,
-                self.table.id,
-                self.branch,
-                interval,
-                result.iceberg_snapshot_id,
-                result.rows,
-                conn,
-            )
-
-        store.run_transaction(work, name="state.record_pending")
+        waiting = PendingInterval(
+            plan_id=self.own.plan_id,
+            table_id=self.table.id,
+            branch=self.branch,
+            interval=interval,
+            iceberg_snapshot_id=result.iceberg_snapshot_id,
+            rows=result.rows,
+        )
+        record_pending(self.branches.lakehouse.store, self.branches.lease, waiting)
 
     def _forget(self, pending: list[PendingInterval]) -> None:
-        store = self.branches.lakehouse.store
-
-        def work(conn: Connection) -> None:
-            store.check_lease(conn, self.branches.lease)
-            store.drop_pending_intervals(pending[0].plan_id, [self.table.id], conn)
-
-        store.run_transaction(work, name="state.drop_pending")
+        branches = self.branches
+        store, plan_id = branches.lakehouse.store, pending[0].plan_id
+        forget_pending(store, branches.lease, plan_id, self.table.id)

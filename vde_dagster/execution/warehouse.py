@@ -77,7 +77,7 @@ class Warehouse:
 
         settings = self.settings
         return Lakehouse(
-            self.store, settings.catalog, settings.resolved_warehouse, settings.trino_catalog
+            self.store, settings.catalog, settings.resolved_warehouse, settings.resolved_io()
         )
 
     def engine(self) -> Engine:

@@ -229,6 +229,7 @@ class Workspace:
         from vde_dagster.execution.apply import Applier, ApplyResult
 
         if plan.is_empty:
+            self.lakehouse.recover()
             return ApplyResult(plan, self.store.environment(plan.environment), False, 0.0)
         if self.warehouse.started_engine is not None:
             self.warehouse.started_engine.begin(plan.id)

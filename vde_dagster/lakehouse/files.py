@@ -273,3 +273,10 @@ def read_metadata(files: MetadataFiles, location: str, what: str) -> dict[str, A
             f"the metadata file of {what} is missing: {location}",
             hint="`vde fsck` says what is damaged and what can be done",
         ) from error
+
+
+def encode_metadata(metadata: dict[str, Any]) -> bytes:
+    """Write metadata as the bytes of a metadata file."""
+    from pydantic_core import to_json  # five times as fast as the standard library's
+
+    return to_json(metadata)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import select
 
+from vde_dagster.lakehouse.catalog import TABLE, VIEW, Pointer
 from vde_dagster.lakehouse.orphans import find_orphans
-from vde_dagster.lakehouse.pointers import TABLE, VIEW, Pointer
 from vde_dagster.lakehouse.table_metadata import head_of
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
@@ -78,7 +78,7 @@ def fsck(lakehouse: Lakehouse, orphan_grace: timedelta | None = None) -> tuple[F
         StoreError: The state store cannot be reached.
     """
     store = lakehouse.store
-    pointers = _all_pointers(lakehouse)
+    pointers = lakehouse.catalog.all_pointers()
     tables = {table.id: table for table in store.ledger((LIVE, TOMBSTONED, DROPPING, DROPPED))}
     by_ref = {table.ref: table for table in tables.values()}
     views = _published(lakehouse)
@@ -89,20 +89,6 @@ def fsck(lakehouse: Lakehouse, orphan_grace: timedelta | None = None) -> tuple[F
     grace = Retention().uncommitted_grace if orphan_grace is None else orphan_grace
     findings += _orphans(lakehouse, tables.values(), pointers, grace)
     return tuple(findings)
-
-
-def _all_pointers(lakehouse: Lakehouse) -> dict[TableRef, Pointer]:
-    table = schema.iceberg_tables.c
-    query = select(
-        table.table_namespace, table.table_name, table.metadata_location, table.iceberg_type
-    ).where(table.catalog_name == lakehouse.catalog_name)
-    with lakehouse.store.reading() as conn:
-        return {
-            TableRef(row.table_namespace, row.table_name): Pointer(
-                row.metadata_location, row.iceberg_type or TABLE
-            )
-            for row in conn.execute(query)
-        }
 
 
 def _published(lakehouse: Lakehouse) -> dict[TableRef, str]:

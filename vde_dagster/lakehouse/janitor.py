@@ -163,6 +163,8 @@ def clean(
     from vde_dagster.lakehouse import sweep
 
     run = Cleaning(store, lakehouse, retention, keep_snapshots, dry_run)
+    if not dry_run:
+        lakehouse.recover()
     _drop_environments(run)
     marked = store.mark(retention, write=not dry_run)
     _tell_mark(run, marked)

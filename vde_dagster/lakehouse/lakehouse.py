@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection
-
 from vde_dagster.errors import ExecutionError
+from vde_dagster.lakehouse.catalog import TABLE, Catalog
+from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.files import MetadataFiles, read_metadata
+from vde_dagster.lakehouse.fill_summaries import CommittedFill, committed_fills
+from vde_dagster.lakehouse.locations import table_location
 from vde_dagster.lakehouse.new_table import NewTable, create_table
-from vde_dagster.lakehouse.pointers import (
-    TABLE,
-    create_namespaces,
-    namespaces_present,
-    read_pointers,
-)
 from vde_dagster.lakehouse.prepare import differences, ref_of
 from vde_dagster.lakehouse.publication import Publication
 from vde_dagster.lakehouse.publish import publish
-from vde_dagster.lakehouse.table_metadata import (
-    CommittedFill,
-    committed_fills,
-    current_columns,
-    head_of,
-)
+from vde_dagster.lakehouse.settle import recover
+from vde_dagster.lakehouse.table_metadata import current_columns, head_of
 from vde_dagster.lakehouse.view_ledger import published_views
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.table import TableRef
@@ -34,19 +25,18 @@ from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.state.store import StateStore
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.table import Table
 
 
 class Lakehouse:
-    """An Iceberg catalog in the state store's database, and the files that it points to.
+    """An Iceberg catalog with the state store beside it, and the files that it points to.
 
     Args:
-        store: The state store; its database holds the catalog's tables too.
-        catalog_name: The catalog's name in its tables, the same as in Spark.
+        store: The state store.
+        catalog_name: The catalog's name, the same as in Spark.
         warehouse: Base location of tables and views, a path or a URL.
-        trino_catalog: The catalog's name in Trino, when it is another.
         io_properties: PyIceberg's settings for object stores.
+        catalog: The catalog; by default the one in the state store's database.
     """
 
     def __init__(
@@ -54,46 +44,16 @@ class Lakehouse:
         store: StateStore,
         catalog_name: str,
         warehouse: str,
-        trino_catalog: str | None = None,
         io_properties: dict[str, str] | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
         self.store = store
         self.catalog_name = catalog_name
         self.warehouse = _as_location(warehouse)
-        self.trino_catalog = trino_catalog
-        self.io_properties = io_properties or {}
-        self.files = MetadataFiles(store.effects, self.warehouse, self.io_properties)
-        self._pyiceberg: SqlCatalog | None = None
-
-    @property
-    def pyiceberg_catalog(self) -> SqlCatalog:
-        """The same catalog for PyIceberg (imports it, which takes a second)."""
-        if self._pyiceberg is None:
-            from pyiceberg.catalog.sql import SqlCatalog
-
-            url = self.store.engine.url.render_as_string(hide_password=False)
-            self._pyiceberg = SqlCatalog(
-                self.catalog_name,
-                **{
-                    **self.io_properties,
-                    "uri": url,
-                    "warehouse": self.warehouse,
-                    "init_catalog_tables": "false",
-                },
-            )
-            if self.store.is_sqlite:
-                # PyIceberg's own connections wait for a lock too, as ours and Spark's do.
-                self._pyiceberg.engine = self.store.engine
-        return self._pyiceberg
-
-    def new_location(self, ref: TableRef, unique: str) -> str:
-        """Return a base location for a view or table that was never used and never will be.
-
-        Args:
-            ref: Its place in the catalog, for people who look at the storage.
-            unique: An id that is never used again.
-        """
-        return f"{self.warehouse}/{_slug(ref.namespace)}/{_slug(ref.name)}-{unique}"
+        self.files = MetadataFiles(store.effects, self.warehouse, io_properties)
+        self.catalog: Catalog = catalog or SqlCatalog(
+            store, catalog_name, self.warehouse, io_properties
+        )
 
     def views_folder(self, publication_id: str) -> str:
         """Return the folder of the view metadata files that one publication writes."""
@@ -101,7 +61,7 @@ class Lakehouse:
 
     def table_location(self, ref: TableRef, table_id: str) -> str:
         """Return the base location of a physical table; its last part ends with the unique id."""
-        return f"{self.warehouse}/{ref.namespace}/{ref.name}-{table_id}"
+        return table_location(self.warehouse, ref, table_id)
 
     def table_exists(self, ref: TableRef) -> bool:
         """Say whether the catalog has a table (not a view) of that name."""
@@ -109,14 +69,12 @@ class Lakehouse:
 
     def metadata_location(self, ref: TableRef) -> str | None:
         """Return the metadata file of a table, or None when there is no such table."""
-        with self.store.reading() as conn:
-            pointer = read_pointers(conn, self.catalog_name, [ref]).get(ref)
+        pointer = self.catalog.pointers([ref]).get(ref)
         return pointer.location if pointer is not None and pointer.kind == TABLE else None
 
     def metadata_locations(self, refs: Iterable[TableRef]) -> dict[TableRef, str]:
         """Return the metadata files of those names that are tables, read together."""
-        with self.store.reading() as conn:
-            pointers = read_pointers(conn, self.catalog_name, refs)
+        pointers = self.catalog.pointers(refs)
         return {ref: at.location for ref, at in pointers.items() if at.kind == TABLE}
 
     def load_table(self, ref: TableRef) -> Table:
@@ -128,7 +86,7 @@ class Lakehouse:
         from pyiceberg.exceptions import NoSuchTableError
 
         try:
-            return self.pyiceberg_catalog.load_table((ref.namespace, ref.name))
+            return self.catalog.load_table(ref)
         except NoSuchTableError as error:
             raise self._no_table(ref) from error
 
@@ -178,15 +136,9 @@ class Lakehouse:
     def ensure_namespaces(self, names: Iterable[str]) -> None:
         """Create namespaces (for physical tables) that the catalog has not yet."""
         wanted = list(dict.fromkeys(names))
-        with self.store.reading() as conn:
-            if namespaces_present(conn, self.catalog_name, wanted) >= set(wanted):
-                return
-
-        def work(conn: Connection) -> None:
-            missing = set(wanted) - namespaces_present(conn, self.catalog_name, wanted)
-            create_namespaces(conn, self.catalog_name, {name: {} for name in sorted(missing)})
-
-        self.store.run_transaction(work, name="lakehouse.create_namespaces")
+        missing = set(wanted) - self.catalog.namespaces(wanted)
+        if missing:
+            self.catalog.create_namespaces({name: {} for name in sorted(missing)})
 
     def changed_views(
         self, definitions: Sequence[ViewDefinition], namespaces: Sequence[str] = ()
@@ -207,7 +159,7 @@ class Lakehouse:
         with self.store.reading() as conn:
             ledger = published_views(conn, self.catalog_name, namespaces=namespaces)
             dropped = [ref for ref in ledger if ref not in wanted]
-            found = differences(conn, self.catalog_name, definitions, dropped)
+            found = differences(self.catalog, conn, definitions, dropped)
         return (
             [ref_of(definition) for definition in found.created],
             [ref_of(definition) for definition, _ in found.replaced],
@@ -223,7 +175,7 @@ class Lakehouse:
         """Return an environment's views that are not as their publication left them."""
         with self.store.reading() as conn:
             ledger = published_views(conn, self.catalog_name, environment=environment)
-            pointers = read_pointers(conn, self.catalog_name, ledger)
+            pointers = self.catalog.pointers(ledger, conn)
         return {
             ref
             for ref, known in ledger.items()
@@ -233,6 +185,10 @@ class Lakehouse:
     def publish(self, publication: Publication) -> Environment:
         """Make a publication visible, all of it or nothing; see `publish.publish`."""
         return publish(self, publication)
+
+    def recover(self) -> bool:
+        """Finish what others began and the state has decided; see `settle.recover`."""
+        return recover(self)
 
     def _no_table(self, ref: TableRef) -> ExecutionError:
         return ExecutionError(
@@ -245,8 +201,3 @@ def _as_location(warehouse: str) -> str:
     if "://" in warehouse or warehouse.startswith("file:"):
         return warehouse.rstrip("/")
     return f"file://{Path(warehouse).resolve()}"
-
-
-def _slug(name: str) -> str:
-    """Make a short, plain file name of any name; it is for people, the unique id tells apart."""
-    return re.sub(r"[^a-z0-9_]+", "-", name.lower())[:48].strip("-") or "x"

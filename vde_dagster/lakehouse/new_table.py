@@ -15,18 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection
-
-from vde_dagster.lakehouse.pointers import (
-    TABLE,
-    PointerMovedError,
-    Swap,
-    create_namespaces,
-    is_at,
-    namespaces_present,
-    swap_pointers,
-)
-from vde_dagster.lakehouse.prepare import encode_metadata, next_file
+from vde_dagster.lakehouse.catalog import TABLE, PointerMovedError, Swap
+from vde_dagster.lakehouse.commit import commit_swap
+from vde_dagster.lakehouse.files import encode_metadata
+from vde_dagster.lakehouse.locations import next_file
 from vde_dagster.lakehouse.types import schema_of
 from vde_dagster.planning.table import TableRef
 
@@ -67,29 +59,15 @@ class NewTable:
 
 def create_table(lakehouse: Lakehouse, new: NewTable) -> bool:
     """Make a table, in a transaction of its own; see `Lakehouse.create_table`."""
-    store, catalog, namespace = lakehouse.store, lakehouse.catalog_name, new.ref.namespace
-    now_ms = int(store.clock.now().timestamp() * 1000)
+    now_ms = int(lakehouse.store.clock.now().timestamp() * 1000)
     first = EmptyCommit.new(new.location) if new.branch is not None else None
     location = next_file(new.location, None)
     files = [(location, encode_metadata(first_metadata(new, first, now_ms)))]
     if first is not None:
         files.append((first.manifest_list, first.content()))
-    lakehouse.files.write_all(files, "table.create.file")
-    attempts = 0
-
-    def work(conn: Connection) -> None:
-        nonlocal attempts
-        attempts += 1
-        if attempts > 1 and is_at(conn, catalog, new.ref, location):
-            return  # committed before; only the answer was lost
-        if namespace not in namespaces_present(conn, catalog, [namespace]):
-            create_namespaces(conn, catalog, {namespace: {}})
-        swap_pointers(conn, catalog, [Swap(new.ref, TABLE, None, location)])
-
     try:
-        store.run_transaction(work, name="table.create")
+        commit_swap(lakehouse, Swap(new.ref, TABLE, None, location), files, "table.create")
     except PointerMovedError:
-        lakehouse.files.delete_all([file for file, _ in files], "table.create.delete")
         return False
     return True
 

@@ -26,6 +26,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.lakehouse.files import StoredFile, local_path
+from vde_dagster.lakehouse.locations import is_tables_own
 from vde_dagster.lakehouse.snapshot_files import named_by_snapshot
 
 if TYPE_CHECKING:
@@ -105,8 +106,7 @@ def _own_folder(lakehouse: Lakehouse, table: LedgerTable, pointer: str | None) -
     if pointer is None or not lakehouse.files.exists(pointer):
         return None
     location = str(lakehouse.files.read_json(pointer)["location"]).rstrip("/")
-    # The ledger's unique id is the location's own name: all that is in it is this table's.
-    return f"{location}/data" if table.id in location.rsplit("/", 1)[-1] else None
+    return f"{location}/data" if is_tables_own(location, table.id) else None
 
 
 def _newest(lakehouse: Lakehouse, table: LedgerTable) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +10,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection
 
 from vde_dagster.errors import ConflictError, ExecutionError
-from vde_dagster.lakehouse.files import read_metadata
-from vde_dagster.lakehouse.pointers import (
-    TABLE,
-    VIEW,
-    Pointer,
-    Swap,
-    read_pointers,
-)
+from vde_dagster.lakehouse.catalog import TABLE, VIEW, Catalog, Pointer, Swap
+from vde_dagster.lakehouse.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.locations import next_file, next_name, view_location
 from vde_dagster.lakehouse.publication import FastForward, Publication
 from vde_dagster.lakehouse.table_metadata import fast_forward
 from vde_dagster.lakehouse.view_ledger import PublishedView, published_views
@@ -30,12 +24,10 @@ from vde_dagster.state.publications import PublishedFile
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
 
-_PLAIN_FILE_NUMBER = re.compile(r"(\d+)-[^/]*$")
-
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """Everything that the transaction will do, worked out.
+class PreparedPublication:
+    """Everything that a publication will do, worked out.
 
     Args:
         swaps: The pointers' changes.
@@ -43,6 +35,7 @@ class Prepared:
         published: The ledger's new rows.
         dropped: Views that leave the ledger.
         namespaces: Namespaces to create where they are missing.
+        announced: What the publication's record has to know: who comes next may have to finish.
     """
 
     swaps: tuple[Swap, ...]
@@ -50,12 +43,7 @@ class Prepared:
     published: tuple[PublishedView, ...]
     dropped: tuple[TableRef, ...]
     namespaces: tuple[str, ...]
-
-    def publication_files(self) -> list[PublishedFile]:
-        """Return what the publication's record has to know about files."""
-        return [
-            PublishedFile(swap.after or "", swap.before, swap.kind.lower()) for swap in self.swaps
-        ]
+    announced: tuple[PublishedFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +69,8 @@ def ref_of(definition: ViewDefinition) -> TableRef:
 
 
 def differences(
+    catalog: Catalog,
     connection: Connection,
-    catalog: str,
     definitions: Sequence[ViewDefinition],
     dropped: Sequence[TableRef],
 ) -> Differences:
@@ -94,8 +82,8 @@ def differences(
     wanted = {ref_of(definition): definition for definition in definitions}
     hashes = {ref: definition_hash(definition) for ref, definition in wanted.items()}
     refs = [*wanted, *dropped]
-    pointers = read_pointers(connection, catalog, refs)
-    ledger = published_views(connection, catalog, refs=refs)
+    pointers = catalog.pointers(refs, connection)
+    ledger = published_views(connection, catalog.name, refs=refs)
     created: list[ViewDefinition] = []
     replaced: list[tuple[ViewDefinition, Pointer]] = []
     for ref, definition in wanted.items():
@@ -128,25 +116,23 @@ def _in_the_way(ref: TableRef, pointer: Pointer) -> ConflictError:
     )
 
 
-def prepare(lakehouse: Lakehouse, publication: Publication) -> Prepared:
+def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublication:
     """Work out a publication's changes and the content of its files; writes nothing.
 
     Raises:
         ConflictError: A name is taken, or a table's branch cannot be fast-forwarded.
         ExecutionError: A pointer names a file that is missing.
     """
-    catalog = lakehouse.catalog_name
+    catalog = lakehouse.catalog
     environment = publication.environment.name
     with lakehouse.store.reading() as conn:
         dropped = list(publication.dropped)
         if publication.ends_environment:
-            dropped.extend(published_views(conn, catalog, environment=environment))
-        found = differences(conn, catalog, publication.views, dropped)
-        namespaces = dict.fromkeys(
-            [*publication.create_namespaces, *(view.namespace for view in publication.views)]
-        )
+            dropped.extend(published_views(conn, catalog.name, environment=environment))
+        found = differences(catalog, conn, publication.views, dropped)
+        namespaces = dict.fromkeys(view.namespace for view in publication.views)
         refs = [item.ref for item in publication.fast_forwards]
-        tables = read_pointers(conn, catalog, refs)
+        tables = catalog.pointers(refs, conn)
     now_ms = int(lakehouse.store.clock.now().timestamp() * 1000)
     publication_id = publication.environment.publication_id
     made = _views(lakehouse, found, environment, publication_id, now_ms)
@@ -154,12 +140,26 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> Prepared:
         lambda item: _table(lakehouse, item, tables, now_ms), publication.fast_forwards
     )
     gone = [Swap(ref, VIEW, pointer.location, None) for ref, pointer in found.dropped if pointer]
-    return Prepared(
-        swaps=(*(item.swap for item in made), *gone),
+    swaps = (*(item.swap for item in made), *gone)
+    forwards = {item.ref: item for item in publication.fast_forwards}
+    return PreparedPublication(
+        swaps=swaps,
         files=tuple((item.swap.after or "", item.content) for item in made),
         published=tuple(item.view for item in made if item.view),
         dropped=tuple(ref for ref, _ in found.dropped),
         namespaces=tuple(namespaces),
+        announced=tuple(_announced(swap, forwards.get(swap.ref)) for swap in swaps),
+    )
+
+
+def _announced(swap: Swap, forward: FastForward | None) -> PublishedFile:
+    return PublishedFile(
+        location=swap.after or "",
+        previous=swap.before,
+        kind=swap.kind.lower(),
+        ref=swap.ref,
+        branch=forward.branch if forward else None,
+        table_id=forward.table_id if forward else None,
     )
 
 
@@ -189,13 +189,13 @@ def _views(
     made = []
     for (definition, pointer), previous in zip(items, before, strict=True):
         ref = ref_of(definition)
-        base = lakehouse.new_location(ref, uuid.uuid4().hex)
+        base = view_location(lakehouse.warehouse, ref, uuid.uuid4().hex)
         try:
             metadata = new_view_metadata(definition, previous, base, now_ms)
         except ExecutionError as error:
             raise ExecutionError(f"the view {ref}: {error.message}", hint=error.hint) from error
         old = pointer.location if pointer else None
-        location = f"{folder}/{_next_name(old)}"
+        location = f"{folder}/{next_name(old)}"
         view = PublishedView(ref, environment, found.hashes[ref], location)
         made.append(_Made(Swap(ref, VIEW, old, location), encode_metadata(metadata), view))
     return made
@@ -223,22 +223,3 @@ def _table(
     )
     location = next_file(metadata["location"], pointer.location)
     return _Made(Swap(item.ref, TABLE, pointer.location, location), encode_metadata(moved))
-
-
-def next_file(base: str, current: str | None) -> str:
-    """Name the next metadata file of a table: its base location, and a name after the current."""
-    return f"{base}/metadata/{_next_name(current)}"
-
-
-def _next_name(current: str | None) -> str:
-    """Name the next metadata file; Iceberg counts up the number at its start."""
-    match = _PLAIN_FILE_NUMBER.search(current or "")
-    number = int(match.group(1)) + 1 if match else 0
-    return f"{number:05d}-{uuid.uuid4()}.metadata.json"
-
-
-def encode_metadata(metadata: dict[str, Any]) -> bytes:
-    """Write metadata as the bytes of a metadata file."""
-    from pydantic_core import to_json  # five times as fast as the standard library's
-
-    return to_json(metadata)

@@ -40,7 +40,6 @@ class Publication:
         fast_forwards: Tables that move from a branch.
         plan_id: The plan that becomes `applied`, and whose pending intervals become filled.
         leases: Leases that have to be still valid when it commits.
-        create_namespaces: Namespaces to create beside those of the views.
         ends_environment: Whether this drops the environment: every view of it goes.
     """
 
@@ -51,5 +50,4 @@ class Publication:
     fast_forwards: tuple[FastForward, ...] = ()
     plan_id: str | None = None
     leases: tuple[Lease, ...] = ()
-    create_namespaces: tuple[str, ...] = ()
     ends_environment: bool = False

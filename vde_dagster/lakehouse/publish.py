@@ -6,6 +6,9 @@
 3. One transaction: check leases, compare and swap every pointer, write the environment's version,
    turn pending intervals into filled ones, and decide the publication.
 
+On a catalog that takes no part in the state's transaction, the third step compares and decides,
+and the pointers follow; see `settle`.
+
 Files are removed only when the transaction is known to be rolled back. A commit whose answer was
 lost is decided through the publication's row, never guessed.
 """
@@ -19,16 +22,11 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, ScalarResult, select
 
 from vde_dagster.errors import StoreError, UnknownOutcomeError, VdeError
-from vde_dagster.lakehouse.pointers import (
-    TABLE,
-    PointerMovedError,
-    create_namespaces,
-    drop_namespace_if_empty,
-    namespaces_present,
-    swap_pointers,
-)
-from vde_dagster.lakehouse.prepare import Prepared, prepare
+from vde_dagster.lakehouse.catalog import TABLE, PointerMovedError, require_unmoved
+from vde_dagster.lakehouse.commit import write_then
+from vde_dagster.lakehouse.prepare import PreparedPublication, prepare
 from vde_dagster.lakehouse.publication import Publication
+from vde_dagster.lakehouse.settle import recover, settle
 from vde_dagster.lakehouse.view_ledger import forget_views, record_views
 from vde_dagster.planning.environment import Environment
 from vde_dagster.state.schema import namespaces as namespace_ledger
@@ -53,6 +51,7 @@ def publish(lakehouse: Lakehouse, publication: Publication) -> Environment:
         LeaseLostError: A lease of the publication is no longer valid.
         UnknownOutcomeError: The commit's answer was lost and the store cannot be asked.
     """
+    recover(lakehouse)
     done = _applied_already(lakehouse, publication)
     if done is not None:
         return done
@@ -96,77 +95,95 @@ def _applied_already(lakehouse: Lakehouse, publication: Publication) -> Environm
 def _attempt(lakehouse: Lakehouse, publication: Publication) -> Environment:
     store, environment = lakehouse.store, publication.environment
     prepared = prepare(lakehouse, publication)
-    written = [location for location, _ in prepared.files]
     store.intend_publication(
         environment.publication_id,
         environment.name,
         publication.plan_id,
         environment.published_by,
-        prepared.publication_files(),
+        prepared.announced,
     )
+    # Asked after a failure: nothing was committed, and once it is aborted nothing can be.
+    given_up = False
+
+    def may_be_current() -> bool:
+        nonlocal given_up
+        given_up = store.resolve_publication(environment.publication_id) == "aborted"
+        return not given_up
+
     try:
-        lakehouse.files.write_all(prepared.files, "publish.file.write")
+        made = write_then(
+            lakehouse,
+            prepared.files,
+            ("publish.file.write", "publish.file.delete"),
+            lambda: _decide(lakehouse, publication, prepared),
+            may_be_current,
+        )
+    except Exception:
+        if given_up:
+            store.mark_publication_cleaned(environment.publication_id)
+        raise
+    if not lakehouse.catalog.promises.atomic_with_state:
+        settle(lakehouse, environment.publication_id)
+    return made
+
+
+def _decide(
+    lakehouse: Lakehouse, publication: Publication, prepared: PreparedPublication
+) -> Environment:
+    """Commit; where the answer is lost, find out what became of it."""
+    store, environment = lakehouse.store, publication.environment
+    try:
         return store.run_transaction(
             lambda conn: _commit(conn, lakehouse, publication, prepared),
             name="publish",
             idempotent=False,
         )
     except UnknownOutcomeError as error:
-        return _decide(lakehouse, publication, written, error)
-    except Exception:
-        # Nothing was committed, and after this nothing can be: the files are nobody's.
-        if store.resolve_publication(environment.publication_id) == "aborted":
-            lakehouse.files.delete_all(written, "publish.file.delete")
-            store.mark_publication_cleaned(environment.publication_id)
-        raise
-
-
-def _decide(
-    lakehouse: Lakehouse,
-    publication: Publication,
-    written: list[str],
-    error: UnknownOutcomeError,
-) -> Environment:
-    """Find out what became of a commit whose answer was lost."""
-    store, environment = lakehouse.store, publication.environment
-    try:
-        status = store.resolve_publication(environment.publication_id)
-        record = store.publication(environment.publication_id)
-    except VdeError as unreachable:
-        raise UnknownOutcomeError(
-            f"it is not known whether publication {environment.publication_id} happened: the "
-            "answer to its commit was lost and the state store cannot be asked",
-            hint="run the same command again when the store is back: it looks this up first",
-        ) from unreachable
-    if status == "committed" and record is not None and record.version is not None:
-        return replace(environment, version=record.version)
-    lakehouse.files.delete_all(written, "publish.file.delete")
-    store.mark_publication_cleaned(environment.publication_id)
-    raise _NotCommittedError(
-        f"publication {environment.publication_id} did not happen: the connection was lost",
-        hint="apply the plan again",
-    ) from error
+        try:
+            status = store.resolve_publication(environment.publication_id)
+            record = store.publication(environment.publication_id)
+        except VdeError as unreachable:
+            raise UnknownOutcomeError(
+                f"it is not known whether publication {environment.publication_id} happened: the "
+                "answer to its commit was lost and the state store cannot be asked",
+                hint="run the same command again when the store is back: it looks this up first",
+            ) from unreachable
+        if status != "aborted" and record is not None and record.version is not None:
+            return replace(environment, version=record.version)
+        raise _NotCommittedError(
+            f"publication {environment.publication_id} did not happen: the connection was lost",
+            hint="apply the plan again",
+        ) from error
 
 
 def _commit(
-    conn: Connection, lakehouse: Lakehouse, publication: Publication, prepared: Prepared
+    conn: Connection,
+    lakehouse: Lakehouse,
+    publication: Publication,
+    prepared: PreparedPublication,
 ) -> Environment:
     """Do everything that becomes visible; raising rolls all of it back."""
-    store, catalog = lakehouse.store, lakehouse.catalog_name
+    store, catalog = lakehouse.store, lakehouse.catalog
+    atomic = catalog.promises.atomic_with_state
     for lease in publication.leases:
         store.check_lease(conn, lease)
     environment = _write_environment(conn, lakehouse, publication)
-    store.commit_publication(conn, environment.publication_id, environment.version)
+    store.commit_publication(conn, environment.publication_id, environment.version, settled=atomic)
     _create_namespaces(conn, lakehouse, prepared, environment.name)
-    swap_pointers(conn, catalog, prepared.swaps)
-    record_views(conn, catalog, environment.publication_id, prepared.published)
-    forget_views(conn, catalog, prepared.dropped)
-    if publication.ends_environment:
+    if atomic:
+        catalog.swap(prepared.swaps, conn)
+    else:
+        now = catalog.pointers([swap.ref for swap in prepared.swaps])
+        require_unmoved(now, prepared.swaps)
+    record_views(conn, catalog.name, environment.publication_id, prepared.published)
+    forget_views(conn, catalog.name, prepared.dropped)
+    if atomic and publication.ends_environment:
         _drop_namespaces(conn, lakehouse, environment.name)
     if publication.plan_id is not None:
-        store.settle_pending_intervals(
-            conn, publication.plan_id, [item.table_id for item in publication.fast_forwards]
-        )
+        if atomic:
+            store.settle_pending_intervals(
+                conn, publication.plan_id, [item.table_id for item in publication.fast_forwards]
+            )
         if store.plan_record(publication.plan_id, conn) is not None:
             store.set_plan_status(publication.plan_id, "applied", None, conn)
     return environment
@@ -183,15 +200,17 @@ def _write_environment(
 
 
 def _create_namespaces(
-    conn: Connection, lakehouse: Lakehouse, prepared: Prepared, environment: str
+    conn: Connection, lakehouse: Lakehouse, prepared: PreparedPublication, environment: str
 ) -> None:
-    catalog = lakehouse.catalog_name
-    present = namespaces_present(conn, catalog, prepared.namespaces)
+    catalog = lakehouse.catalog
+    present = catalog.namespaces(prepared.namespaces, conn)
     created = [name for name in prepared.namespaces if name not in present]
-    create_namespaces(conn, catalog, {name: {"vde.environment": environment} for name in created})
+    if catalog.promises.atomic_with_state:
+        properties = {"vde.environment": environment}
+        catalog.create_namespaces(dict.fromkeys(created, properties), conn)
     rows = [
         {
-            "catalog_name": catalog,
+            "catalog_name": catalog.name,
             "namespace": name,
             "environment": environment,
             "created_at": lakehouse.store.clock.now(),
@@ -203,9 +222,9 @@ def _create_namespaces(
 
 def _drop_namespaces(conn: Connection, lakehouse: Lakehouse, environment: str) -> None:
     """Remove the namespaces that publications of an environment created, where they are empty."""
-    ledger = namespace_ledger
-    own = (ledger.c.catalog_name == lakehouse.catalog_name) & (ledger.c.environment == environment)
+    ledger, catalog = namespace_ledger, lakehouse.catalog
+    own = (ledger.c.catalog_name == catalog.name) & (ledger.c.environment == environment)
     names: ScalarResult[str] = conn.execute(select(ledger.c.namespace).where(own)).scalars()
     for name in names.all():
-        if drop_namespace_if_empty(conn, lakehouse.catalog_name, name):
+        if catalog.drop_namespace(name, conn):
             conn.execute(ledger.delete().where(own, ledger.c.namespace == name))

@@ -11,25 +11,19 @@ from sqlalchemy import Connection, select
 
 from vde_dagster.errors import VdeError
 from vde_dagster.lakehouse.branch_names import PREFIX, parse_branch
+from vde_dagster.lakehouse.catalog import TABLE, Swap
+from vde_dagster.lakehouse.commit import Change, TableState, change_table
 from vde_dagster.lakehouse.files import read_metadata
 from vde_dagster.lakehouse.janitor import Cleaning, Decision
+from vde_dagster.lakehouse.locations import is_tables_own
 from vde_dagster.lakehouse.orphans import find_orphans
-from vde_dagster.lakehouse.pointers import (
-    TABLE,
-    PointerMovedError,
-    Swap,
-    drop_namespace_if_empty,
-    is_at,
-    swap_pointers,
-)
-from vde_dagster.lakehouse.prepare import encode_metadata, next_file
 from vde_dagster.lakehouse.snapshot_files import unused_files
 from vde_dagster.lakehouse.table_metadata import expire, without_branch
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
 from vde_dagster.state.publications import PublicationRecord
 from vde_dagster.state.retention import LedgerTable, Mark
-from vde_dagster.state.snapshots import chunks
+from vde_dagster.state.table_commits import TableCommit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,14 +61,12 @@ def _drop_table(run: Cleaning, table: LedgerTable) -> bool:
         if not store.start_dropping(conn, table.id, location):
             return False
         if pointer is not None:
-            swap = Swap(table.ref, TABLE, pointer, None)
-            swap_pointers(conn, lakehouse.catalog_name, [swap])
+            lakehouse.catalog.swap([Swap(table.ref, TABLE, pointer, None)], conn)
         return True
 
     if not store.run_transaction(work, name="janitor.drop_table"):
         return False
-    if table.id in location.rstrip("/").rsplit("/", 1)[-1]:
-        # The ledger's unique id is the location's own name: all that is in it is this table's.
+    if is_tables_own(location, table.id):
         lakehouse.files.delete_tree(location, "janitor.delete_tree")
     store.finish_dropping(table.id)
     return True
@@ -151,46 +143,23 @@ def _expirer(run: Cleaning, ref: TableRef, oldest_ms: int) -> Callable[[], bool]
     )
 
 
-def _change_table(
-    run: Cleaning,
-    ref: TableRef,
-    change: Callable[[dict[str, Any], str, int], dict[str, Any] | None],
-    name: str,
-) -> bool:
+def _change_table(run: Cleaning, ref: TableRef, change: Change, name: str) -> bool:
     """Write a table's next metadata and swap its pointer; a lost race is a failure, retried.
-
-    Its file then is nobody's, and deleted at once.
 
     Files that only forgotten snapshots have are noted in the same transaction; they are deleted
     after the grace time, like the files of publications.
     """
-    store, lakehouse = run.store, run.lakehouse
+    lakehouse = run.lakehouse
     pointer = lakehouse.metadata_location(ref)
     if pointer is None:
         return False
     metadata = read_metadata(lakehouse.files, pointer, str(ref))
-    changed = change(metadata, pointer, int(store.clock.now().timestamp() * 1000))
+    changed = change(metadata, pointer, int(run.store.clock.now().timestamp() * 1000))
     if changed is None:
         return False
-    location = next_file(metadata["location"], pointer)
     unused = unused_files(lakehouse.files, metadata, changed)
-    lakehouse.files.write_all([(location, encode_metadata(changed))], f"{name}.write")
-    attempts = 0
-
-    def work(conn: Connection) -> None:
-        nonlocal attempts
-        attempts += 1
-        if attempts > 1 and is_at(conn, lakehouse.catalog_name, ref, location):
-            return  # committed before; only the answer was lost
-        swap_pointers(conn, lakehouse.catalog_name, [Swap(ref, TABLE, pointer, location)])
-        if unused:
-            store.note_unused_files(conn, unused)
-
-    try:
-        store.run_transaction(work, name=name)
-    except PointerMovedError:
-        lakehouse.files.delete_all([location], f"{name}.delete")
-        raise
+    also = TableCommit(unused_files=tuple(unused))
+    change_table(lakehouse, TableState(pointer, metadata), ref, changed, name, also)
     return True
 
 
@@ -242,6 +211,8 @@ def delete_left_over_files(run: Cleaning) -> None:
     store = run.store
     for record in store.uncleaned_publications():
         since = record.decided_at or record.started_at
+        if record.status == "decided":
+            continue  # its pointers have yet to follow
         if since + run.retention.grace > store.clock.now():
             continue
         if record.status == "committed":
@@ -261,10 +232,11 @@ def _file_deleter(run: Cleaning, record: PublicationRecord) -> Callable[[], bool
         if status == "intended":
             # Whoever announced it is long gone; from here on it can no longer happen.
             status = run.store.resolve_publication(record.id)
-            if status == "committed":
+            if status != "aborted":
                 return False
         files = _deletable(record)
-        unused = [file for file in files if file not in _pointed_at(run, files)]
+        in_use = run.lakehouse.catalog.in_use(files)
+        unused = [file for file in files if file not in in_use]
         run.lakehouse.files.delete_all(unused, "janitor.delete_file")
         run.store.mark_publication_cleaned(record.id)
         return bool(unused)
@@ -280,16 +252,6 @@ def _deletable(record: PublicationRecord) -> list[str]:
     return [file.location for file in record.files if file.location]
 
 
-def _pointed_at(run: Cleaning, files: list[str]) -> set[str]:
-    table = schema.iceberg_tables.c
-    found: set[str] = set()
-    with run.store.reading() as conn:
-        for part in chunks(files):
-            query = select(table.metadata_location).where(table.metadata_location.in_(part))
-            found.update(str(row.metadata_location) for row in conn.execute(query))
-    return found
-
-
 def drop_namespaces(run: Cleaning) -> None:
     """Remove namespaces that publications created and that hold nothing any more."""
     ledger, catalog = schema.namespaces, run.lakehouse.catalog_name
@@ -297,12 +259,7 @@ def drop_namespaces(run: Cleaning) -> None:
         rows = conn.execute(
             select(ledger.c.namespace, ledger.c.environment).where(ledger.c.catalog_name == catalog)
         ).all()
-        query = (
-            select(schema.iceberg_tables.c.table_namespace)
-            .where(schema.iceberg_tables.c.catalog_name == catalog)
-            .distinct()
-        )
-        occupied = {row.table_namespace for row in conn.execute(query)}
+    occupied = {ref.namespace for ref in run.lakehouse.catalog.all_pointers()}
     for row in rows:
         if row.namespace not in occupied:
             reason = f"environment '{row.environment}' has no views in it any more"
@@ -314,7 +271,7 @@ def _namespace_dropper(run: Cleaning, namespace: str) -> Callable[[], bool]:
     ledger, catalog = schema.namespaces, run.lakehouse.catalog_name
 
     def work(conn: Connection) -> bool:
-        if not drop_namespace_if_empty(conn, catalog, namespace):
+        if not run.lakehouse.catalog.drop_namespace(namespace, conn):
             return False
         conn.execute(
             ledger.delete().where(ledger.c.catalog_name == catalog, ledger.c.namespace == namespace)

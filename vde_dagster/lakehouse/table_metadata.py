@@ -8,39 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse.types import iceberg_to_spark
-from vde_dagster.planning.interval import Interval
 
 MAIN = "main"
-PLAN_KEY = "vde.plan"
-TABLE_KEY = "vde.table"
-INTERVAL_KEY = "vde.interval"
-ROWS_KEY = "vde.rows"
 _METADATA_LOG_PROPERTY = "write.metadata.previous-versions-max"
 _METADATA_LOG_SIZE = 100
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedFill:
-    """A fill that an Iceberg commit's summary tells of.
-
-    Args:
-        plan_id: The plan that filled it.
-        table_id: The physical table that it was meant for.
-        interval: The range (UTC, half-open).
-        iceberg_snapshot_id: The commit.
-        rows: Rows that the commit added, when its summary says.
-    """
-
-    plan_id: str
-    table_id: str
-    interval: Interval
-    iceberg_snapshot_id: int
-    rows: int | None
 
 
 def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None]]:
@@ -73,24 +48,9 @@ def history(metadata: dict[str, Any], head: int | None) -> Iterator[dict[str, An
         head = snapshot.get("parent-snapshot-id")
 
 
-def committed_fills(metadata: dict[str, Any], branch: str | None = None) -> list[CommittedFill]:
-    """Return the fills on a branch (or `main`), newest first, from the commits' summaries."""
-    fills: list[CommittedFill] = []
-    for snapshot in history(metadata, head_of(metadata, branch)):
-        summary = snapshot.get("summary", {})
-        if PLAN_KEY not in summary or INTERVAL_KEY not in summary:
-            continue
-        rows = summary.get(ROWS_KEY, summary.get("added-records"))
-        fills.append(
-            CommittedFill(
-                plan_id=summary[PLAN_KEY],
-                table_id=summary.get(TABLE_KEY, ""),
-                interval=Interval.parse(summary[INTERVAL_KEY]),
-                iceberg_snapshot_id=int(snapshot["snapshot-id"]),
-                rows=int(rows) if rows is not None else None,
-            )
-        )
-    return fills
+def ancestors(metadata: dict[str, Any], head: int | None) -> set[int]:
+    """Return a snapshot and its parents, as far as they are kept, by id."""
+    return {int(snapshot["snapshot-id"]) for snapshot in history(metadata, head)}
 
 
 def fast_forward(
@@ -128,8 +88,7 @@ def fast_forward(
             f"the table {table} no longer has the branch '{branch}'",
             hint="apply the plan again: it fills the branch anew",
         )
-    ancestors = {int(snapshot["snapshot-id"]) for snapshot in history(metadata, head)}
-    if main is not None and main not in ancestors:
+    if main is not None and main not in ancestors(metadata, head):
         raise ConflictError(
             f"the branch '{branch}' of {table} was not made from what main is now",
             hint="plan again",

@@ -16,22 +16,25 @@ from vde_dagster.planning.work import ViewDefinition
 FORMAT = "1"
 HISTORY_PROPERTY = "version.history.num-entries"
 HISTORY_SIZE = 10
+_FIRST = ("spark", "trino")
+"""Dialects that were there from the beginning, so that what was published keeps its hash."""
 
 
 def definition_hash(definition: ViewDefinition) -> str:
     """Hash everything that a view's metadata says, and the format that it is written in."""
     # JSON of nested lists is injective, and is written in one call.
+    queries = definition.queries
     text = json.dumps(
         [
             FORMAT,
             definition.namespace,
             definition.name,
-            definition.spark_sql,
-            definition.trino_sql,
+            *(queries.get(dialect) for dialect in _FIRST),
             definition.comment,
             definition.columns,
             definition.query_columns,
             sorted(definition.properties),
+            *sorted(item for item in queries.items() if item[0] not in _FIRST),
         ]
     )
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
@@ -96,9 +99,10 @@ def _with_version(
     versions: list[dict[str, Any]], definition: ViewDefinition, schema_id: int, now_ms: int
 ) -> tuple[list[dict[str, Any]], int]:
     """Find an equal version, or add this one under the next id."""
-    representations = [{"type": "sql", "sql": definition.spark_sql, "dialect": "spark"}]
-    if definition.trino_sql is not None:
-        representations.append({"type": "sql", "sql": definition.trino_sql, "dialect": "trino"})
+    representations = [
+        {"type": "sql", "sql": sql, "dialect": dialect}
+        for dialect, sql in definition.queries.items()
+    ]
     namespace = [definition.namespace]
     for known in versions:
         if (

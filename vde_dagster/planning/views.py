@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.planning.environment import view_ref
 from vde_dagster.planning.resolver import Binding, Resolver, select_physical
 from vde_dagster.planning.table import TableRef
-from vde_dagster.planning.trino import trino_query, trino_select
+from vde_dagster.planning.view_dialects import WRITERS
 from vde_dagster.planning.work import ViewDefinition
 
 ViewTypes = Mapping[str, tuple[tuple[str, str], ...]]
@@ -49,7 +50,7 @@ def define_view(
     resolver: Resolver,
     catalog: str,
     view_types: ViewTypes,
-    trino_catalog: str | None = None,
+    catalog_names: Mapping[str, str] = MappingProxyType({}),
 ) -> ViewDefinition | None:
     """Define a model's view in an environment.
 
@@ -58,7 +59,7 @@ def define_view(
         resolver: The environment; its tables have been created.
         catalog: The Spark catalog's name.
         view_types: Analysed types of VIEW models.
-        trino_catalog: The catalog's name in Trino, when it differs.
+        catalog_names: The catalog's name by dialect, where it differs.
 
     Returns:
         The definition, or None for models without a view.
@@ -71,17 +72,26 @@ def define_view(
     ref = view_ref(name, resolver.environment)
     sql = view_query(binding, resolver, catalog)
     columns: tuple[tuple[str, str, str | None], ...]
-    trino: str | None
     if binding.table is not None:
         types = {column.name: column.type or "STRING" for column in binding.table.columns}
         columns = tuple((out, types[phys], descriptions[out]) for out, phys in binding.columns)
         query_columns = tuple(out for out, _ in binding.columns)
-        trino = trino_select(binding.table.ref, binding.columns, trino_catalog or catalog)
+        translated = {
+            dialect: writer.select(
+                binding.table.ref, binding.columns, catalog_names.get(dialect, catalog)
+            )
+            for dialect, writer in WRITERS.items()
+        }
     else:
         analysed = view_types[snapshot.id]
         columns = tuple((out, type_, descriptions.get(out)) for out, type_ in analysed)
         query_columns = tuple(out for out, _ in analysed)
-        trino = trino_query(sql, analysed, catalog, trino_catalog or catalog)
+        translated = {
+            dialect: text
+            for dialect, writer in WRITERS.items()
+            if (text := writer.query(sql, analysed, catalog, catalog_names.get(dialect, catalog)))
+            is not None
+        }
     properties = (
         ("vde.environment", resolver.environment),
         ("vde.model", str(name)),
@@ -93,8 +103,7 @@ def define_view(
         namespace=ref.namespace,
         name=ref.name,
         columns=columns,
-        spark_sql=sql,
-        trino_sql=trino,
+        queries={"spark": sql, **translated},
         query_columns=query_columns,
         properties=properties,
         comment=snapshot.model.description,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -12,7 +13,7 @@ from vde_dagster.planning.table import PhysicalTable
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class AnalysedQuery:
     """A query that an engine has analysed, for a fill that follows at once.
 
     Args:
@@ -52,7 +53,7 @@ class FillTask:
     sources: dict[ModelName, str]
     branch: str | None
     execution_time: datetime
-    prepared: Prepared | None = None
+    prepared: AnalysedQuery | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +117,8 @@ class ViewDefinition:
         namespace: Its namespace, one level.
         name: Its name.
         columns: (name, Spark SQL type, description) per column, in order.
-        spark_sql: The query in Spark SQL; its output columns are `query_columns`, in order.
-        trino_sql: The query for Trino, or None when it cannot be expressed.
+        queries: The query by dialect, `spark` first; its output columns are `query_columns`, in
+            order. A dialect that it cannot be expressed in is left out.
         query_columns: The names of the query's output columns.
         properties: Identity of the snapshot and whatever else is to be kept with the view.
         comment: Description of the view.
@@ -126,8 +127,7 @@ class ViewDefinition:
     namespace: str
     name: str
     columns: tuple[tuple[str, str, str | None], ...]
-    spark_sql: str
-    trino_sql: str | None
+    queries: Mapping[str, str]
     query_columns: tuple[str, ...]
     properties: tuple[tuple[str, str], ...] = ()
     comment: str | None = None

@@ -119,6 +119,8 @@ class Settings:
         trino_catalog: Name of the same catalog in Trino, when views are to be readable there.
         state_url: SQLAlchemy URL of the state database; `${NAME}` is read from the environment.
         warehouse: Folder or URL of the tables' files.
+        io: PyIceberg's settings for object stores; `${NAME}` in a value is read from the
+            environment when used.
         default_namespace: Namespace of names without one.
         dialect: SQLGlot dialect of models that name none.
         start: First day of the data of models that name none.
@@ -149,6 +151,7 @@ class Settings:
     trino_catalog: str | None = None
     state_url: str | None = field(default=None, repr=False)
     warehouse: str | None = None
+    io: dict[str, str] = field(default_factory=dict, repr=False)
     default_namespace: str = "default"
     dialect: str = "spark"
     start: date | None = None
@@ -191,6 +194,19 @@ class Settings:
         if "://" in self.warehouse or Path(self.warehouse).is_absolute():
             return self.warehouse
         return str(self.root / self.warehouse)
+
+    @property
+    def catalog_names(self) -> dict[str, str]:
+        """The catalog's name by dialect of views, where it differs from that in Spark."""
+        return {"trino": self.trino_catalog} if self.trino_catalog else {}
+
+    def resolved_io(self) -> dict[str, str]:
+        """Return the settings for object stores with `${NAME}` replaced from the environment.
+
+        Raises:
+            ProjectError: A named environment variable is not set.
+        """
+        return {key: expand_secrets(value) for key, value in self.io.items()}
 
     @property
     def start_time(self) -> datetime | None:

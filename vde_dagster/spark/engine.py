@@ -6,17 +6,19 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UnknownOutcomeError, UsageError
+from vde_dagster.lakehouse.fill_summaries import FILL_KEY, fill_summary
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask, Prepared
+from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, FillResult, FillTask
 from vde_dagster.spark.audits import failing_rows
 from vde_dagster.spark.data_types import in_utc, spark_type
 from vde_dagster.spark.failures import cause_line, execution_error
@@ -34,9 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from vde_dagster.project.settings import Settings
-
-FILL = "vde.fill"
-"""The property of a commit's summary that no other commit has."""
 
 Columns = tuple[tuple[str, str], ...]
 Rows = tuple[tuple[Any, ...], ...]
@@ -64,6 +63,8 @@ class SparkEngine:
     ) -> None:
         if not isinstance(settings, SparkSettings):
             settings = SparkSettings.of(settings)
+        if lakehouse is not None:
+            settings = replace(settings, reached=lakehouse.catalog.for_spark())
         self.settings = settings
         self._root = project_root or settings.project_root
         self._lakehouse = lakehouse
@@ -96,7 +97,7 @@ class SparkEngine:
         """
         return self.prepare(sql).columns
 
-    def prepare(self, sql: str) -> Prepared:
+    def prepare(self, sql: str) -> AnalysedQuery:
         """Analyse a query, once for its columns and for the fill that follows.
 
         Raises:
@@ -106,7 +107,7 @@ class SparkEngine:
             frame = self.session.sql(_as_subquery(sql))
             schema = frame.schema
         columns = tuple((field.name, spark_type(field.dataType)) for field in schema.fields)
-        return Prepared(columns, frame)
+        return AnalysedQuery(columns, frame)
 
     def create_table(
         self,
@@ -182,7 +183,7 @@ class SparkEngine:
                 s.sql(self._rendered(statement, task))
             table.refresh()
             # Its number is enough: every property that is compared is a question to the JVM.
-            commit = table.find_commit(task.branch, {FILL: write.summary[FILL]})
+            commit = table.find_commit(task.branch, {FILL_KEY: write.summary[FILL_KEY]})
         if commit is None:
             raise UnknownOutcomeError(
                 f"{what}: the commit to {task.table.ref} cannot be found",
@@ -306,13 +307,13 @@ class SparkEngine:
             frame=frame,
             types={physical: types[physical] for _, physical in task.columns},
             physical={output.lower(): physical for output, physical in task.columns},
-            summary={
-                "vde.plan": task.plan_id,
-                "vde.table": task.table.id,
-                "vde.interval": str(task.interval),
-                "vde.kind": task.snapshot.model.kind.name,
-                FILL: uuid.uuid4().hex,
-            },
+            summary=fill_summary(
+                task.plan_id,
+                task.table.id,
+                task.interval,
+                task.snapshot.model.kind.name,
+                uuid.uuid4().hex,
+            ),
         )
 
     def _rendered(self, statement: str, task: FillTask) -> str:

@@ -21,8 +21,6 @@ from vde_dagster.spark.settings import (
     SparkSettings,
     command_line_config,
     context_config,
-    jdbc_driver,
-    jdbc_options,
     packages,
     session_config,
 )
@@ -100,9 +98,8 @@ def _start(settings: SparkSettings, join: Callable[[], SparkSession] | None) -> 
     from pyspark.sql import SparkSession
 
     global _started_here
-    database = jdbc_options(settings)["uri"].removeprefix("jdbc:sqlite:")
-    if database.startswith("/"):
-        Path(database.partition("?")[0]).parent.mkdir(parents=True, exist_ok=True)
+    if settings.iceberg.database is not None:
+        Path(settings.iceberg.database).parent.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if join is not None:
@@ -181,8 +178,10 @@ def _check_packages(root: SparkSession, settings: SparkSettings) -> None:
             + ",".join(packages(settings))
             + " and Iceberg's session extensions",
         )
+    driver = settings.iceberg.driver
+    if driver is None:
+        return
     jvm: Any = root._jvm
-    driver = jdbc_driver(settings)
     try:
         jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(driver)
     except Py4JJavaError:

@@ -6,18 +6,14 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote as quote_url
 
-from vde_dagster.errors import UsageError
+from vde_dagster.lakehouse.catalog import SparkCatalog
+from vde_dagster.lakehouse.catalogs.sql_spark import spark_catalog
 
 if TYPE_CHECKING:
     from vde_dagster.project.settings import Settings
 
 ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-SQLITE_PACKAGE = "org.xerial:sqlite-jdbc:3.49.1.0"
-POSTGRES_PACKAGE = "org.postgresql:postgresql:42.7.7"
-
-_DRIVERS = {"sqlite": "org.sqlite.JDBC", "postgresql": "org.postgresql.Driver"}
 
 JAR_CACHE_VARIABLE = "VDE_JAR_CACHE"
 """Environment variable with the directory that downloaded jars are kept in."""
@@ -37,6 +33,9 @@ class SparkSettings:
             package replaces it.
         log_file: Where the JVM's output goes, or None for a temporary file.
         project_root: The project's directory, which seeds are read from.
+        io: PyIceberg's settings for object stores.
+        reached: How the catalog says that Spark reaches it; by default as the SQL catalog in
+            `state_url` does.
     """
 
     catalog: str
@@ -47,6 +46,8 @@ class SparkSettings:
     packages: tuple[str, ...] = ()
     log_file: Path | None = None
     project_root: Path | None = None
+    io: dict[str, str] = field(default_factory=dict, repr=False)
+    reached: SparkCatalog | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, settings: Settings) -> SparkSettings:
@@ -64,26 +65,27 @@ class SparkSettings:
             packages=settings.spark.packages,
             log_file=settings.work_dir / "spark.log",
             project_root=settings.root,
+            io=settings.resolved_io(),
         )
+
+    @property
+    def iceberg(self) -> SparkCatalog:
+        """How Spark reaches the catalog.
+
+        Raises:
+            UsageError: Spark cannot reach the state's database.
+        """
+        return self.reached or spark_catalog(self.state_url, self.warehouse, self.io)
 
 
 def catalog_config(settings: SparkSettings) -> dict[str, str]:
-    """Return the properties of the Iceberg catalog, which may be set on a running session.
-
-    The catalog is Iceberg's JDBC catalog on the state database; schema version V1 is what makes
-    views possible. Its cache is off: with it a session serves tables that are up to 30 s old.
-    """
+    """Return the properties of the Iceberg catalog, which may be set on a running session."""
     prefix = f"spark.sql.catalog.{settings.catalog}"
-    config = {
+    return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
-        f"{prefix}.type": "jdbc",
-        f"{prefix}.warehouse": settings.warehouse,
-        f"{prefix}.jdbc.schema-version": "V1",
-        f"{prefix}.cache-enabled": "false",
+        **{f"{prefix}.{key}": value for key, value in settings.iceberg.properties.items()},
         "spark.sql.defaultCatalog": settings.catalog,
     }
-    config.update({f"{prefix}.{key}": value for key, value in jdbc_options(settings).items()})
-    return config
 
 
 def session_config(settings: SparkSettings) -> dict[str, str]:
@@ -140,61 +142,10 @@ def command_line_config(config: dict[str, str]) -> dict[str, str]:
 
 def packages(settings: SparkSettings) -> tuple[str, ...]:
     """Return the Maven coordinates that the session loads."""
-    driver = SQLITE_PACKAGE if _backend(settings.state_url) == "sqlite" else POSTGRES_PACKAGE
-    chosen = {_artifact(package): package for package in (ICEBERG_PACKAGE, driver)}
+    needed = (ICEBERG_PACKAGE, *settings.iceberg.packages)
+    chosen = {_artifact(package): package for package in needed}
     chosen.update({_artifact(package): package for package in settings.packages})
     return tuple(chosen.values())
-
-
-def jdbc_driver(settings: SparkSettings) -> str:
-    """Return the class of the state database's JDBC driver."""
-    return _DRIVERS[_backend(settings.state_url)]
-
-
-def jdbc_options(settings: SparkSettings) -> dict[str, str]:
-    """Translate the SQLAlchemy URL of the state database to the JDBC catalog's options.
-
-    Raises:
-        UsageError: The database is neither SQLite nor PostgreSQL.
-    """
-    from sqlalchemy.engine import make_url
-
-    url = make_url(settings.state_url)
-    if url.get_backend_name() == "sqlite":
-        if not url.database or url.database == ":memory:":
-            raise UsageError(
-                "the state database is in memory, where Spark cannot reach it",
-                hint="set state_url to a file, for example sqlite:////data/vde.db",
-            )
-        path = Path(url.database).absolute()
-        return {"uri": f"jdbc:sqlite:{path}?busy_timeout=30000&journal_mode=WAL"}
-    if url.get_backend_name() != "postgresql":
-        raise UsageError(
-            f"the state database is of the unknown kind '{url.get_backend_name()}'",
-            hint="use a sqlite:/// or postgresql:// URL",
-        )
-    port = f":{url.port}" if url.port else ""
-    query = dict(url.query)
-    host = url.host or str(query.pop("host", "localhost"))
-    if host.startswith("/"):
-        raise UsageError(
-            "the state database is reached through a Unix socket, which Java's driver cannot",
-            hint="name the server's host and port in state_url",
-        )
-    parameters = "&".join(f"{key}={quote_url(str(value))}" for key, value in query.items())
-    options = {
-        "uri": f"jdbc:postgresql://{host}{port}/{url.database or ''}"
-        + (f"?{parameters}" if parameters else "")
-    }
-    if url.username:
-        options["jdbc.user"] = url.username
-    if url.password:
-        options["jdbc.password"] = str(url.password)
-    return options
-
-
-def _backend(state_url: str) -> str:
-    return state_url.partition(":")[0].partition("+")[0]
 
 
 def _artifact(package: str) -> str:

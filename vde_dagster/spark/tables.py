@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ConflictError, ExecutionError
+from vde_dagster.lakehouse.fill_summaries import TABLE_KEY
 from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.lakehouse.locations import table_location
 from vde_dagster.lakehouse.new_table import NewTable
 from vde_dagster.planning.resolver import column_map
 from vde_dagster.planning.snapshot import Snapshot
@@ -80,7 +82,7 @@ def _create_by_statement(
     """Let Spark make a table; False when something has the name already."""
     from pyspark.errors import AnalysisException
 
-    location = f"{settings.warehouse.rstrip('/')}/{ref.namespace}/{ref.name}-{layout.table_id}"
+    location = table_location(settings.warehouse, ref, layout.table_id)
     statement = layout.statement(_quoted(settings, ref), location)
 
     def create() -> bool:
@@ -148,7 +150,7 @@ class _TableLayout:
             partitions=", ".join(rename_columns(text, physical) for text in partitioned_by),
             order=", ".join(rename_columns(text, physical) for text in model.clustered_by),
             comment=model.description,
-            properties={**properties, "vde.table": table.id},
+            properties={**properties, TABLE_KEY: table.id},
         )
 
     @property
@@ -182,7 +184,7 @@ def _definition(column: tuple[str, str, str | None]) -> str:
 
 
 def _check_same(session: SparkSession, catalog: str, table: PhysicalTable) -> None:
-    found = load_table(session, catalog, table.ref).property("vde.table")
+    found = load_table(session, catalog, table.ref).property(TABLE_KEY)
     if found != table.id:
         raise ConflictError(
             f"there is another table at {table.ref} (its id is {found}, not {table.id})",

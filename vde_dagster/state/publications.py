@@ -1,9 +1,11 @@
 """Publications: announced before they write files, decided exactly once.
 
 The row of a publication goes `intended` → `committed` (in the publish transaction itself) or
-`intended` → `aborted`. Both are an update of the same row that demands `intended`, so whoever has
-lost a commit's answer decides it by trying to abort: the database lets that wait for a commit
-under way, and then either the abort or the commit has happened, never both and never later.
+`intended` → `aborted`. Where the catalog takes no part in that transaction it is `decided` until
+every pointer has followed, and `committed` then. The first step and the abort are an update of the
+same row that demands `intended`, so whoever has lost a commit's answer decides it by trying to
+abort: the database lets that wait for a commit under way, and then either the abort or the commit
+has happened, never both and never later.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ from typing import Any, Literal
 from sqlalchemy import Connection, insert, select, update
 
 from vde_dagster.errors import ConflictError
+from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
 from vde_dagster.state.codec import pack, unpack
 from vde_dagster.state.leases import LeaseStore
 
-PublicationStatus = Literal["intended", "committed", "aborted", "unused"]
+PublicationStatus = Literal["intended", "decided", "committed", "aborted", "unused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,17 @@ class PublishedFile:
         location: Where it was written.
         previous: The file that its pointer named before, or None.
         kind: `view`, `table` or `data`.
+        ref: Whose pointer; None for data files, and in records of older code.
+        branch: The branch that a table's `main` moves to.
+        table_id: The table whose ranges are filled once it has moved.
     """
 
     location: str
     previous: str | None
     kind: str
+    ref: TableRef | None = None
+    branch: str | None = None
+    table_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ class PublicationStore(LeaseStore):
             "status": "intended",
             "plan_id": plan_id,
             "published_by": published_by,
-            "files": pack([[file.location, file.previous, file.kind] for file in files]),
+            "files": pack([_file_values(file) for file in files]),
             "started_at": self.clock.now(),
         }
 
@@ -99,13 +108,22 @@ class PublicationStore(LeaseStore):
 
         self.run_transaction(work, name="publish.intend")
 
-    def commit_publication(self, connection: Connection, publication_id: str, version: int) -> None:
+    def commit_publication(
+        self, connection: Connection, publication_id: str, version: int, *, settled: bool = True
+    ) -> None:
         """Decide, inside the publish transaction, that the publication happens.
+
+        Args:
+            connection: The transaction.
+            publication_id: The publication.
+            version: The environment's version that it makes.
+            settled: Whether the catalog's pointers move in the same transaction.
 
         Raises:
             ConflictError: It was aborted or committed before.
         """
-        if not self._decide(connection, publication_id, "committed", version):
+        status = "committed" if settled else "decided"
+        if not self._decide(connection, publication_id, status, version):
             raise ConflictError(
                 f"the publication {publication_id} was given up by a recovery meanwhile",
                 hint="apply the plan again",
@@ -117,7 +135,7 @@ class PublicationStore(LeaseStore):
         One that has not happened is aborted, so that it cannot happen later.
 
         Returns:
-            `committed` or `aborted` (also for one that is unknown).
+            `committed`, `decided` or `aborted` (also for one that is unknown).
         """
 
         def work(conn: Connection) -> PublicationStatus:
@@ -130,6 +148,30 @@ class PublicationStore(LeaseStore):
             return found or "aborted"
 
         return self.run_transaction(work, name="publish.resolve")
+
+    def unsettled_publications(self) -> list[PublicationRecord]:
+        """Return the publications that are decided and whose pointers may not all have moved."""
+        table = schema.publications
+        query = select(table).where(table.c.status == "decided").order_by(table.c.decided_at)
+        with self.reading() as conn:
+            return [_record(row) for row in conn.execute(query)]
+
+    def is_unsettled(self, connection: Connection, publication_id: str) -> bool:
+        """Say whether a publication's pointers still have to move; nobody else moves them now."""
+        table = schema.publications
+        row = connection.execute(
+            select(table.c.status).where(table.c.publication_id == publication_id).with_for_update()
+        ).one_or_none()
+        return row is not None and row.status == "decided"
+
+    def finish_publication(self, connection: Connection, publication_id: str) -> None:
+        """Record that every pointer of a decided publication has moved; twice is harmless."""
+        table = schema.publications
+        connection.execute(
+            update(table)
+            .where(table.c.publication_id == publication_id, table.c.status == "decided")
+            .values(status="committed")
+        )
 
     def note_unused_files(self, connection: Connection, locations: Sequence[str]) -> None:
         """Note, in the transaction that ends their use, files to delete after the grace time."""
@@ -202,7 +244,20 @@ def _record(row: Any) -> PublicationRecord:
         version=row.version,
         plan_id=row.plan_id,
         published_by=row.published_by,
-        files=tuple(PublishedFile(*file) for file in unpack(row.files)),
+        files=tuple(_file(values) for values in unpack(row.files)),
         started_at=row.started_at,
         decided_at=row.decided_at,
+    )
+
+
+def _file_values(file: PublishedFile) -> list[Any]:
+    place = [file.ref.namespace, file.ref.name] if file.ref else None
+    return [file.location, file.previous, file.kind, place, file.branch, file.table_id]
+
+
+def _file(values: list[Any]) -> PublishedFile:
+    """Read a file's values; older code wrote the first three only."""
+    location, previous, kind, place, branch, table_id = [*values, None, None, None][:6]
+    return PublishedFile(
+        location, previous, kind, TableRef(*place) if place else None, branch, table_id
     )

@@ -19,15 +19,15 @@ from typing import Any
 from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.lakehouse.files import read_metadata
+from vde_dagster.lakehouse.catalog import TABLE, PointerMovedError, Swap
+from vde_dagster.lakehouse.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.locations import next_file
 from vde_dagster.lakehouse.new_table import NewTable
-from vde_dagster.lakehouse.pointers import TABLE, PointerMovedError, Swap, swap_pointers
-from vde_dagster.lakehouse.prepare import encode_metadata, next_file
 from vde_dagster.lakehouse.table_metadata import head_of
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask, Prepared
+from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, FillResult, FillTask
 from vde_dagster.state.clock import Clock
 from vde_dagster.state.effects import Effects
 
@@ -73,9 +73,9 @@ class FakeSpark:
 
         return tuple((name, "STRING") for name in parse_one(sql, read="spark").named_selects)
 
-    def prepare(self, sql: str) -> Prepared:
+    def prepare(self, sql: str) -> AnalysedQuery:
         """Name the columns of a query."""
-        return Prepared(self.analyze(sql))
+        return AnalysedQuery(self.analyze(sql))
 
     def create_table(
         self,
@@ -189,7 +189,7 @@ class FakeSpark:
         self.lakehouse.files.write_all([(location, encode_metadata(metadata))], f"{point}.file")
         swap = Swap(ref, TABLE, before, location)
         self.lakehouse.store.run_transaction(
-            lambda conn: swap_pointers(conn, self.lakehouse.catalog_name, [swap]),
+            lambda conn: self.lakehouse.catalog.swap([swap], conn),
             name=point,
             idempotent=False,
         )

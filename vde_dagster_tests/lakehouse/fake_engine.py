@@ -11,10 +11,10 @@ import random
 from typing import Any
 
 from vde_dagster.lakehouse import Lakehouse
-from vde_dagster.lakehouse.files import read_metadata
+from vde_dagster.lakehouse.catalog import TABLE, Swap
+from vde_dagster.lakehouse.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.locations import next_file
 from vde_dagster.lakehouse.new_table import NewTable
-from vde_dagster.lakehouse.pointers import TABLE, Swap, swap_pointers
-from vde_dagster.lakehouse.prepare import encode_metadata, next_file
 from vde_dagster.lakehouse.table_metadata import head_of
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.table import PhysicalTable, TableRef
@@ -96,10 +96,10 @@ class FakeEngine:
         location = next_file(metadata["location"], before)
         self.lakehouse.files.write_all([(location, encode_metadata(metadata))], f"{point}.file")
         swap = Swap(ref, TABLE, before, location)
+        if not self.lakehouse.catalog.promises.atomic_with_state:
+            return self.lakehouse.catalog.swap([swap])
         self._store.run_transaction(
-            lambda conn: swap_pointers(conn, self.lakehouse.catalog_name, [swap]),
-            name=point,
-            idempotent=False,
+            lambda conn: self.lakehouse.catalog.swap([swap], conn), name=point, idempotent=False
         )
 
     def _now(self) -> int:

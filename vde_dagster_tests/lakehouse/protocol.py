@@ -27,6 +27,8 @@ from vde_dagster.state.database import make_engine
 from vde_dagster.state.effects import Effects
 from vde_dagster.state.retention import Retention
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
+from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
+from vde_dagster_tests.lakehouse.oracle import Seen, look
 from vde_dagster_tests.state.builders import (
     day,
     days,
@@ -64,6 +66,7 @@ class Process:
     def apply(self, job: Job) -> Environment:
         """Fill what is missing, then publish."""
         store = self.store
+        self.lakehouse.recover()
         model_names = [name for name, _ in job.models]
         value = plan(job.id, job.environment, job.base_version, at=store.clock.now())
         store.save_plan(replace(value, entries={}, models=()))
@@ -168,6 +171,7 @@ class Process:
     def rollback(self, name: str, version: int) -> Environment:
         """Publish an old version again."""
         with self._lease(f"environment/{name}") as lease:
+            self.lakehouse.recover()
             current = self.store.environment(name)
             old = self.store.environment_at(name, version)
             assert current is not None
@@ -210,19 +214,34 @@ class Process:
 
 @dataclass
 class World:
-    """A database and a warehouse, which outlive processes, and the time."""
+    """A database and a warehouse, which outlive processes, and the time.
+
+    Args:
+        url: The state's database.
+        warehouse: Where files lie.
+        clock: The time.
+        pointers: The folder of a catalog that promises nothing, in place of the database's own.
+    """
 
     url: str
     warehouse: Path
     clock: Clock
+    pointers: Path | None = None
 
     def process(self, effects: Effects | None = None, name: str = "worker") -> Process:
         """Start what stands for a process: new objects, fresh connections."""
         engine = _engine(self.url)
         engine.dispose()
         store = StateStore(engine, self.clock, effects)
-        lakehouse = Lakehouse(store, "lakehouse", str(self.warehouse))
+        catalog = None
+        if self.pointers is not None:
+            catalog = FolderCatalog("lakehouse", self.pointers, store.effects)
+        lakehouse = Lakehouse(store, "lakehouse", str(self.warehouse), catalog=catalog)
         return Process(store, lakehouse, FakeEngine(lakehouse), name)
+
+    def look(self, *, settled: bool = True) -> Seen:
+        """Read everything as an independent reader does; see `oracle.look`."""
+        return look(self.url, self.pointers, settled=settled)
 
 
 @functools.cache

@@ -2,6 +2,9 @@
 
 The golden file lists every named side effect in order. A side effect that is added without a name
 changes nothing here, so the package has none: files, commits and deletes all pass the port.
+
+All of it runs on the catalog in the state's database and on one that promises nothing. There a
+reader may find views of both versions between a crash and the next apply, and never anything else.
 """
 
 from __future__ import annotations
@@ -20,11 +23,14 @@ from vde_dagster.errors import VdeError
 from vde_dagster.lakehouse.janitor import JanitorReport
 from vde_dagster.lakehouse.new_table import EmptyCommit
 from vde_dagster_tests.faults import MODES, Fault, FaultInjector, Mode, ProcessKilled
-from vde_dagster_tests.lakehouse.oracle import Seen, load, look, query
+from vde_dagster_tests.lakehouse.oracle import Seen, load, pointers, query
 from vde_dagster_tests.lakehouse.protocol import Job, Process, World, fast_folder
 from vde_dagster_tests.state.builders import FakeClock, days
 
-GOLDEN = Path(__file__).parent / "golden" / "side_effects.txt"
+GOLDEN = {
+    "sql": Path(__file__).parent / "golden" / "side_effects.txt",
+    "folder": Path(__file__).parent / "golden" / "side_effects_folder.txt",
+}
 FIRST = Job("p1", "prod", 0, (("orders", "1"), ("names", "1")))
 CHANGED = Job("p2", "prod", 1, (("orders", "1"), ("names", "2"), ("extra", "1")), days(0, 1, 2))
 
@@ -71,12 +77,10 @@ def _abandoned_branch(world: World) -> None:
 def _uncommitted_file(world: World) -> None:
     """A run was killed between a data file and its commit, on the table that prod shows."""
     (row,) = query(
-        world.url,
-        "SELECT t.metadata_location FROM iceberg_tables t JOIN vde_tables v "
-        "ON v.namespace = t.table_namespace AND v.name = t.table_name "
-        "WHERE v.fill_version = 'fill-orders-1'",
+        world.url, "SELECT namespace, name FROM vde_tables WHERE fill_version = 'fill-orders-1'"
     )
-    metadata = load(row[0])
+    (location,) = (at for *ref, at, _ in pointers(world.url, world.pointers) if (*ref,) == row)
+    metadata = load(location)
     for snapshot in metadata["snapshots"]:
         # The engine of these tests writes none, and unsure means no deletion.
         manifests = EmptyCommit(snapshot["snapshot-id"], snapshot["manifest-list"])
@@ -103,33 +107,44 @@ OPERATIONS = (
 )
 
 
+def world_in(folder: Path, catalog: str) -> World:
+    """Describe the world that lies in a folder."""
+    own = folder / "catalog" if catalog == "folder" else None
+    return World(f"sqlite:///{folder / 'vde.db'}", folder / "warehouse", FakeClock(), own)
+
+
+@pytest.fixture(scope="module", params=["sql", "folder"])
+def catalog(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def template(empty_database: Path) -> Iterator[dict[str, tuple[Path, FakeClock, Seen]]]:
+def template(empty_database: Path, catalog: str) -> Iterator[dict[str, tuple[World, Seen]]]:
     """Per operation, a prepared world that is copied for every case."""
     made = {}
     for operation in OPERATIONS:
         folder = Path(fast_folder())
         shutil.copy(empty_database, folder / "vde.db")
-        world = World(f"sqlite:///{folder / 'vde.db'}", folder / "warehouse", FakeClock())
+        world = world_in(folder, catalog)
         world.process().lakehouse.ensure_namespaces(["vde_physical"])
         operation.before(world)
-        made[operation.name] = (folder, world.clock, look(world.url))
+        made[operation.name] = (world, world.look())
     yield made
-    for folder, _, _ in made.values():
-        shutil.rmtree(folder)
+    for world, _ in made.values():
+        shutil.rmtree(world.warehouse.parent)
 
 
 class Case:
     """A copy of a prepared world, at a place of its own."""
 
-    def __init__(self, template: tuple[Path, FakeClock, Seen]) -> None:
-        source, clock, self.old = template
+    def __init__(self, template: tuple[World, Seen]) -> None:
+        prepared, self.old = template
+        source = prepared.warehouse.parent
         self.place = source.with_name(source.name + "-case")
         # Locations are absolute, so the copy takes the original's place while it is used.
         shutil.copytree(source, self.place)
         self._source = source
-        self.world = World(f"sqlite:///{source / 'vde.db'}", source / "warehouse", FakeClock())
-        self.world.clock.time = clock.time
+        self.world = replace(prepared, clock=FakeClock(prepared.clock.now()))
 
     def close(self) -> None:
         shutil.rmtree(self._source)
@@ -138,7 +153,7 @@ class Case:
 
 @pytest.fixture
 def case(
-    request: pytest.FixtureRequest, template: dict[str, tuple[Path, FakeClock, Seen]]
+    request: pytest.FixtureRequest, template: dict[str, tuple[World, Seen]]
 ) -> Iterator[Callable[[str], Case]]:
     opened: list[Case] = []
 
@@ -190,10 +205,10 @@ def check_nothing_is_left(world: World) -> None:
         world.clock.advance(days=2)
         report = world.process().janitor()
         assert report.failures == ()
-    seen = look(world.url)
+    seen = world.look()
     assert all(not branches for branches in seen.branches.values())
     assert list(world.warehouse.rglob("*.parquet")) == [], "data files that nobody committed"
-    pointed = {row[0] for row in query(world.url, "SELECT metadata_location FROM iceberg_tables")}
+    pointed = {row[2] for row in pointers(world.url, world.pointers)}
     on_disk = {f"file://{path}" for path in world.warehouse.rglob("*.metadata.json")}
     assert pointed <= on_disk
     views = {name for name in on_disk if "/vde_physical/" not in name}
@@ -204,7 +219,7 @@ def check_nothing_is_left(world: World) -> None:
     }
     for name in on_disk - views:
         assert any(table_id in name for table_id in live), "files of a table that was dropped"
-    undecided = "SELECT count(*) FROM vde_publications WHERE status = 'intended'"
+    undecided = "SELECT count(*) FROM vde_publications WHERE status IN ('intended', 'decided')"
     assert list(query(world.url, undecided)) == [(0,)]
     assert list(query(world.url, "SELECT count(*) FROM vde_leases WHERE owner IS NOT NULL")) == [
         (0,)
@@ -212,15 +227,18 @@ def check_nothing_is_left(world: World) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_side_effects_are_those_of_the_golden_file(operation: Operation, case) -> None:
+def test_side_effects_are_those_of_the_golden_file(
+    operation: Operation, catalog: str, case
+) -> None:
     points = points_of(operation, case(operation.name).world)
-    text = GOLDEN.read_text() if GOLDEN.exists() else ""
+    golden = GOLDEN[catalog]
+    text = golden.read_text() if golden.exists() else ""
     sections = dict(part.split("\n", 1) for part in text.strip().split("\n\n") if part)
     found = "\n".join(points)
     if os.environ.get("VDE_UPDATE_GOLDEN"):
         sections[f"[{operation.name}]"] = found
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text("\n\n".join(f"{k}\n{v.strip()}" for k, v in sections.items()) + "\n")
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text("\n\n".join(f"{k}\n{v.strip()}" for k, v in sections.items()) + "\n")
     assert sections.get(f"[{operation.name}]", "").strip() == found
 
 
@@ -244,7 +262,7 @@ def test_old_or_new_and_a_retry_finishes(
     opened = case(operation.name)
     old = opened.old
     points = occurrences(points_of(operation, opened.world))
-    new = look(opened.world.url)
+    new = opened.world.look()
     points = [
         (point, number)
         for point, number in points
@@ -256,18 +274,33 @@ def test_old_or_new_and_a_retry_finishes(
         world = opened.world
         fault = Fault(point, mode, occurrence, stall_seconds=600)
         acknowledged = interrupt(operation, world, fault)
-        seen = look(world.url)
         where = f"{operation.name}: {mode} at {point} ({occurrence})"
-        assert shape(seen) in (shape(old), shape(new)), where
+        check_old_or_new(world, old, new, where)
         if acknowledged and mode != "stall":
-            assert shape(seen) == shape(new), where
+            assert shape(world.look()) == shape(new), where
         recover(operation, world)
-        assert shape(look(world.url)) == shape(new), where
+        assert shape(world.look()) == shape(new), where
         if passages == "every":
             check_nothing_is_left(world)
 
 
-def shape(seen: Seen) -> object:
+def check_old_or_new(world: World, old: Seen, new: Seen, where: str) -> None:
+    """What readers see is one version; without promises, each view is of one of the two."""
+    if world.pointers is None:
+        assert shape(world.look()) in (shape(old), shape(new)), where
+        return
+    seen = world.look(settled=False)
+    environments = [shape(known)[2] for known in (old, new)]
+    assert shape(seen)[2] in environments, where
+    if list(query(world.url, "SELECT 1 FROM vde_publications WHERE status = 'decided'")):
+        assert old.views.keys() & new.views.keys() <= seen.views.keys(), where
+        assert seen.views.keys() <= old.views.keys() | new.views.keys(), where
+        assert {sql.rsplit(" ", 1)[-1] for sql in seen.views.values()} <= seen.tables.keys(), where
+    else:
+        assert shape(world.look()) in (shape(old), shape(new)), where
+
+
+def shape(seen: Seen) -> tuple[object, object, object]:
     """What users see, with tables numbered: a retry may have given one another unique name."""
     views, tables, environments = seen.visible()
     names = {}
@@ -287,7 +320,7 @@ def test_crash_during_recovery(operation: Operation, pairs: int, case) -> None:
     chance = random.Random(operation.name)
     opened = case(operation.name)
     points = occurrences(points_of(operation, opened.world))
-    new = look(opened.world.url)
+    new = opened.world.look()
     for _ in range(pairs):
         opened = case(operation.name)
         world = opened.world
@@ -295,8 +328,8 @@ def test_crash_during_recovery(operation: Operation, pairs: int, case) -> None:
             point, occurrence = chance.choice(points)
             mode = chance.choice(MODES)
             interrupt(operation, world, Fault(point, mode, occurrence, stall_seconds=600))
-            assert shape(look(world.url)) in (shape(opened.old), shape(new))
+            check_old_or_new(world, opened.old, new, f"{mode} at {point} ({occurrence})")
             world.clock.advance(minutes=5)
         recover(operation, world)
-        assert shape(look(world.url)) == shape(new)
+        assert shape(world.look()) == shape(new)
         check_nothing_is_left(world)

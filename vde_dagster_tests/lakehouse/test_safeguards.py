@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from vde_dagster.errors import VdeError
-from vde_dagster.lakehouse import Publication, prepare, publish
+from vde_dagster.lakehouse import Publication
+from vde_dagster.lakehouse.catalogs import sql_pointers
 from vde_dagster.lakehouse.janitor import clean
-from vde_dagster.lakehouse.pointers import _delete, _insert, _update
 from vde_dagster.state.environments import EnvironmentStore
 from vde_dagster.state.leases import Lease, LeaseStore
 from vde_dagster.state.publications import PublicationStore
@@ -261,18 +261,17 @@ def no_version_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_pointer_check(patch: pytest.MonkeyPatch) -> None:
+    swap_checked = sql_pointers.swap_pointers
+
     def unchecked(connection: Any, catalog: str, swaps: Any) -> None:
-        now = publish.read_pointers(connection, catalog, [swap.ref for swap in swaps])
+        now = sql_pointers.read_pointers(connection, catalog, [swap.ref for swap in swaps])
         moved = [
             replace(swap, before=now[swap.ref].location) if swap.ref in now else swap
             for swap in swaps
         ]
-        _insert(connection, catalog, [s for s in moved if s.before is None and s.after])
-        _update(connection, catalog, [s for s in moved if s.before and s.after])
-        _delete(connection, catalog, [s for s in moved if s.before and s.after is None])
+        swap_checked(connection, catalog, moved)
 
-    patch.setattr(publish, "read_pointers", prepare.read_pointers, raising=False)
-    patch.setattr(publish, "swap_pointers", unchecked)
+    patch.setattr(sql_pointers, "swap_pointers", unchecked)
 
 
 def no_lease(patch: pytest.MonkeyPatch) -> None:
@@ -300,7 +299,7 @@ def no_check_at_deletion(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_decision(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PublicationStore, "commit_publication", lambda *arguments: None)
+    patch.setattr(PublicationStore, "commit_publication", lambda *arguments, **named: None)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def make(lakehouse: Lakehouse, kind: str) -> tuple[PhysicalTable, int]:
     type_, days = TYPES[kind]
     rows = pa.table({"day_1": pa.array([*days, *days], type_), "n": pa.array(range(6), pa.int64())})
     ref = TableRef("vde_physical", f"made_{kind}")
-    made = lakehouse.pyiceberg_catalog.create_table((ref.namespace, ref.name), rows.schema)
+    made = lakehouse.catalog.pyiceberg.create_table((ref.namespace, ref.name), rows.schema)
     made.append(rows)
     snapshot = made.current_snapshot()
     assert snapshot is not None

@@ -20,8 +20,8 @@ from typing import Any
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.cli.values import json_value
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse.catalogs.sql_spark import jdbc_options
 from vde_dagster.planning.environment import view_ref
-from vde_dagster.spark.settings import SparkSettings, jdbc_options
 from vde_dagster_tests.lakehouse.trino_project import (
     CUSTOMERS,
     MODELS,
@@ -213,7 +213,7 @@ def publish(workspace: Workspace, *environments: str) -> None:
 
 def catalog_properties(workspace: Workspace) -> dict[str, str]:
     """Describe the project's catalog to Trino; what is read is as new as the database."""
-    jdbc = jdbc_options(SparkSettings.of(workspace.settings))
+    jdbc = jdbc_options(workspace.settings.resolved_state_url)
     return {
         "connector.name": "iceberg",
         "iceberg.catalog.type": "jdbc",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.errors import StoreError, UsageError
+from vde_dagster.lakehouse.catalogs.sql_spark import jdbc_options
 from vde_dagster.spark import SparkSettings
 from vde_dagster.spark.identifiers import rename_columns, string_literal
 from vde_dagster.spark.java import check_java, major_version
@@ -15,7 +16,6 @@ from vde_dagster.spark.settings import (
     catalog_config,
     command_line_config,
     context_config,
-    jdbc_options,
     packages,
 )
 
@@ -26,14 +26,14 @@ def settings(url: str = "sqlite:////data/vde.db", **changes: object) -> SparkSet
 
 
 def test_sqlite_waits_for_other_writers() -> None:
-    assert jdbc_options(settings()) == {
+    assert jdbc_options("sqlite:////data/vde.db") == {
         "uri": "jdbc:sqlite:/data/vde.db?busy_timeout=30000&journal_mode=WAL"
     }
 
 
 def test_postgresql_gets_user_and_password_as_options() -> None:
     url = "postgresql+psycopg://anna:s%40cret@db.example:5433/vde?sslmode=require"
-    assert jdbc_options(settings(url)) == {
+    assert jdbc_options(url) == {
         "uri": "jdbc:postgresql://db.example:5433/vde?sslmode=require",
         "jdbc.user": "anna",
         "jdbc.password": "s@cret",
@@ -45,7 +45,7 @@ def test_postgresql_gets_user_and_password_as_options() -> None:
 )
 def test_databases_that_spark_cannot_reach_are_refused(url: str) -> None:
     with pytest.raises(UsageError):
-        jdbc_options(settings(url))
+        jdbc_options(url)
 
 
 def test_the_driver_follows_the_database_and_users_versions_win() -> None:

@@ -234,7 +234,7 @@ def _environment_name(location: tuple[int | str, ...]) -> str | None:
 
 
 def _is_secret(key: str) -> bool:
-    return key.split(".")[0] in ("state_url", "variables") or key.startswith("spark.config")
+    return key.split(".")[0] in ("state_url", "io", "variables") or key.startswith("spark.config")
 
 
 def _problem(key: str, message: str, text: str, hint: str) -> ProjectError:

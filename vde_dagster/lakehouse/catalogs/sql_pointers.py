@@ -1,20 +1,15 @@
-"""The catalog's pointers: rows of `iceberg_tables`, read together and swapped together."""
+"""The SQL catalog's pointers: rows of `iceberg_tables`, read together and swapped together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
 
-from vde_dagster.errors import ConflictError
+from vde_dagster.lakehouse.catalog import TABLE, Pointer, Swap, require_unmoved
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state.schema import iceberg_namespace_properties, iceberg_tables
 from vde_dagster.state.snapshots import chunks
-
-VIEW = "VIEW"
-TABLE = "TABLE"
-
 
 # Built once: building a statement takes longer than running it.
 _ROW = iceberg_tables.c
@@ -34,53 +29,6 @@ _UPDATE = (
     )
 )
 _DELETE = delete(iceberg_tables).where(_AT)
-
-
-@dataclass(frozen=True, slots=True)
-class Pointer:
-    """Where a table or view is at.
-
-    Args:
-        location: Its metadata file.
-        kind: `VIEW` or `TABLE`.
-    """
-
-    location: str
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """One pointer's change.
-
-    Args:
-        ref: Whose.
-        kind: `VIEW` or `TABLE`.
-        before: The metadata file that it has to be at; None when there may be no such name.
-        after: The one that it goes to; None to remove it.
-    """
-
-    ref: TableRef
-    kind: str
-    before: str | None
-    after: str | None
-
-
-class PointerMovedError(ConflictError):
-    """A pointer is not where it was read.
-
-    Args:
-        ref: Whose.
-        kind: `VIEW` or `TABLE`.
-    """
-
-    def __init__(self, ref: TableRef, kind: str) -> None:
-        super().__init__(
-            f"the {kind.lower()} {ref} was changed by somebody else during the publication",
-            hint="plan again; if a program other than vde replaces views here, stop it first",
-        )
-        self.ref = ref
-        self.kind = kind
 
 
 def read_pointers(
@@ -112,12 +60,6 @@ def read_pointers(
     return found
 
 
-def is_at(connection: Connection, catalog: str, ref: TableRef, location: str) -> bool:
-    """Say whether a pointer names a metadata file."""
-    pointer = read_pointers(connection, catalog, [ref]).get(ref)
-    return pointer is not None and pointer.location == location
-
-
 def swap_pointers(connection: Connection, catalog: str, swaps: Sequence[Swap]) -> None:
     """Compare and swap many pointers inside the publish transaction: all of them, or an error.
 
@@ -128,14 +70,7 @@ def swap_pointers(connection: Connection, catalog: str, swaps: Sequence[Swap]) -
         PointerMovedError: One of them is not at `before`.
     """
     now = read_pointers(connection, catalog, [swap.ref for swap in swaps])
-    for swap in swaps:
-        pointer = now.get(swap.ref)
-        if swap.before is None:
-            moved = pointer is not None
-        else:
-            moved = pointer is None or pointer.location != swap.before or pointer.kind != swap.kind
-        if moved:
-            raise PointerMovedError(swap.ref, swap.kind)
+    require_unmoved(now, swaps)
     _insert(connection, catalog, [swap for swap in swaps if swap.before is None and swap.after])
     _update(connection, catalog, [swap for swap in swaps if swap.before and swap.after])
     _delete(connection, catalog, [swap for swap in swaps if swap.before and swap.after is None])
@@ -240,3 +175,25 @@ def drop_namespace_if_empty(connection: Connection, catalog: str, namespace: str
         )
     )
     return True
+
+
+def all_pointers(connection: Connection, catalog: str) -> dict[TableRef, Pointer]:
+    """Read every pointer."""
+    query = select(
+        _ROW.table_namespace, _ROW.table_name, _ROW.metadata_location, _ROW.iceberg_type
+    ).where(_ROW.catalog_name == catalog)
+    return {
+        TableRef(row.table_namespace, row.table_name): Pointer(
+            row.metadata_location, row.iceberg_type or TABLE
+        )
+        for row in connection.execute(query)
+    }
+
+
+def pointed_at(connection: Connection, locations: Sequence[str]) -> set[str]:
+    """Return those of some metadata files that a pointer of any catalog names."""
+    found: set[str] = set()
+    for part in chunks(locations):
+        query = select(_ROW.metadata_location).where(_ROW.metadata_location.in_(part))
+        found.update(str(row.metadata_location) for row in connection.execute(query))
+    return found

@@ -1,0 +1,93 @@
+"""How Spark reaches the SQL catalog: Iceberg's JDBC catalog on the state's database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote as quote_url
+
+from vde_dagster.errors import UsageError
+from vde_dagster.lakehouse.catalog import SparkCatalog
+from vde_dagster.lakehouse.object_stores import for_spark
+
+SQLITE_PACKAGE = "org.xerial:sqlite-jdbc:3.49.1.0"
+POSTGRES_PACKAGE = "org.postgresql:postgresql:42.7.7"
+
+_PACKAGES = {"sqlite": SQLITE_PACKAGE, "postgresql": POSTGRES_PACKAGE}
+_DRIVERS = {"sqlite": "org.sqlite.JDBC", "postgresql": "org.postgresql.Driver"}
+
+
+def spark_catalog(
+    state_url: str, warehouse: str, io: Mapping[str, str] | None = None
+) -> SparkCatalog:
+    """Say how Spark reaches the catalog of a state database.
+
+    Schema version V1 is what makes views possible. The cache is off: with it a session serves
+    tables that are up to 30 s old.
+
+    Args:
+        state_url: SQLAlchemy URL of the database.
+        warehouse: URI of the directory that new tables are put in.
+        io: PyIceberg's settings for object stores.
+
+    Raises:
+        UsageError: The database is neither SQLite nor PostgreSQL.
+    """
+    options = jdbc_options(state_url)
+    backend = state_url.partition(":")[0].partition("+")[0]
+    path = options["uri"].removeprefix("jdbc:sqlite:").partition("?")[0]
+    return SparkCatalog(
+        properties={
+            "type": "jdbc",
+            "warehouse": warehouse,
+            "jdbc.schema-version": "V1",
+            "cache-enabled": "false",
+            **for_spark(io or {}, warehouse),
+            **options,
+        },
+        packages=(_PACKAGES[backend],),
+        driver=_DRIVERS[backend],
+        database=path if path.startswith("/") else None,
+    )
+
+
+def jdbc_options(state_url: str) -> dict[str, str]:
+    """Translate the SQLAlchemy URL of the state database to the JDBC catalog's options.
+
+    Raises:
+        UsageError: The database is neither SQLite nor PostgreSQL.
+    """
+    from sqlalchemy.engine import make_url
+
+    url = make_url(state_url)
+    if url.get_backend_name() == "sqlite":
+        if not url.database or url.database == ":memory:":
+            raise UsageError(
+                "the state database is in memory, where Spark cannot reach it",
+                hint="set state_url to a file, for example sqlite:////data/vde.db",
+            )
+        path = Path(url.database).absolute()
+        return {"uri": f"jdbc:sqlite:{path}?busy_timeout=30000&journal_mode=WAL"}
+    if url.get_backend_name() != "postgresql":
+        raise UsageError(
+            f"the state database is of the unknown kind '{url.get_backend_name()}'",
+            hint="use a sqlite:/// or postgresql:// URL",
+        )
+    port = f":{url.port}" if url.port else ""
+    query = dict(url.query)
+    host = url.host or str(query.pop("host", "localhost"))
+    if host.startswith("/"):
+        raise UsageError(
+            "the state database is reached through a Unix socket, which Java's driver cannot",
+            hint="name the server's host and port in state_url",
+        )
+    parameters = "&".join(f"{key}={quote_url(str(value))}" for key, value in query.items())
+    options = {
+        "uri": f"jdbc:postgresql://{host}{port}/{url.database or ''}"
+        + (f"?{parameters}" if parameters else "")
+    }
+    if url.username:
+        options["jdbc.user"] = url.username
+    if url.password:
+        options["jdbc.password"] = str(url.password)
+    return options

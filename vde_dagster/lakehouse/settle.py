@@ -1,0 +1,181 @@
+"""Publications on a catalog that takes no part in the state's transaction.
+
+There the state decides first, in one transaction, and the catalog's pointers follow: tables, then
+views. Everything that has to follow is announced with the publication before it is decided, so
+whoever comes next can finish what a process that ended in between has begun. What was not decided
+never moves a pointer; its files are removed.
+
+Each step holds the publication's row and does nothing once somebody else has finished: a process
+that stalls and goes on later moves no pointer that others have moved since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
+
+from vde_dagster.lakehouse.catalog import TABLE, VIEW, PointerMovedError, Swap
+from vde_dagster.lakehouse.commit import read_table, write_then
+from vde_dagster.lakehouse.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.locations import next_file
+from vde_dagster.lakehouse.table_metadata import ancestors, fast_forward, head_of
+from vde_dagster.state.plans import PendingInterval
+from vde_dagster.state.publications import PublicationRecord, PublishedFile
+from vde_dagster.state.table_commits import all_pending, forget_announced, record_filled
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+
+_ATTEMPTS = 10
+_BATCH = 20
+"""Views moved in one step: it holds the state's database for as long as the catalog takes."""
+
+
+def recover(lakehouse: Lakehouse) -> bool:
+    """Finish what the state has decided and a process left undone; say whether there was any.
+
+    Raises:
+        StoreError: State or catalog cannot be reached.
+        ConflictError: A table to publish was written by a program other than vde.
+    """
+    if lakehouse.catalog.promises.atomic_with_state:
+        return False
+    store = lakehouse.store
+    unsettled = store.unsettled_publications()
+    for record in unsettled:
+        settle(lakehouse, record.id)
+    return _record_what_moved(lakehouse) or bool(unsettled)
+
+
+def settle(lakehouse: Lakehouse, publication_id: str) -> None:
+    """Move the pointers of a publication that the state has decided.
+
+    Raises:
+        StoreError: State or catalog cannot be reached; the next apply goes on.
+        ConflictError: A table was written by a program other than vde.
+    """
+    store = lakehouse.store
+    record = store.publication(publication_id)
+    if record is None or record.status != "decided":
+        return
+    owned = {"vde.environment": record.environment}
+    made = [file.ref.namespace for file in record.files if file.ref and file.previous is None]
+    lakehouse.catalog.create_namespaces(dict.fromkeys(made, owned))
+    tables = [file for file in record.files if file.kind == TABLE.lower()]
+    views = [file for file in record.files if file.kind == VIEW.lower()]
+    for file in tables:
+        _settle_table(lakehouse, record, file)
+    for batch in _batches(views, None if lakehouse.catalog.promises.atomic_views else _BATCH):
+        _settle_views(lakehouse, record, batch)
+    store.run_transaction(
+        lambda conn: store.finish_publication(conn, publication_id), name="publish.settled"
+    )
+
+
+def _batches(files: Sequence[PublishedFile], size: int | None) -> Iterator[Sequence[PublishedFile]]:
+    step = size or max(len(files), 1)
+    for start in range(0, len(files), step):
+        yield files[start : start + step]
+
+
+def _settle_views(
+    lakehouse: Lakehouse, record: PublicationRecord, files: Sequence[PublishedFile]
+) -> None:
+    """Move views; one that is not where it was found is somebody's, or has moved already.
+
+    What somebody else replaced is put back by the environment's next publication.
+    """
+    store, catalog = lakehouse.store, lakehouse.catalog
+    swaps = [_swap(file) for file in files]
+
+    def work(conn: Connection) -> None:
+        if not store.is_unsettled(conn, record.id):
+            return
+        for _ in range(_ATTEMPTS):
+            now = catalog.pointers([swap.ref for swap in swaps])
+            possible = [swap for swap in swaps if swap.is_possible(now.get(swap.ref))]
+            try:
+                if catalog.promises.atomic_views:
+                    catalog.swap(possible)
+                else:
+                    for swap in possible:
+                        catalog.swap([swap])
+            except PointerMovedError:
+                continue
+            return
+
+    store.run_transaction(work, name="publish.settle_views")
+
+
+def _settle_table(lakehouse: Lakehouse, record: PublicationRecord, file: PublishedFile) -> None:
+    """Move a table's `main`, and with it let the state say what is filled."""
+    store, swap = lakehouse.store, _swap(file)
+
+    def work(conn: Connection) -> None:
+        if not store.is_unsettled(conn, record.id):
+            return
+        pointer = lakehouse.catalog.pointers([swap.ref]).get(swap.ref)
+        if swap.is_possible(pointer):
+            lakehouse.catalog.swap([swap])
+        elif not swap.is_done(pointer):
+            _move_again(lakehouse, swap, file)
+        if record.plan_id is not None and file.table_id is not None:
+            store.settle_pending_intervals(conn, record.plan_id, [file.table_id])
+
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return store.run_transaction(work, name="publish.settle_table")
+        except PointerMovedError:
+            if attempt == _ATTEMPTS:
+                raise
+
+
+def _move_again(lakehouse: Lakehouse, swap: Swap, file: PublishedFile) -> None:
+    """Move `main` of a table that somebody committed to since the publication was prepared."""
+    assert swap.after is not None
+    assert file.branch is not None
+    table = read_table(lakehouse, swap.ref)
+    planned = read_metadata(lakehouse.files, swap.after, str(swap.ref))
+    if head_of(planned) in ancestors(table.metadata, head_of(table.metadata)):
+        return  # moved already, and others built on it
+    now_ms = int(lakehouse.store.clock.now().timestamp() * 1000)
+    moved = fast_forward(table.metadata, table.location, file.branch, None, now_ms, str(swap.ref))
+    after = next_file(table.metadata["location"], table.location)
+    again = Swap(swap.ref, TABLE, table.location, after)
+    write_then(
+        lakehouse,
+        [(after, encode_metadata(moved))],
+        ("publish.again.file", "publish.again.delete"),
+        lambda: lakehouse.catalog.swap([again]),
+        lambda: again.is_done(lakehouse.catalog.pointers([again.ref]).get(again.ref)),
+    )
+
+
+def _swap(file: PublishedFile) -> Swap:
+    assert file.ref is not None
+    kind = VIEW if file.kind == VIEW.lower() else TABLE
+    return Swap(file.ref, kind, file.previous, file.location or None)
+
+
+def _record_what_moved(lakehouse: Lakehouse) -> bool:
+    """Record ranges that were announced, and that `main` has: their process ended in between."""
+    store, recorded = lakehouse.store, False
+    for table_id, waiting in all_pending(store).items():
+        refs = {table.id: table.ref for table in store.tables([table_id]).values()}
+        location = lakehouse.metadata_location(refs[table_id]) if table_id in refs else None
+        if location is None:
+            continue
+        metadata = read_metadata(lakehouse.files, location, str(refs[table_id]))
+        on_main = ancestors(metadata, head_of(metadata))
+        for filled in waiting:
+            if filled.iceberg_snapshot_id in on_main:
+                recorded = True
+
+                def work(conn: Connection, filled: PendingInterval = filled) -> None:
+                    record_filled(store, conn, filled)
+                    forget_announced(conn, filled)
+
+                store.run_transaction(work, name="fill.recover")
+    return recorded

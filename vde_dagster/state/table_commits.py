@@ -1,0 +1,170 @@
+"""What the state checks and records in the transaction of a table's commit, as values.
+
+Who commits to a table says what the commit is for, and needs no connection to say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, delete, select
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.state import schema
+from vde_dagster.state.leases import Lease
+from vde_dagster.state.plans import PendingInterval
+
+if TYPE_CHECKING:
+    from vde_dagster.state.store import StateStore
+
+
+class TableShownError(ConflictError):
+    """A table that nobody could read has been published while it was filled."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommit:
+    """What goes with a table's next metadata.
+
+    Args:
+        lease: The lease that has to be valid still, or None.
+        filled: The range that `main` has from here on; the table may be shown by nobody.
+        unused_files: Files that nothing names any more, to be deleted after the grace time.
+        subject: The table's name, for messages.
+    """
+
+    lease: Lease | None = None
+    filled: PendingInterval | None = None
+    unused_files: tuple[str, ...] = ()
+    subject: str = ""
+
+
+def announce_commit(store: StateStore, commit: TableCommit) -> None:
+    """Note what is to be recorded, for a catalog that changes before the state does.
+
+    Raises:
+        LeaseLostError: Somebody else works on the table now.
+    """
+    if commit.filled is not None and commit.filled.iceberg_snapshot_id is not None:
+        record_pending(store, commit.lease, commit.filled)
+
+
+def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
+    """Make sure, inside the commit's transaction, that it may happen.
+
+    Raises:
+        LeaseLostError: Somebody else works on the table now.
+        TableShownError: An environment shows the table by now.
+    """
+    if commit.lease is not None:
+        store.check_lease(conn, commit.lease)
+    if commit.filled is not None and store.is_shown(conn, commit.filled.table_id):
+        raise TableShownError(
+            f"an environment has begun to show {commit.subject} while it was filled",
+            hint="apply again: what is written is taken over",
+        )
+
+
+def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> None:
+    """Record, inside the commit's transaction, what it made true; twice is harmless.
+
+    Raises:
+        StoreError: The table was given up to the janitor.
+    """
+    if commit.filled is not None:
+        record_filled(store, conn, commit.filled)
+    if commit.unused_files:
+        store.note_unused_files(conn, commit.unused_files)
+
+
+def record_filled(store: StateStore, conn: Connection, filled: PendingInterval) -> None:
+    """Record that a range is on `main`, so that it waits for nothing any more."""
+    store.record_intervals(
+        filled.table_id,
+        filled.interval,
+        filled.plan_id,
+        filled.iceberg_snapshot_id,
+        filled.rows,
+        conn,
+    )
+
+
+def forget_announced(conn: Connection, filled: PendingInterval) -> None:
+    """Forget that a commit's range waits, whichever plan announced it."""
+    table = schema.pending
+    conn.execute(
+        delete(table).where(
+            table.c.table_id == filled.table_id,
+            table.c.iceberg_snapshot_id == filled.iceberg_snapshot_id,
+        )
+    )
+
+
+def all_pending(store: StateStore) -> dict[str, list[PendingInterval]]:
+    """Return what waits on branches, of every plan, by table."""
+    table = schema.pending
+    query = select(table).order_by(table.c.table_id, table.c.start_at)
+    found: dict[str, list[PendingInterval]] = {}
+    with store.reading() as conn:
+        for row in conn.execute(query):
+            pending = PendingInterval(
+                plan_id=row.plan_id,
+                table_id=row.table_id,
+                branch=row.branch,
+                interval=Interval(row.start_at, row.end_at),
+                iceberg_snapshot_id=row.iceberg_snapshot_id,
+                rows=row.row_count,
+            )
+            found.setdefault(row.table_id, []).append(pending)
+    return found
+
+
+def record_pending(store: StateStore, lease: Lease | None, pending: PendingInterval) -> None:
+    """Record that a range waits on a branch, as long as the lease on its table is held.
+
+    Raises:
+        LeaseLostError: Somebody else works on the table now.
+    """
+
+    def work(conn: Connection) -> None:
+        if lease is not None:
+            store.check_lease(conn, lease)
+        store.record_pending_interval(
+            pending.plan_id,
+            pending.table_id,
+            pending.branch,
+            pending.interval,
+            pending.iceberg_snapshot_id,
+            pending.rows,
+            conn,
+        )
+
+    store.run_transaction(work, name="state.record_pending")
+
+
+def forget_pending(store: StateStore, lease: Lease, plan_id: str, table_id: str) -> None:
+    """Forget what waits on a table's branches for a plan, as long as its lease is held.
+
+    Raises:
+        LeaseLostError: Somebody else works on the table now.
+    """
+
+    def work(conn: Connection) -> None:
+        store.check_lease(conn, lease)
+        store.drop_pending_intervals(plan_id, [table_id], conn)
+
+    store.run_transaction(work, name="state.drop_pending")
+
+
+def ensure_tables(store: StateStore, tables: Iterable[PhysicalTable]) -> dict[str, PhysicalTable]:
+    """Register tables together; return by id what each is, which may be one that existed."""
+    listed = list(tables)
+
+    def register(conn: Connection) -> dict[str, PhysicalTable]:
+        return {table.id: store.ensure_table(table, conn) for table in listed}
+
+    return store.run_transaction(register, name="state.ensure_tables")
