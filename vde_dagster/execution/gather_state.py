@@ -50,17 +50,22 @@ def complete_state(
     production: Environment | None,
     snapshots: Iterable[Snapshot],
 ) -> WarehouseState:
-    """Add to environments the snapshots and tables that they and a target name."""
+    """Add to environments the snapshots and tables that they and a target name.
+
+    What the target has is not read from the store: a snapshot's id covers all that plans compare.
+    """
+    known = {snapshot.id: snapshot for snapshot in snapshots}
     entries = [
         entry
         for environment in (target, production)
         if environment is not None
         for entry in environment.entries.values()
     ]
-    fills = {snapshot.fill_version for snapshot in snapshots if snapshot.has_table}
+    fills = {snapshot.fill_version for snapshot in known.values() if snapshot.has_table}
     tables: dict[str, PhysicalTable] = {t.id: t for t in store.tables_by_fill(sorted(fills))}
     named = {entry.table_id for entry in entries if entry.table_id} - tables.keys()
     tables.update(store.tables(sorted(named)))
     ids = {entry.snapshot_id for entry in entries}
     ids |= {table.snapshot_id for table in tables.values()}
-    return WarehouseState(target, production, store.snapshots(sorted(ids)), tables)
+    read = store.snapshots(sorted(ids - known.keys()))
+    return WarehouseState(target, production, {**known, **read}, tables)

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
-from vde_dagster.planning.serve import choose_table
+from vde_dagster.planning.serve import TablesByContent, choose_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.project.unit_values import UnitTest
@@ -139,15 +139,12 @@ def _published(
 def _working_copy(
     project: Mapping[ModelName, Snapshot], tables: Mapping[str, PhysicalTable]
 ) -> dict[ModelName, tuple[Snapshot, PhysicalTable | None]]:
-    by_fill: dict[str, list[PhysicalTable]] = {}
-    for table in tables.values():
-        by_fill.setdefault(table.fill_version, []).append(table)
+    known = TablesByContent(tables.values())
     out: dict[ModelName, tuple[Snapshot, PhysicalTable | None]] = {}
     for name, snapshot in project.items():
         served = None
         if snapshot.has_table:
-            fitting = by_fill.get(snapshot.fill_version, [])
-            served = choose_table(snapshot, fitting, lambda table: True)
+            served = choose_table(snapshot, known, lambda table: True)
         out[name] = (snapshot, served)
     return out
 

@@ -19,7 +19,7 @@ from vde_dagster.planning.missing import (
 )
 from vde_dagster.planning.plan import Change, Plan, PlanKind, PlannedModel, PlannedViews
 from vde_dagster.planning.resolver import Resolver
-from vde_dagster.planning.serve import choose_filler, choose_table, new_table
+from vde_dagster.planning.serve import TablesByContent, choose_filler, choose_table, new_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.views import has_view, view_signature
@@ -141,6 +141,7 @@ def _planned(
         if name in old and old[name].id != snapshot.id
     }
     protected = _protected(request.environment, state)
+    shown = _tables_of(state.base)
     complete: dict[ModelName, IntervalSet] = {}
     building: set[ModelName] = set()
     changing: set[ModelName] = set()
@@ -152,7 +153,7 @@ def _planned(
         own = table is not None and table.id not in protected
         intervals = IntervalSet()
         if table is not None:
-            if own and not request.skip_backfill and _fills(request, snapshot, table, state.base):
+            if own and not request.skip_backfill and _fills(request, snapshot, table, shown):
                 intervals = missing_intervals(
                     snapshot, table.intervals, request.window, starts, available
                 )
@@ -202,9 +203,7 @@ def assign_tables(
     A table whose missing intervals nobody can fill any more serves only while none is missing.
     Two models of the same meaning share one table.
     """
-    by_fill: dict[str, list[PhysicalTable]] = {}
-    for table in state.tables.values():
-        by_fill.setdefault(table.fill_version, []).append(table)
+    tables = TablesByContent(state.tables.values())
     out: dict[ModelName, PhysicalTable] = {}
     for name, snapshot in snapshots.items():
         if not snapshot.has_table:
@@ -215,11 +214,10 @@ def assign_tables(
                 return True
             return not missing_intervals(snapshot, table.intervals, window, starts, ALWAYS)
 
-        candidates = by_fill.setdefault(snapshot.fill_version, [])
-        found = choose_table(snapshot, candidates, usable)
+        found = choose_table(snapshot, tables, usable)
         if found is None:
             found = new_table(snapshot, unique_id())
-            candidates.append(found)
+            tables.add(found)
         out[name] = found
     return out
 
@@ -228,7 +226,7 @@ def _fills(
     request: PlanRequest,
     snapshot: Snapshot,
     table: PhysicalTable,
-    base: Environment | None,
+    shown: frozenset[str],
 ) -> bool:
     """Say whether a plan fills a model's missing intervals.
 
@@ -239,17 +237,18 @@ def _fills(
         return True
     if request.window.start is not None or request.window.end is not None:
         return snapshot.is_incremental or not table.intervals
-    shown = {entry.table_id for entry in base.entries.values()} if base else set()
     return table.id not in shown
 
 
 def _protected(environment: str, state: WarehouseState) -> frozenset[str]:
     """Return the tables that this environment may not write: production reads them."""
-    if environment == PRODUCTION or state.production is None:
-        return frozenset()
-    return frozenset(
-        entry.table_id for entry in state.production.entries.values() if entry.table_id
-    )
+    return frozenset() if environment == PRODUCTION else _tables_of(state.production)
+
+
+def _tables_of(environment: Environment | None) -> frozenset[str]:
+    """Return the ids of the tables that an environment shows."""
+    entries = environment.entries.values() if environment is not None else ()
+    return frozenset(entry.table_id for entry in entries if entry.table_id)
 
 
 def _audits_due(

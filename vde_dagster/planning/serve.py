@@ -31,23 +31,66 @@ def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
     return serves(table, snapshot) and all(column.version in made for column in table.columns)
 
 
+class TablesByContent:
+    """Finds the tables that serve a snapshot, without a look at each of its fill version.
+
+    Models that differ in their columns alone share a fill version, by the thousand where each
+    reads the same rows.
+
+    Args:
+        tables: Existing tables, of any fill version.
+    """
+
+    def __init__(self, tables: Iterable[PhysicalTable] = ()) -> None:
+        self._by_fill: dict[str, list[PhysicalTable]] = {}
+        self._by_column: dict[str, dict[str, list[PhysicalTable]]] = {}
+        for table in tables:
+            self.add(table)
+
+    def add(self, table: PhysicalTable) -> None:
+        """Let a table be found from now on."""
+        self._by_fill.setdefault(table.fill_version, []).append(table)
+        columns = self._by_column.get(table.fill_version)
+        if columns is not None:
+            _index(columns, table)
+
+    def serving(self, snapshot: Snapshot) -> list[PhysicalTable]:
+        """Return the tables that serve a snapshot, see `serves`."""
+        fill = snapshot.fill_version
+        candidates = self._by_fill.get(fill, [])
+        if len(candidates) > 1 and snapshot.columns:
+            columns = self._by_column.get(fill)
+            if columns is None:
+                columns = self._by_column[fill] = {}
+                for table in candidates:
+                    _index(columns, table)
+            having = (columns.get(column.version, []) for column in snapshot.columns)
+            candidates = min(having, key=len)
+        return [table for table in candidates if serves(table, snapshot)]
+
+
+def _index(columns: dict[str, list[PhysicalTable]], table: PhysicalTable) -> None:
+    for version in {column.version for column in table.columns}:
+        columns.setdefault(version, []).append(table)
+
+
 def choose_table(
     snapshot: Snapshot,
-    candidates: Iterable[PhysicalTable],
+    tables: TablesByContent,
     usable: Callable[[PhysicalTable], bool],
 ) -> PhysicalTable | None:
     """Pick the table that serves a snapshot with the least left to do.
 
     Args:
         snapshot: The snapshot to serve.
-        candidates: Existing tables, of any fill version.
+        tables: Existing tables.
         usable: Says whether what the table still misses can be filled by its own definition.
 
     Returns:
         The table with the most time filled, then with the fewest surplus columns, then the one
         whose id sorts first; None when no table serves.
     """
-    fitting = [table for table in candidates if serves(table, snapshot) and usable(table)]
+    fitting = [table for table in tables.serving(snapshot) if usable(table)]
     return min(
         fitting,
         key=lambda table: (-_filled(table), len(table.columns), table.id),

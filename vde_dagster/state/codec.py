@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vde_dagster.errors import StoreError
 from vde_dagster.planning.environment import Entry
 from vde_dagster.planning.plan import Plan, PlanKind, PlannedModel, PlannedViews
+from vde_dagster.planning.plan_codec import plan_to_json
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.snapshot_codec import stored_from_json, stored_to_json
 from vde_dagster.planning.table import PhysicalColumn
@@ -87,21 +88,8 @@ def load_snapshot(data: bytes) -> Snapshot:
 
 def dump_plan(plan: Plan) -> bytes:
     """Write a plan, without the content of its snapshots, as compressed JSON."""
-    stored = StoredPlan(
-        id=plan.id,
-        environment=plan.environment,
-        kind=plan.kind,
-        base_version=plan.base_version,
-        created_at=plan.created_at,
-        models=plan.models,
-        views=plan.views,
-        entries=tuple(plan.entries.values()),
-        snapshot_ids=tuple(plan.snapshots),
-        start=plan.start,
-        end=plan.end,
-        expires_at=plan.expires_at,
-    )
-    return zlib.compress(_plan_adapter().dump_json(stored), 6)
+    text = json.dumps(plan_to_json(plan), ensure_ascii=False, separators=(",", ":"))
+    return zlib.compress(text.encode(), 3)
 
 
 def load_stored_plan(data: bytes) -> StoredPlan:

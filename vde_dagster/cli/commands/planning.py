@@ -46,8 +46,9 @@ def plan(
         from vde_dagster.cli.applying import previous_snapshots
         from vde_dagster.cli.plan_view import show_plan
 
+        shown = made.to_json() if as_json else {}
         previous = {} if as_json else previous_snapshots(workspace, made)
-        output.result(made.to_json(), lambda console: show_plan(console, made, previous))
+        output.result(shown, lambda console: show_plan(console, made, previous))
         if not as_json and not made.is_empty:
             output.note(f"apply it with: vde apply {made.environment} --plan {made.id}")
 
