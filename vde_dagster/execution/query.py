@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.external_table import ExternalTable, external_table
 from vde_dagster.planning.views import environment_view_name
+from vde_dagster.project.settings import Settings
+from vde_dagster.project.table_names import TableNames
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
@@ -53,6 +56,7 @@ def query_environment(
                 hint=f"plan and apply it first: vde apply {environment}",
             )
         externals = _externals(warehouse, before)
+        table_names = _table_names(warehouse.settings, externals.values())
         names = set(before.entries)
         production = warehouse.store.environment(PRODUCTION)
         elsewhere = set(production.entries) - names if production else set()
@@ -77,9 +81,9 @@ def query_environment(
 
         if not raw:
             # What production alone has is told apart below, with a message of its own.
-            check_query(sql, names | elsewhere, warehouse.settings.catalog)
+            check_query(sql, names | elsewhere, table_names)
         try:
-            rendered = render_environment_query(sql, view)
+            rendered = render_environment_query(sql, view, table_names)
         except SqlglotError as error:
             raise UsageError(
                 f"the query cannot be read: {str(error).splitlines()[0]}",
@@ -106,3 +110,9 @@ def _externals(warehouse: Warehouse, environment: Environment) -> dict[ModelName
         for snapshot, name in ids.items()
         if snapshot in snapshots and snapshots[snapshot].model.kind.is_external
     }
+
+
+def _table_names(settings: Settings, externals: Iterable[ExternalTable]) -> TableNames:
+    """Say what names mean in a query: an environment may know other catalogs than the files."""
+    catalogs = {table.catalog.lower(): table.catalog for table in externals if table.catalog}
+    return TableNames(settings.catalog, "default", catalogs)

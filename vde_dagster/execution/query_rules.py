@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import UsageError
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.jinja import find_jinja
 from vde_dagster.sql.nesting import too_deep
 from vde_dagster.sql.scanner import SourceText
@@ -59,13 +60,13 @@ TABLE_FUNCTIONS = frozenset(
 _RAW = "or, if this machine is yours, take --raw"
 
 
-def check_query(sql: str, known: Collection[ModelName], catalog: str) -> None:
+def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> None:
     """Refuse a query that does anything but read an environment's models and external tables.
 
     Args:
         sql: The query, in Spark SQL.
         known: What it may read.
-        catalog: The project's catalog; names may begin with it.
+        names: What names of tables mean.
 
     Raises:
         UsageError: It is no query, or it reads or calls something else; says what.
@@ -82,7 +83,7 @@ def check_query(sql: str, known: Collection[ModelName], catalog: str) -> None:
         raise UsageError("the query is nested too deeply", hint="write it with fewer brackets")
     try:
         _check_tokens(sql)
-        _check_tree(parse_query(sql), known, catalog)
+        _check_tree(parse_query(sql), known, names)
     except SqlglotError as error:
         raise UsageError(
             f"the query cannot be read: {str(error).splitlines()[0]}",
@@ -134,7 +135,7 @@ def _check_tokens(sql: str) -> None:
             )
 
 
-def _check_tree(tree: exp.Expr, known: Collection[ModelName], catalog: str) -> None:
+def _check_tree(tree: exp.Expr, known: Collection[ModelName], names: TableNames) -> None:
     from sqlglot import exp
 
     from vde_dagster.sql.trees import tables_read
@@ -157,7 +158,7 @@ def _check_tree(tree: exp.Expr, known: Collection[ModelName], catalog: str) -> N
         if not isinstance(node.this, exp.Identifier | exp.Query):
             _check_table_function(node)
     for table in tables_read(tree):
-        _check_table([part.name for part in table.parts], known, catalog)
+        _check_table([part.name for part in table.parts], known, names)
 
 
 def _check_table_function(node: exp.Expr) -> None:
@@ -174,14 +175,10 @@ def _check_table_function(node: exp.Expr) -> None:
         )
 
 
-def _check_table(parts: list[str], known: Collection[ModelName], catalog: str) -> None:
+def _check_table(parts: list[str], known: Collection[ModelName], names: TableNames) -> None:
     written = ".".join(part if part.isidentifier() else quote(part) for part in parts)
-    if len(parts) == 3 and parts[0].lower() == catalog.lower():
-        parts = parts[1:]
-    if len(parts) <= 2:
-        name = ModelName.parse(".".join(quote(part) for part in parts))
-        if name in known:
-            return
+    if names.model_name_or_none(parts) in known:
+        return
     near = closest(written, [str(one) for one in known])
     advice = f"did you mean '{near}'?" if near else "`vde info` lists the models"
     raise UsageError(

@@ -18,6 +18,7 @@ from vde_dagster.project.macros.time_variables import (
     time_variable_values,
 )
 from vde_dagster.project.model import Audit, Model
+from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.edits import Edit, apply_edits
 from vde_dagster.sql.qualify import without_qualify
 from vde_dagster.sql.reading import read_query
@@ -66,7 +67,7 @@ def relation(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
     return render_query(binding.snapshot.model, resolver, catalog)
 
 
-def replace_tables(sql: str, relation_of: Relation) -> str:
+def replace_tables(sql: str, relation_of: Relation, names: TableNames | None = None) -> str:
     """Replace every table that a query reads by a subquery, under the name it is called by.
 
     All other words stay as they are, but for QUALIFY, which Spark has not. Common table expressions
@@ -77,6 +78,7 @@ def replace_tables(sql: str, relation_of: Relation) -> str:
     Args:
         sql: Spark SQL.
         relation_of: What a table's name stands for.
+        names: What names of tables mean; by default they have two parts, as in stored queries.
 
     Raises:
         UsageError: A model is read as of an earlier version.
@@ -86,20 +88,23 @@ def replace_tables(sql: str, relation_of: Relation) -> str:
     found: list[tuple[exp.Table, str]] = []
     unnamed: list[exp.Table] = []
     for table in list(tables_read(reading.tree)):
-        query = relation_of(_model_name(table))
+        name = _model_name(table, names)
+        query = relation_of(name) if name is not None else None
         if query is None:
             continue
         if not table.alias:
             unnamed.append(table)
         found.append((table, query))
-    names = _aliases(unnamed)
+    aliases = _aliases(unnamed)
     for table, query in found:
-        edits += put_in_place(reading, table, query, names.get(id(table)))
-    edits += _columns_of(reading.tree, unnamed, names)
+        edits += put_in_place(reading, table, query, aliases.get(id(table)))
+    edits += _columns_of(reading.tree, unnamed, aliases)
     return without_qualify(apply_edits(sql, edits))
 
 
-def _model_name(table: exp.Table) -> ModelName:
+def _model_name(table: exp.Table, names: TableNames | None) -> ModelName | None:
+    if names is not None:
+        return names.model_name_or_none([part.name for part in table.parts])
     quoted = (part.name.replace("`", "``") for part in table.parts[-2:])
     return ModelName.parse(".".join(f"`{part}`" for part in quoted))
 
@@ -137,19 +142,22 @@ def _columns_of(
     return edits
 
 
-def render_environment_query(sql: str, views: Callable[[ModelName], str | None]) -> str:
+def render_environment_query(
+    sql: str, views: Callable[[ModelName], str | None], names: TableNames
+) -> str:
     """Rewrite a user's query so that model names mean one environment's views.
 
     Args:
         sql: The query; model names as in the project.
         views: The quoted full name of a model's view, or None when the name is no model's.
+        names: What names of tables mean.
     """
 
     def relation_of(name: ModelName) -> str | None:
         view = views(name)
         return f"SELECT * FROM {view}" if view else None
 
-    return replace_tables(sql, relation_of)
+    return replace_tables(sql, relation_of, names)
 
 
 def render_audit(

@@ -62,6 +62,13 @@ class TableNames:
             return name
         return ModelName(_prefix(catalog) + name.namespace, name.name)
 
+    def model_name_or_none(self, parts: Sequence[str]) -> ModelName | None:
+        """Return the name of the model that a table's name may stand for, or None."""
+        try:
+            return self.model_name(parts)
+        except UsageError:
+            return None
+
     def foreign_table(self, name: ModelName) -> tuple[str, str, str] | None:
         """Return catalog, schema and name of a table of another catalog; None for all others."""
         for catalog in self.catalogs.values():

@@ -7,8 +7,10 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.query_rules import check_query
+from vde_dagster.project.table_names import TableNames
 
-KNOWN = {ModelName("s", "t"), ModelName("s", "u")}
+KNOWN = {ModelName("s", "t"), ModelName("s", "u"), ModelName("crm__s", "t")}
+NAMES = TableNames("lakehouse", "default", {"crm": "CRM"})
 
 ALLOWED = [
     "SELECT 1;",
@@ -16,6 +18,7 @@ ALLOWED = [
     "(SELECT 1) UNION SELECT 2",
     "SELECT * FROM S.T AS a JOIN `s`.`u` b USING (id) ORDER BY id LIMIT 3",
     "SELECT * FROM lakehouse.s.t",
+    "SELECT * FROM crm.s.t",
     "FROM s.t SELECT count(*)",
     "FROM s.t |> AGGREGATE count(*)",
     "WITH c AS (SELECT * FROM s.t), d AS (SELECT * FROM c) SELECT * FROM d, c",
@@ -59,6 +62,7 @@ REFUSED = {
     "SELECT * FROM t": "'t' is neither a model",
     "SELECT * FROM s.tt": "'s.tt' is neither a model",
     "SELECT * FROM spark_catalog.s.t": "'spark_catalog.s.t' is neither",
+    "SELECT * FROM crm.s.u": "'crm.s.u' is neither",
     "SELECT * FROM s.t.snapshots": "'s.t.snapshots' is neither",
     "SELECT * FROM a.b.c.d.e": "cannot read a.b.c.d.e",
     "WITH c AS (SELECT 1) SELECT * FROM x.c": "'x.c' is neither",
@@ -87,13 +91,13 @@ REFUSED = {
 
 @pytest.mark.parametrize("sql", ALLOWED)
 def test_reading_models_is_allowed(sql: str) -> None:
-    check_query(sql, KNOWN, "lakehouse")
+    check_query(sql, KNOWN, NAMES)
 
 
 @pytest.mark.parametrize("sql", REFUSED, ids=lambda sql: sql[:50])
 def test_everything_else_is_refused_with_a_message_and_a_hint(sql: str) -> None:
     with pytest.raises(UsageError) as caught:
-        check_query(sql, KNOWN, "lakehouse")
+        check_query(sql, KNOWN, NAMES)
     assert REFUSED[sql] in caught.value.message
     assert caught.value.hint
     assert len(str(caught.value)) < 1_000
@@ -101,5 +105,5 @@ def test_everything_else_is_refused_with_a_message_and_a_hint(sql: str) -> None:
 
 def test_a_name_that_is_nearly_right_has_a_suggestion() -> None:
     with pytest.raises(UsageError) as caught:
-        check_query("SELECT * FROM s.tt", KNOWN, "lakehouse")
+        check_query("SELECT * FROM s.tt", KNOWN, NAMES)
     assert "did you mean 's.t'?" in (caught.value.hint or "")

@@ -9,7 +9,8 @@ import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.render import replace_tables
+from vde_dagster.planning.render import render_environment_query, replace_tables
+from vde_dagster.project.table_names import TableNames
 from vde_dagster_tests.project.test_query_text import QUERIES
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "semantics"
@@ -53,6 +54,21 @@ def test_a_relation_takes_the_place_of_a_table(
 @pytest.mark.parametrize(("query", "found"), CASES["names"])
 def test_names_mean_what_they_meant(query: str, found: str) -> None:
     assert _replaced(query, TABLE) == found.format(PHYSICAL)
+
+
+def test_tables_of_other_catalogs_are_not_those_of_the_same_name() -> None:
+    def views(name: ModelName) -> str | None:
+        return f"`{name}`" if name.namespace in ("d", "crm__d") else None
+
+    found = render_environment_query(
+        "SELECT * FROM lake.d.t AS a, crm.d.t AS b, other.d.t AS c, d.t.snapshots AS e",
+        views,
+        TableNames("lake", "default", {"crm": "CRM"}),
+    )
+
+    assert found == (
+        "SELECT * FROM `d.t` AS a, `crm__d.t` AS b, other.d.t AS c, d.t.snapshots AS e"
+    )
 
 
 def test_a_model_has_no_earlier_versions() -> None:

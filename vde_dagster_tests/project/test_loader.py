@@ -158,6 +158,26 @@ def test_a_cache_of_other_code_is_not_trusted(root: Path, monkeypatch: pytest.Mo
     assert opened.records == {}
 
 
+@pytest.mark.parametrize("path", ["project/reading/a.py", "sql/a.py", "base/a.py"])
+def test_a_change_of_any_code_that_reads_projects_is_other_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    from vde_dagster.project.loading import cache
+
+    def stamp() -> str:
+        monkeypatch.setattr(cache, "_stamp", None)
+        return cache.code_stamp()
+
+    monkeypatch.setattr(cache, "__file__", str(tmp_path / "project/loading/cache.py"))
+    before = stamp()
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text("a = 1\n")
+    new = stamp()
+    (tmp_path / path).write_text("a = 10\n")
+
+    assert len({before, new, stamp()}) == 3
+
+
 def test_concurrent_loads_agree(root: Path) -> None:
     (root / "models/s.sql").write_text("MODEL (name a.s);\nSELECT 'ann' AS name")
     code = (
