@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from vde_dagster.sql.scanner import Token
 
+NOTHING = "__vde_nothing__"
+"""The identifier that stands for a macro's empty result until the tree is parsed."""
+
 _BEFORE_BRACKET = frozenset(
     {"AND", "OR", "NOT", "WHERE", "HAVING", "QUALIFY", "ON", "SELECT", "BY", "WHEN", "THEN", "ELSE"}
     | {"IN", "AS", "FROM", "JOIN", "BETWEEN", "LIKE", "IS", "DISTINCT"}
@@ -18,20 +21,19 @@ _BORDERS = frozenset(
 _CLAUSES = frozenset({"WHERE", "HAVING", "QUALIFY", "ON"})
 
 
-def without_nothing(text: str, tokens: list[Token], nothing: str) -> tuple[str, int | None]:
-    """Blank out a word, with the operator, comma or clause that it leaves without an operand.
+def without_nothing(text: str, tokens: list[Token]) -> tuple[str, int | None]:
+    """Blank out NOTHING, with the operator, comma or clause that it leaves without an operand.
 
     Args:
         text: The text.
         tokens: Its tokens, without comments.
-        nothing: The word.
 
     Returns:
         The text, of the same length, and None; or where a word stands that something has to be.
     """
     tokens = list(tokens)
     while True:
-        at = next((i for i, token in enumerate(tokens) if token.text == nothing), None)
+        at = next((i for i, token in enumerate(tokens) if token.text == NOTHING), None)
         if at is None:
             return text, None
         low, high = _around(tokens, at)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
-    from vde_dagster.project.model import Model
     from vde_dagster.project.reading.header import Value
-    from vde_dagster.project.settings import Settings
 
 Json = Any
 
@@ -131,19 +128,6 @@ class Kind:
     def files(self) -> tuple[str, ...]:
         """Files of the project that its models are made of, relative to the root."""
         return ()
-
-    def completed(self, settings: Settings, model: Model, path: Path) -> Model:
-        """Return a model of this kind with what its files say, when it is loaded.
-
-        Args:
-            settings: The project's settings.
-            model: The model, as its header defines it.
-            path: The model's file, relative to the root.
-
-        Raises:
-            ProjectError: A file is missing or wrong.
-        """
-        return model
 
     def to_json(self) -> Json:
         """Write the kind as a JSON object with its `name`."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.project.kinds.base import Kind, Property
 
 if TYPE_CHECKING:
-    from vde_dagster.project.model import Model
     from vde_dagster.project.reading.header import Value
-    from vde_dagster.project.settings import Settings
 
 
 def _csv_settings(value: Value) -> tuple[str, tuple[str, ...]]:
@@ -92,7 +89,7 @@ class Seed(Kind):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Kind:
-        """Make the kind; its path is as written until it is completed."""
+        """Make the kind; its path is as written until its file is read."""
         delimiter, null_values = given.get("csv_settings", (",", ()))
         return cls(path=given["path"], delimiter=delimiter, null_values=null_values)
 
@@ -100,9 +97,3 @@ class Seed(Kind):
     def files(self) -> tuple[str, ...]:
         """The CSV file."""
         return (self.path,)
-
-    def completed(self, settings: Settings, model: Model, path: Path) -> Model:
-        """Read the file: its columns, and the hashes of its rows and values."""
-        from vde_dagster.project.reading.seeds import load_seed
-
-        return load_seed(settings, model, path)

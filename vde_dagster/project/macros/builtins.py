@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import Unknown
+from vde_dagster.sql.nothing import NOTHING
 from vde_dagster.sql.scanner import matching, split_top_level, unquote
 
 if TYPE_CHECKING:
@@ -195,6 +196,4 @@ def _lambda(expander: Expander, text: str) -> tuple[list[str], str]:
 
 
 def _nothing() -> str:
-    from vde_dagster.project.macros.expansion import NOTHING
-
     return NOTHING

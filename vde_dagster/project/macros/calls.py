@@ -12,6 +12,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.argument_words import remember, words_of, written
 from vde_dagster.sql.dialects import untranslated
 from vde_dagster.sql.nesting import too_deep
+from vde_dagster.sql.nothing import NOTHING
 from vde_dagster.sql.scanner import SourceText
 from vde_dagster.sql.trees import query_sql, restore_parameters
 
@@ -157,8 +158,6 @@ def _python_value(value: Any, hint: Any) -> Any:
 
 def _to_text(expander: Expander, result: Any) -> str:
     from sqlglot import exp
-
-    from vde_dagster.project.macros.expansion import NOTHING
 
     if result is None:
         return NOTHING

@@ -32,9 +32,6 @@ from vde_dagster.sql.scanner import (
 )
 from vde_dagster.sql.trees import placeholder
 
-NOTHING = "__vde_nothing__"
-"""The identifier that stands for a macro's empty result until the tree is parsed."""
-
 _PARAMETERS = TIME_VARIABLES | {"this_model"}
 _MAX_DEPTH = 50
 _ALONE = ("'@' stands alone", "write @name or @macro(…)")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.macros.expansion import NOTHING, Expanded, Expander
+from vde_dagster.project.macros.expansion import Expanded, Expander
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.foreign import spark_text
-from vde_dagster.sql.nothing import without_nothing
+from vde_dagster.sql.nothing import NOTHING, without_nothing
 from vde_dagster.sql.query_text import one_line
 from vde_dagster.sql.reading import read_query, read_statements
 from vde_dagster.sql.trees import (
@@ -88,7 +88,7 @@ def _without_nothing(expander: Expander, expanded: Expanded) -> Expanded:
     if NOTHING not in expanded.text:
         return expanded
     source, tokens = expander.tokens(expanded.text)
-    text, offset = without_nothing(source.text, tokens, NOTHING)
+    text, offset = without_nothing(source.text, tokens)
     if offset is not None:
         raise expander.source.error(
             "a macro returned nothing where something is needed",

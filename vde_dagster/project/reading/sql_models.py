@@ -22,6 +22,7 @@ from vde_dagster.project.reading.audits import (
     read_call,
     resolve_audit,
 )
+from vde_dagster.project.reading.completion import completed
 from vde_dagster.project.reading.header import Value
 from vde_dagster.project.reading.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.reading.rendering import Rendered, render, render_statement
@@ -149,7 +150,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         post_statements=tuple(render_statement(expander, part) for part in post),
         **fields,
     )
-    return LoadedModel(model.kind.completed(context.settings, model, source.path), reads)
+    return LoadedModel(completed(context.settings, model, source.path), reads)
 
 
 def _without_query(
@@ -172,7 +173,7 @@ def _without_query(
         depends_on=tuple(sorted(reads)),
         **properties.fields,
     )
-    return LoadedModel(model.kind.completed(context.settings, model, source.path), reads)
+    return LoadedModel(completed(context.settings, model, source.path), reads)
 
 
 def read_audits(
