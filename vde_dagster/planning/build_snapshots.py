@@ -25,7 +25,6 @@ from vde_dagster.project.kinds import (
 )
 from vde_dagster.project.loading.parsed import ParsedQueries
 from vde_dagster.project.model import Column, Model, PythonSource
-from vde_dagster.sql.garbage import rare_collections
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -86,35 +85,34 @@ def build_snapshots(
     seen: dict[ModelName, str] = {}
     mistakes: list[ProjectError] = []
     try:
-        with rare_collections():
-            for name in TopologicalSorter(graph).static_order():
-                model = models[name]
-                if any(parent not in out for parent in graph[name]):
-                    continue  # A parent has a mistake, so what it has is not known.
-                if isinstance(model.kind, External) and not model.columns:
-                    columns = catalog_columns(name)
-                    if columns:
-                        model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
-                parents = {parent: out[parent] for parent in sorted(graph[name])}
-                read = [seen[parent] for parent in parents]
-                texts = (canonicaliser, repr(model), str(len(read)), *read)
-                key = digest("memo", *texts, *sorted(scalar_functions))
-                snapshot = memo.get(key, model)
-                if snapshot is None:
-                    tree = parsed.take(model.query) if model.query else None
-                    try:
-                        snapshot = build_snapshot(
-                            model, parents, scalar_functions, canonicaliser, tree=tree
-                        )
-                    except ProjectError as error:
-                        mistakes.append(error)
-                        continue
-                    except RecursionError:
-                        mistakes.append(_nested(model))
-                        continue
-                    memo.put(key, snapshot)
-                out[name] = snapshot
-                seen[name] = _as_seen(snapshot)
+        for name in TopologicalSorter(graph).static_order():
+            model = models[name]
+            if any(parent not in out for parent in graph[name]):
+                continue  # A parent has a mistake, so what it has is not known.
+            if isinstance(model.kind, External) and not model.columns:
+                columns = catalog_columns(name)
+                if columns:
+                    model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
+            parents = {parent: out[parent] for parent in sorted(graph[name])}
+            read = [seen[parent] for parent in parents]
+            texts = (canonicaliser, repr(model), str(len(read)), *read)
+            key = digest("memo", *texts, *sorted(scalar_functions))
+            snapshot = memo.get(key, model)
+            if snapshot is None:
+                tree = parsed.take(model.query) if model.query else None
+                try:
+                    snapshot = build_snapshot(
+                        model, parents, scalar_functions, canonicaliser, tree=tree
+                    )
+                except ProjectError as error:
+                    mistakes.append(error)
+                    continue
+                except RecursionError:
+                    mistakes.append(_nested(model))
+                    continue
+                memo.put(key, snapshot)
+            out[name] = snapshot
+            seen[name] = _as_seen(snapshot)
     finally:
         parsed.clear()
     if mistakes:

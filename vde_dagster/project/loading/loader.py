@@ -17,7 +17,7 @@ from vde_dagster.project.loading.parsed import ParsedQueries
 from vde_dagster.project.model import Model
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.unit_values import UnitTest
-from vde_dagster.sql.garbage import rare_collections
+from vde_dagster.sql.garbage import collect_rarely
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,6 @@ def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
     return ProjectLoad(root, use_cache).settings
 
 
-@rare_collections()
 def _finish(load: ProjectLoad, strict: bool) -> Project:
     files = load.load_files()
     if load.files.sql and not load.records and not load.problems:
@@ -133,6 +132,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
 
 def main(arguments: list[str]) -> int:
     """Load the project in a folder, fill its cache, and print its problems as JSON."""
+    collect_rarely()
     project = load_project(Path(arguments[0]), strict=False)
     print(json.dumps([error_to_json(problem) for problem in project.problems]))
     return 0
