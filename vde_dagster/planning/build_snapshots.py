@@ -199,6 +199,7 @@ def _meaning(
             parents=parent_versions,
             scalar_functions=scalar,
             tree=tree,
+            of=str(model.name),
         )
     except semantics.SemanticError as error:
         raise locate(error, model) from error
