@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Sequence
 
@@ -22,6 +21,7 @@ from vde_dagster.cli.commands import (
     testing,
 )
 from vde_dagster.cli.errors import Cancelled, report, report_call, report_cancelled
+from vde_dagster.sql.garbage import collect_rarely
 
 app = typer.Typer(
     name="vde",
@@ -58,8 +58,7 @@ _CALL_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code: 0 done, 1 failed at work, 2 a mistake."""
-    # The process ends soon: looking for garbage among what was just imported costs a tenth.
-    gc.set_threshold(200_000, 20, 20)
+    collect_rarely()
     sys.exit(call(sys.argv[1:] if arguments is None else arguments))
 
 

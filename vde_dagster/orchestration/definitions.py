@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -58,25 +57,6 @@ def vde_definitions(
     Raises:
         ProjectError: The project's settings are wrong. Mistakes in model files do not raise.
     """
-    # Some hundred thousand objects that all stay: looking for garbage among them, again and
-    # again, is a fifth of the time that a large project takes to load.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return _definitions(project_root, translator, assets, spark, notify, executor)
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def _definitions(
-    project_root: str | Path,
-    translator: VdeTranslator | None,
-    assets: Sequence[Any],
-    spark: PySparkResource | LazyPySparkResource | None,
-    notify: Callable[[Notification], None] | None,
-    executor: dg.ExecutorDefinition | None,
-) -> dg.Definitions:
     from vde_dagster.execution.workspace import Workspace
 
     root = Path(project_root).resolve()

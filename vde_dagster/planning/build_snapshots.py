@@ -15,7 +15,6 @@ from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
 from vde_dagster.project.model import Column, Model, PythonSource
-from vde_dagster.sql.garbage import rare_collections
 from vde_dagster.sql.parsed import ParsedQueries
 
 if TYPE_CHECKING:
@@ -77,35 +76,34 @@ def build_snapshots(
     seen: dict[ModelName, str] = {}
     mistakes: list[ProjectError] = []
     try:
-        with rare_collections():
-            for name in TopologicalSorter(graph).static_order():
-                model = models[name]
-                if any(parent not in out for parent in graph[name]):
-                    continue  # A parent has a mistake, so what it has is not known.
-                if model.kind.is_external and not (model.columns or model.table):
-                    columns = catalog_columns(name)
-                    if columns:
-                        model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
-                parents = {parent: out[parent] for parent in sorted(graph[name])}
-                read = [seen[parent] for parent in parents]
-                texts = (canonicaliser, repr(model), str(len(read)), *read)
-                key = digest("memo", *texts, *sorted(scalar_functions))
-                snapshot = memo.get(key, model)
-                if snapshot is None:
-                    tree = parsed.take(model.query) if model.query else None
-                    try:
-                        snapshot = build_snapshot(
-                            model, parents, scalar_functions, canonicaliser, tree=tree
-                        )
-                    except ProjectError as error:
-                        mistakes.append(error)
-                        continue
-                    except RecursionError:
-                        mistakes.append(_nested(model))
-                        continue
-                    memo.put(key, snapshot)
-                out[name] = snapshot
-                seen[name] = _as_seen(snapshot)
+        for name in TopologicalSorter(graph).static_order():
+            model = models[name]
+            if any(parent not in out for parent in graph[name]):
+                continue  # A parent has a mistake, so what it has is not known.
+            if model.kind.is_external and not (model.columns or model.table):
+                columns = catalog_columns(name)
+                if columns:
+                    model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
+            parents = {parent: out[parent] for parent in sorted(graph[name])}
+            read = [seen[parent] for parent in parents]
+            texts = (canonicaliser, repr(model), str(len(read)), *read)
+            key = digest("memo", *texts, *sorted(scalar_functions))
+            snapshot = memo.get(key, model)
+            if snapshot is None:
+                tree = parsed.take(model.query) if model.query else None
+                try:
+                    snapshot = build_snapshot(
+                        model, parents, scalar_functions, canonicaliser, tree=tree
+                    )
+                except ProjectError as error:
+                    mistakes.append(error)
+                    continue
+                except RecursionError:
+                    mistakes.append(_nested(model))
+                    continue
+                memo.put(key, snapshot)
+            out[name] = snapshot
+            seen[name] = _as_seen(snapshot)
     finally:
         parsed.clear()
     if mistakes:
@@ -192,6 +190,7 @@ def _meaning(
             parents=parent_versions,
             scalar_functions=scalar,
             tree=tree,
+            of=str(model.name),
         )
     except semantics.SemanticError as error:
         raise locate(error, model) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from vde_dagster.semantics.uniqueness import group_keys
 from vde_dagster.semantics.version import SemanticVersion, leaf_version, opaque_version
 from vde_dagster.sql.garbage import dismantle
 from vde_dagster.sql.reading import DOUBT
+
+_LOG = logging.getLogger(__name__)
 
 Schema = Mapping[str, Mapping[str, str]]
 Parents = Mapping[str, SemanticVersion]
@@ -67,6 +70,7 @@ def analyze(
     parents: Parents | None = None,
     scalar_functions: Collection[str] = (),
     tree: exp.Expr | None = None,
+    of: str = "a query",
 ) -> Analysis:
     """Read a query once, for its version, lineage and types.
 
@@ -76,6 +80,7 @@ def analyze(
         parents: Table name to version; a table without one is external.
         scalar_functions: Names of user functions that are deterministic and return one value.
         tree: What `sql.reading` made of the text, if it is at hand; it is used up.
+        of: Whose query it is, for the log.
 
     Raises:
         SemanticError: A syntax error, an ambiguous column, or one that does not exist.
@@ -94,13 +99,15 @@ def analyze(
         if given is None:
             raise
         # The tree may know other places than the text, and a mistake has to name the text's.
-        return analyze(query, schema, parents=parents, scalar_functions=scalar_functions)
+        return analyze(query, schema, parents=parents, scalar_functions=scalar_functions, of=of)
     except Unsupported as why:
         return _opaque(query, tree, schema, parents or {}, str(why))
     except RecursionError:
         return _opaque(query, tree, schema, parents or {}, "nested too deeply")
     except Exception as error:
         why_not = f"not understood ({type(error).__name__}: {error})"
+        # Sound, and yet a mistake of ours: every change around the query counts as a change of it.
+        _LOG.warning("%s is %s", of, why_not, exc_info=True)
         return _opaque(query, tree, schema, parents or {}, why_not)
     finally:
         reading.terms.forget()

@@ -18,7 +18,7 @@ from vde_dagster.project.settings import Settings
 from vde_dagster.project.sources.source import SourceFactory
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.unit_values import UnitTest
-from vde_dagster.sql.garbage import rare_collections
+from vde_dagster.sql.garbage import collect_rarely
 from vde_dagster.sql.parsed import ParsedQueries
 
 
@@ -122,7 +122,6 @@ def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
     return ProjectLoad(root, use_cache).settings
 
 
-@rare_collections()
 def _finish(load: ProjectLoad, strict: bool) -> Project:
     files = load.load_files()
     models, tests, mistakes = assemble(files, load.names, complete=not load.problems)
@@ -143,6 +142,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
 
 def main(arguments: list[str]) -> int:
     """Load the project in a folder, fill its cache, and print its problems as JSON."""
+    collect_rarely()
     project = load_project(Path(arguments[0]), strict=False)
     print(json.dumps([error_to_json(problem) for problem in project.problems]))
     return 0
