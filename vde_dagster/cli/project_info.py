@@ -22,6 +22,8 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
     """
     from importlib.metadata import version
 
+    from vde_dagster.state.database import without_password
+
     settings = workspace.settings
     models = workspace.project.models.values()
     environments = workspace.store.environment_summaries() if _has_state(workspace) else []
@@ -30,7 +32,7 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
         "project": {"name": settings.name, "root": str(workspace.root)},
         "catalog": settings.catalog,
         "warehouse": settings.resolved_warehouse,
-        "state": _without_password(settings.resolved_state_url),
+        "state": without_password(settings.resolved_state_url),
         "models": [
             {
                 "name": str(model.name),
@@ -66,9 +68,3 @@ def _has_state(workspace: Workspace) -> bool:
 
     url = workspace.settings.resolved_state_url
     return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
-
-
-def _without_password(url: str) -> str:
-    from sqlalchemy.engine import make_url
-
-    return make_url(url).render_as_string(hide_password=True)

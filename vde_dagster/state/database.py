@@ -58,6 +58,11 @@ def make_engine(url: str) -> Engine:
     return engine
 
 
+def without_password(url: str) -> str:
+    """Return a database's URL as it may be shown to people."""
+    return make_url(url).render_as_string(hide_password=True)
+
+
 def _postgres_engine(url: URL) -> Engine:
     return create_engine(
         url.set(drivername="postgresql+psycopg"),

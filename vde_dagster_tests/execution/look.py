@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
-from vde_dagster_tests.lakehouse.oracle import load, query
+from vde_dagster_tests.lakehouse.oracle import load, pointers, query
 
 _TABLE = re.compile(r"`\w+`\.`(vde__[^`]+)`\.`([^`]+)`")
 _MICROSECONDS = 1_000_000
@@ -96,16 +97,15 @@ def ranges(metadata: dict[str, Any]) -> list[tuple[float, float]]:
     return _joined(held)
 
 
-def look(url: str) -> Warehouse:
-    """Read everything, and check it."""
+def look(url: str, folder: Path | None = None) -> Warehouse:
+    """Read everything, and check it.
+
+    Args:
+        url: The database.
+        folder: The folder of pointer files, where that is the catalog.
+    """
     seen = Warehouse()
-    rows = list(
-        query(
-            url,
-            "SELECT table_namespace, table_name, metadata_location, iceberg_type "
-            "FROM iceberg_tables",
-        )
-    )
+    rows = pointers(url, folder)
     assert len({row[2] for row in rows}) == len(rows), "two pointers name one file"
     for namespace, name, location, kind in rows:
         metadata = load(location)

@@ -1,0 +1,156 @@
+"""Projects on a catalog that takes no part in the state's transaction, and processes that die."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.state.effects import Effects
+from vde_dagster_tests.execution.crash_world import FILES, NOW
+from vde_dagster_tests.execution.fake_workspace import FakeSpark
+from vde_dagster_tests.execution.look import Warehouse, look
+from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.state.builders import FakeClock
+
+SAMPLES = 5
+
+
+class Death(BaseException):
+    """Stands for the end of a process: nothing is done after it."""
+
+
+class Dies:
+    """A port for the side effects of a process that dies at a change of the catalog.
+
+    Args:
+        number: At which change, from 1; 0 for none.
+        after: Whether the change has happened by then.
+    """
+
+    def __init__(self, number: int = 0, after: bool = False) -> None:
+        self.changes = 0
+        self._number, self._after, self._dead = number, after, False
+
+    @contextmanager
+    def at(self, point: str, detail: str = "") -> Iterator[None]:
+        """Let the side effect happen, unless the process is dead."""
+        if self._dead:
+            raise Death
+        self.changes += point == "catalog.swap"
+        self._dead = point == "catalog.swap" and self.changes == self._number
+        if self._dead and not self._after:
+            raise Death
+        yield
+        if self._dead:
+            raise Death
+
+
+class Warehouses:
+    """A project whose catalog is a folder."""
+
+    def __init__(self, root: Path, empty_database: Path) -> None:
+        self.project = ProjectFolder(root / "shop", FILES)
+        self.clock = FakeClock(NOW)
+        self.pointers = root / "catalog"
+        self.url = f"sqlite:///{self.project.root / '.vde' / 'vde.db'}"
+        (self.project.root / ".vde").mkdir()
+        shutil.copy(empty_database, self.project.root / ".vde" / "vde.db")
+
+    def process(self, effects: Effects) -> Workspace:
+        """Start a process."""
+        engine = FakeSpark()
+        opened = Workspace.open(self.project.root, engine=engine, clock=self.clock, effects=effects)
+        catalog = FolderCatalog("lakehouse", self.pointers, effects)
+        warehouse = opened.settings.resolved_warehouse
+        lakehouse = Lakehouse(opened.store, "lakehouse", warehouse, catalog=catalog)
+        opened.__dict__["lakehouse"] = lakehouse
+        engine.attach(lakehouse)
+        return opened
+
+    def run(self, work: Callable[[Workspace], object], effects: Dies | None = None) -> Dies:
+        """Run a command in a process of its own."""
+        effects = effects or Dies()
+        workspace = self.process(effects)
+        try:
+            work(workspace)
+        finally:
+            workspace.close()
+        return effects
+
+    def look(self) -> Warehouse:
+        """Read everything, and check it."""
+        return look(self.url, self.pointers)
+
+
+def apply(workspace: Workspace) -> object:
+    return workspace.apply(workspace.plan("prod"), concurrency=1, who="me")
+
+
+def run_what_is_due(workspace: Workspace) -> object:
+    return workspace.apply(workspace.plan_run("prod"), concurrency=1, who="me")
+
+
+def first(made: Warehouses) -> Callable[[Workspace], object]:
+    return apply
+
+
+def edited(made: Warehouses) -> Callable[[Workspace], object]:
+    made.run(apply)
+    made.project.edit("models/marts/week.sql", "sum(revenue)", "max(revenue)")
+    return apply
+
+
+def next_day(made: Warehouses) -> Callable[[Workspace], object]:
+    made.run(apply)
+    made.clock.advance(days=1)
+    return run_what_is_due
+
+
+def rolled_back(made: Warehouses) -> Callable[[Workspace], object]:
+    made.run(edited(made))
+    return lambda workspace: workspace.rollback("prod", 1)
+
+
+@pytest.mark.parametrize("before", [first, edited, next_day, rolled_back])
+def test_commands_do_what_they_do_elsewhere(
+    before: Callable[[Warehouses], Callable[[Workspace], object]],
+    tmp_path: Path,
+    empty_database: Path,
+) -> None:
+    made = Warehouses(tmp_path, empty_database)
+    made.run(before(made))
+    assert made.look().environments["prod"][2]
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("before", [first, edited, next_day])
+def test_who_comes_next_finishes_what_a_dead_process_began(
+    before: Callable[[Warehouses], Callable[[Workspace], object]],
+    after: bool,
+    tmp_path: Path,
+    empty_database: Path,
+) -> None:
+    whole = Warehouses(tmp_path / "whole", empty_database)
+    count = whole.run(before(whole)).changes
+    for number in range(count, 0, -max(1, count // SAMPLES)):
+        made = Warehouses(tmp_path / str(number), empty_database)
+        command = before(made)
+        with pytest.raises(Death):
+            made.run(command, Dies(number, after))
+        made.clock.advance(minutes=5)
+        made.run(command)
+        seen, wanted = made.look(), whole.look()
+        assert seen.views.keys() == wanted.views.keys()
+        assert sorted(seen.filled.values()) == sorted(wanted.filled.values())
+        assert seen.environments["prod"][2].keys() == wanted.environments["prod"][2].keys()
+        for _ in range(3):
+            made.clock.advance(days=2)
+            made.run(lambda workspace: workspace.janitor())
+        assert made.look().branches() == {}

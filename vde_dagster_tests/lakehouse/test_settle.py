@@ -1,0 +1,211 @@
+"""What is left undone on a catalog that takes no part in the state's transaction, and finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import StoreError
+from vde_dagster.execution.table_branches import TableBranches
+from vde_dagster.lakehouse import Lakehouse, Publication
+from vde_dagster.lakehouse.branch_names import BranchName
+from vde_dagster.lakehouse.catalog import VIEW, Swap
+from vde_dagster.lakehouse.fsck import fsck
+from vde_dagster.lakehouse.settle import settle
+from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.planning.work import FillResult
+from vde_dagster.state import StateStore
+from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
+from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
+from vde_dagster_tests.state.builders import FakeClock, day, days, environment, table, view
+
+A = TableRef("db", "a")
+OWN = BranchName("p1", 1, shared=True)
+
+
+class Death(BaseException):
+    """Stands for the end of a process: nothing is done after it."""
+
+
+class Acting:
+    """A port that lets something happen before or after a point is passed for the first time."""
+
+    def __init__(self) -> None:
+        self.before: dict[str, Callable[[], object]] = {}
+        self.after: dict[str, Callable[[], object]] = {}
+
+    @contextmanager
+    def at(self, point: str, detail: str = "") -> Iterator[None]:
+        self.before.pop(point, lambda: None)()
+        yield
+        self.after.pop(point, lambda: None)()
+
+
+@pytest.fixture
+def effects() -> Acting:
+    return Acting()
+
+
+@pytest.fixture
+def store(url: str, clock: FakeClock, effects: Acting) -> Iterator[StateStore]:
+    opened = StateStore.open(url, clock=clock, effects=effects)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def lakehouse(store: StateStore, tmp_path: Path) -> Lakehouse:
+    catalog = FolderCatalog("lakehouse", tmp_path / "catalog", store.effects)
+    made = Lakehouse(store, "lakehouse", str(tmp_path / "warehouse"), catalog=catalog)
+    made.ensure_namespaces(["vde_physical"])
+    return made
+
+
+def die() -> None:
+    raise Death
+
+
+@pytest.fixture
+def written(lakehouse: Lakehouse) -> tuple[PhysicalTable, FillResult]:
+    """A table that nobody shows, with a day on the branch of an attempt."""
+    store, engine = lakehouse.store, FakeEngine(lakehouse)
+    made = store.ensure_table(table())
+    engine.create_table(made)
+    made = store.mark_created(made, [("a", "INT")])
+    number = engine.fill(made, day(1), "p1", str(OWN))
+    return made, FillResult(10, number, 0.0)
+
+
+def advance(lakehouse: Lakehouse, written: tuple[PhysicalTable, FillResult]) -> None:
+    made, result = written
+    with lakehouse.store.holding_lease(f"table/{made.id}", "me") as held:
+        branches = TableBranches(lakehouse, made, held.lease)
+        branches.advance(OWN, day(1), result, last=True)
+
+
+def test_what_main_has_is_recorded_by_who_comes_next(
+    lakehouse: Lakehouse, effects: Acting, written: tuple[PhysicalTable, FillResult]
+) -> None:
+    made, result = written
+    effects.after["catalog.swap"] = die
+    with pytest.raises(Death):
+        advance(lakehouse, written)
+    assert lakehouse.main_snapshot(made.ref) == result.iceberg_snapshot_id
+    assert not lakehouse.store.table(made.id).intervals
+    assert lakehouse.recover()
+    assert lakehouse.store.table(made.id).intervals == days(1)
+    assert lakehouse.store.pending_intervals("p1") == []
+    assert not lakehouse.recover()
+
+
+def test_what_main_has_not_is_not_recorded(
+    lakehouse: Lakehouse, effects: Acting, written: tuple[PhysicalTable, FillResult]
+) -> None:
+    made, _ = written
+    effects.before["catalog.swap"] = die
+    with pytest.raises(Death):
+        advance(lakehouse, written)
+    assert not lakehouse.recover()
+    assert not lakehouse.store.table(made.id).intervals
+    advance(lakehouse, written)
+    assert lakehouse.store.table(made.id).intervals == days(1)
+    assert lakehouse.store.pending_intervals("p1") == []
+
+
+def test_the_same_change_is_recorded_once_when_it_goes_through(
+    lakehouse: Lakehouse, written: tuple[PhysicalTable, FillResult]
+) -> None:
+    made, _ = written
+    advance(lakehouse, written)
+    assert lakehouse.store.table(made.id).intervals == days(1)
+    assert len(lakehouse.store.fills(made.id)) == 1
+    assert not lakehouse.recover()
+
+
+def publish(lakehouse: Lakehouse, base: int, *names: str, sql: str = "SELECT 1 AS a") -> int:
+    views = tuple(view(name, sql) for name in names)
+    dropped = tuple(ref for ref in lakehouse.published_views("prod") if ref.name not in names)
+    return lakehouse.publish(Publication(environment("prod"), base, views, dropped)).version
+
+
+def shown(lakehouse: Lakehouse) -> set[str]:
+    return {ref.name for ref in lakehouse.catalog.all_pointers()}
+
+
+@pytest.mark.parametrize("swaps", [0, 1, 2])
+def test_a_decided_publication_is_finished_by_who_comes_next(
+    lakehouse: Lakehouse, effects: Acting, swaps: int
+) -> None:
+    def next_one(count: int) -> Callable[[], None]:
+        def passed() -> None:
+            if count == 0:
+                raise Death
+            effects.before["catalog.swap"] = next_one(count - 1)
+
+        return passed
+
+    effects.before["catalog.swap"] = next_one(swaps)
+    with pytest.raises(Death):
+        publish(lakehouse, 0, "a", "b", "c")
+    assert len(shown(lakehouse)) == swaps
+    assert lakehouse.recover()
+    assert shown(lakehouse) == {"a", "b", "c"}
+    assert lakehouse.moved_views("prod") == set()
+    assert fsck(lakehouse) == ()
+
+
+def test_who_stalls_while_pointers_follow_brings_nothing_back(
+    lakehouse: Lakehouse, effects: Acting
+) -> None:
+    """Ben finishes what Anna began and drops a view; Anna goes on and would create it."""
+
+    def others() -> None:
+        (record,) = lakehouse.store.unsettled_publications()
+        settle(lakehouse, record.id)
+        publish(lakehouse, 1, "b")
+
+    effects.before["catalog.create_namespace"] = others
+    assert publish(lakehouse, 0, "a", "b") == 1
+    assert shown(lakehouse) == {"b"}
+
+
+def test_a_view_that_another_program_takes_meanwhile_is_put_back_later(
+    lakehouse: Lakehouse, effects: Acting, tmp_path: Path
+) -> None:
+    publish(lakehouse, 0, "a")
+    before = lakehouse.catalog.pointers([A])[A]
+    stray = tmp_path / "stray.metadata.json"
+    stray.write_bytes(Path(before.location.removeprefix("file://")).read_bytes())
+    theirs = replace(before, location=f"file://{stray}")
+
+    def meddle() -> None:
+        lakehouse.catalog.swap([Swap(A, VIEW, before.location, theirs.location)])
+
+    effects.after["publish.commit"] = meddle
+    assert publish(lakehouse, 1, "a", sql="SELECT 2 AS a") == 2
+    assert lakehouse.catalog.pointers([A])[A] == theirs
+    assert lakehouse.moved_views("prod") == {A}
+    publish(lakehouse, 2, "a", sql="SELECT 2 AS a")
+    assert lakehouse.moved_views("prod") == set()
+
+
+def test_a_catalog_that_cannot_be_reached_loses_nothing_that_was_decided(
+    lakehouse: Lakehouse, effects: Acting
+) -> None:
+    def unreachable() -> None:
+        raise OSError("no route")
+
+    effects.before["catalog.swap"] = unreachable
+    with pytest.raises(StoreError):
+        publish(lakehouse, 0, "a")
+    assert shown(lakehouse) == set()
+    current = lakehouse.store.environment("prod")
+    assert current is not None
+    assert current.version == 1
+    assert publish(lakehouse, 1, "a", "b") == 2
+    assert shown(lakehouse) == {"a", "b"}
+    assert lakehouse.moved_views("prod") == set()
