@@ -281,7 +281,7 @@ class Workspace:
             unique_id=lambda: uuid.uuid4().hex,
         )
         if save and not plan.is_empty:
-            self.store.save_plan(plan)
+            self.store.save_plan(plan, state.held)
         return plan
 
     def load_plan(self, plan_id: str) -> Plan:
