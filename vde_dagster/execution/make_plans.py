@@ -117,5 +117,5 @@ def _make(
         unique_id=lambda: uuid.uuid4().hex,
     )
     if save and not plan.is_empty:
-        warehouse.store.save_plan(plan)
+        warehouse.store.save_plan(plan, state.held)
     return plan

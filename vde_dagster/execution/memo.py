@@ -12,11 +12,11 @@ from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.snapshot_codec import snapshot_from_json, snapshot_to_json
 from vde_dagster.project.model import Model
 
-_FORMAT = b"vde-memo-2\n"
+_FORMAT = b"vde-memo-3\n"
 
 
 class FileMemo(Memo):
-    """A memo in one file: a line per snapshot, `key<space>json`.
+    """A memo in one file: a line per snapshot, `key<space>as_seen<space>json`.
 
     Reading it costs one read and no parsing of what is not asked for. It holds nothing that
     cannot be computed again, so a file that cannot be read is an empty one.
@@ -31,22 +31,24 @@ class FileMemo(Memo):
         self._used: dict[str, bytes] = {}
         self._changed = False
 
-    def get(self, key: str, model: Model) -> Snapshot | None:
-        """Return the remembered snapshot of a model, or None."""
+    def get(self, key: str, model: Model) -> tuple[Snapshot, str] | None:
+        """Return the remembered snapshot of a model and its `as_seen`, or None."""
         line = self._load().get(key)
         if line is None:
             return None
+        seen, _, text = line.partition(b" ")
         try:
-            snapshot = snapshot_from_json(model, json.loads(line))
+            found = snapshot_from_json(model, json.loads(text)), seen.decode("ascii")
         except (ValueError, TypeError):
             self._changed = True
             return None
         self._used[key] = line
-        return snapshot
+        return found
 
-    def put(self, key: str, snapshot: Snapshot) -> None:
-        """Remember a snapshot; `save` writes it."""
-        self._used[key] = json.dumps(snapshot_to_json(snapshot), separators=(",", ":")).encode()
+    def put(self, key: str, snapshot: Snapshot, seen: str) -> None:
+        """Remember a snapshot and its `as_seen`; `save` writes them."""
+        text = json.dumps(snapshot_to_json(snapshot), separators=(",", ":"))
+        self._used[key] = f"{seen} {text}".encode()
         self._changed = True
 
     def save(self) -> None:

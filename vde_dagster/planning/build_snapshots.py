@@ -31,17 +31,17 @@ CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
 
 
 class Memo:
-    """Remembers snapshots by the key of everything that decides them.
+    """Remembers snapshots, and what children see of them, by the key of everything that decides.
 
     The default remembers nothing; the execution layer keeps one on disk.
     """
 
-    def get(self, key: str, model: Model) -> Snapshot | None:
-        """Return the snapshot of a model that is stored under a key, if any."""
+    def get(self, key: str, model: Model) -> tuple[Snapshot, str] | None:
+        """Return what is stored under a key, if anything: the model's snapshot, and `as_seen`."""
         return None
 
-    def put(self, key: str, snapshot: Snapshot) -> None:
-        """Store a snapshot."""
+    def put(self, key: str, snapshot: Snapshot, seen: str) -> None:
+        """Store a snapshot and its `as_seen`."""
 
 
 def build_snapshots(
@@ -88,22 +88,23 @@ def build_snapshots(
             read = [seen[parent] for parent in parents]
             texts = (canonicaliser, repr(model), str(len(read)), *read)
             key = digest("memo", *texts, *sorted(scalar_functions))
-            snapshot = memo.get(key, model)
-            if snapshot is None:
-                tree = parsed.take(model.query) if model.query else None
-                try:
-                    snapshot = build_snapshot(
-                        model, parents, scalar_functions, canonicaliser, tree=tree
-                    )
-                except ProjectError as error:
-                    mistakes.append(error)
-                    continue
-                except RecursionError:
-                    mistakes.append(_nested(model))
-                    continue
-                memo.put(key, snapshot)
-            out[name] = snapshot
-            seen[name] = _as_seen(snapshot)
+            known = memo.get(key, model)
+            if known is not None:
+                out[name], seen[name] = known
+                continue
+            tree = parsed.take(model.query) if model.query else None
+            try:
+                snapshot = build_snapshot(
+                    model, parents, scalar_functions, canonicaliser, tree=tree
+                )
+            except ProjectError as error:
+                mistakes.append(error)
+                continue
+            except RecursionError:
+                mistakes.append(_nested(model))
+                continue
+            out[name], seen[name] = snapshot, as_seen(snapshot)
+            memo.put(key, snapshot, seen[name])
     finally:
         parsed.clear()
     if mistakes:
@@ -302,7 +303,7 @@ def _flat(model: Model) -> list[str]:
     return [text for pair in sorted(model.table_properties) for text in pair]
 
 
-def _as_seen(snapshot: Snapshot) -> str:
+def as_seen(snapshot: Snapshot) -> str:
     """Hash what a model's children read of it."""
     version = snapshot.version
     parts: list[str | None] = [str(snapshot.model.name), version.rows]

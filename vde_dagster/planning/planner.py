@@ -18,7 +18,7 @@ from vde_dagster.planning.missing import (
     missing_intervals,
 )
 from vde_dagster.planning.plan import Change, Plan, PlanKind, PlannedModel, PlannedViews
-from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.resolver import Binding, Resolver
 from vde_dagster.planning.serve import TablesByContent, choose_filler, choose_table, new_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
@@ -46,6 +46,16 @@ class WarehouseState:
     def base(self) -> Environment | None:
         """The environment that the plan's changes are told against."""
         return self.target or self.production
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The ids of the snapshots that the two environments hold, as they are stored."""
+        return frozenset(
+            entry.snapshot_id
+            for environment in (self.target, self.production)
+            if environment is not None
+            for entry in environment.entries.values()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +154,7 @@ def _planned(
     shown = _tables_of(state.base)
     complete: dict[ModelName, IntervalSet] = {}
     building: set[ModelName] = set()
-    changing: set[ModelName] = set()
+    moving: set[ModelName] = set()
     for name, snapshot in snapshots.items():
         change, category = classify(snapshot, old.get(name))
         table = tables.get(name)
@@ -171,14 +181,13 @@ def _planned(
             table=table,
             builds=bool(intervals),
             intervals=intervals,
-            audits=not intervals
-            and _audits_due(snapshot, old.get(name), table, changing | building),
+            audits=not intervals and _audits_due(snapshot, old.get(name), table, moving),
             layout=table is not None and own and _layout_differs(name, snapshot, table, state),
         )
         if intervals or (table is None and building & set(snapshot.parents)):
             building.add(name)
-        if change is not Change.UNCHANGED:
-            changing.add(name)
+        if name in building or change is not Change.UNCHANGED:
+            moving.add(name)
 
 
 def _removed(
@@ -337,7 +346,9 @@ def _views(
 
 def _shows(resolver: Resolver, name: ModelName) -> bool:
     """Say whether an environment has a view of a model."""
-    return name in resolver.entries and has_view(resolver.resolve(name))
+    entry = resolver.entries.get(name)
+    # Resolving would map the columns of every table, which this does not ask for.
+    return entry is not None and has_view(Binding(resolver.snapshots[entry.snapshot_id]))
 
 
 def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -96,8 +96,13 @@ class PendingInterval:
 class PlanStore(EnvironmentStore):
     """Reading and writing plans."""
 
-    def save_plan(self, plan: Plan) -> None:
-        """Store a plan and its snapshots; a plan is never changed once stored."""
+    def save_plan(self, plan: Plan, held: Set[str] = frozenset()) -> None:
+        """Store a plan and its snapshots; a plan is never changed once stored.
+
+        Args:
+            plan: The plan.
+            held: Ids of snapshots that environments hold: nobody need look whether they are stored.
+        """
         row = {
             "plan_id": plan.id,
             "environment": plan.environment,
@@ -110,7 +115,8 @@ class PlanStore(EnvironmentStore):
 
         def work(conn: Connection) -> None:
             # With the plan, so that the janitor never finds one that no plan refers to yet.
-            self.save_snapshots(plan.snapshots.values(), conn)
+            new = [snapshot for key, snapshot in plan.snapshots.items() if key not in held]
+            self.save_snapshots(new, conn)
             insert_if_absent(conn, schema.plans, [row])
 
         self.run_transaction(work, name="state.save_plan")

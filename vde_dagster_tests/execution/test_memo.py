@@ -54,7 +54,7 @@ def test_what_is_remembered_is_what_was_computed(root: Path, tmp_path: Path) -> 
     assert (tmp_path / "memo").stat().st_mtime_ns == written
 
 
-@pytest.mark.parametrize("damage", ["[]", "{", '["x",1,2,3,4,5,6,7,8,9]', ""])
+@pytest.mark.parametrize("damage", ["seen []", "seen {", 'seen ["x",1,2,3,4,5,6,7,8,9]', "[]", ""])
 def test_damaged_line_is_computed_again(damage: str, root: Path, tmp_path: Path) -> None:
     first = built(root, tmp_path / "memo")
     head, *lines = (tmp_path / "memo").read_text().splitlines()

@@ -25,13 +25,13 @@ class MemoryMemo(Memo):
     """Remembers snapshots within a process."""
 
     def __init__(self) -> None:
-        self.known: dict[str, Snapshot] = {}
+        self.known: dict[str, tuple[Snapshot, str]] = {}
 
-    def get(self, key: str, model: Model) -> Snapshot | None:
+    def get(self, key: str, model: Model) -> tuple[Snapshot, str] | None:
         return self.known.get(key)
 
-    def put(self, key: str, snapshot: Snapshot) -> None:
-        self.known[key] = snapshot
+    def put(self, key: str, snapshot: Snapshot, seen: str) -> None:
+        self.known[key] = snapshot, seen
 
 
 _MEMO = MemoryMemo()

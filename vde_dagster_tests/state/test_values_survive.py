@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import fields, replace
 
 import pytest
+from pydantic import TypeAdapter
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError, UsageError
@@ -12,7 +14,7 @@ from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.work import AuditResult, AuditTask
 from vde_dagster.project.kinds import External, Full, IncrementalByUniqueKey, Seed, View
 from vde_dagster.state import StateStore
-from vde_dagster.state.codec import StoredPlan
+from vde_dagster.state.codec import StoredPlan, dump_plan, load_stored_plan
 from vde_dagster_tests.state.builders import (
     T0,
     FakeClock,
@@ -157,3 +159,17 @@ def test_audit_results_keep_failing_rows(store: StateStore) -> None:
 def test_stored_plan_leaves_out_no_field_of_a_plan() -> None:
     stored = {field.name for field in fields(StoredPlan)}
     assert stored == {field.name for field in fields(Plan)} - {"snapshots"} | {"snapshot_ids"}
+    made = plan(tables=[replace(table(), created=True)])
+    made = replace(made, start=None, end=T0, expires_at=T0.replace(microsecond=7))
+    written = dump_plan(made)
+    # Pydantic writes every field there is.
+    assert zlib.decompress(written) == TypeAdapter(StoredPlan).dump_json(load_stored_plan(written))
+
+
+def test_plan_does_not_look_for_snapshots_that_environments_hold(store: StateStore) -> None:
+    made = plan()
+    held, other = made.snapshots
+    store.save_plan(made, held={held})
+    assert store.snapshots(made.snapshots).keys() == {other}
+    with pytest.raises(StoreError, match=held):
+        store.load_plan(made.id)
