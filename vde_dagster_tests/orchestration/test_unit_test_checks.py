@@ -108,6 +108,14 @@ def test_only_so_many_rows_are_shown(folder: ProjectFolder, instance: dg.Dagster
     assert table.endswith("and 20 more rows")
 
 
+def test_those_of_an_embedded_model_run_though_its_page_shows_none(
+    folder: ProjectFolder, wrong: Workspace, instance: dg.DagsterInstance
+) -> None:
+    folder.edit("models/double.sql", "kind FULL", "kind EMBEDDED")
+    with pytest.raises(dg.Failure, match="unit tests failed"):
+        apply_all(folder, instance)
+
+
 def test_no_two_checks_of_a_model_share_a_name(folder: ProjectFolder) -> None:
     folder.write(
         "audits/doubles.sql",
