@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from vde_dagster.orchestration.catalog import Catalog, build_catalog
-from vde_dagster.orchestration.control_assets import (
+from vde_dagster.orchestration.assets.control_assets import (
     apply_asset,
     environment_asset,
     plan_asset,
 )
-from vde_dagster.orchestration.hooks import Notification, notification_hooks
-from vde_dagster.orchestration.jobs import EXECUTOR, asset_jobs, op_jobs
-from vde_dagster.orchestration.load_live import load_live
-from vde_dagster.orchestration.model_assets import model_asset, model_specs
+from vde_dagster.orchestration.assets.model_assets import model_asset, model_specs
+from vde_dagster.orchestration.jobs.hooks import Notification, notification_hooks
+from vde_dagster.orchestration.jobs.jobs import EXECUTOR, asset_jobs, op_jobs
+from vde_dagster.orchestration.jobs.schedules import schedules
+from vde_dagster.orchestration.jobs.sensor import code_sensor
+from vde_dagster.orchestration.models.catalog import Catalog, build_catalog
+from vde_dagster.orchestration.models.load_live import load_live
+from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.resource import WorkspaceResource
-from vde_dagster.orchestration.schedules import schedules
-from vde_dagster.orchestration.sensor import code_sensor
-from vde_dagster.orchestration.translator import VdeTranslator
 
 if TYPE_CHECKING:
     from dagster_pyspark import LazyPySparkResource, PySparkResource

@@ -11,9 +11,9 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
+from vde_dagster.orchestration.events.unit_test_checks import MAX_ROWS, unit_test_names
 from vde_dagster.orchestration.names import PLANS
 from vde_dagster.orchestration.resource import lend
-from vde_dagster.orchestration.unit_test_checks import MAX_ROWS, unit_test_names
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.execution.answering import FILES, AnsweringSpark
 from vde_dagster_tests.execution.fake_workspace import open_fake
