@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vde_dagster.orchestration.component import VdeProjectComponent
     from vde_dagster.orchestration.definitions import vde_definitions
+    from vde_dagster.orchestration.models.translator import VdeTranslator
     from vde_dagster.orchestration.pyspark_resource import VdePySparkResource, spark_config
     from vde_dagster.orchestration.resource import WorkspaceResource
-    from vde_dagster.orchestration.translator import VdeTranslator
 
 __all__ = [
     "VdeProjectComponent",
@@ -26,7 +26,7 @@ __all__ = [
 _HOMES = {
     "VdeProjectComponent": "vde_dagster.orchestration.component",
     "VdePySparkResource": "vde_dagster.orchestration.pyspark_resource",
-    "VdeTranslator": "vde_dagster.orchestration.translator",
+    "VdeTranslator": "vde_dagster.orchestration.models.translator",
     "WorkspaceResource": "vde_dagster.orchestration.resource",
     "spark_config": "vde_dagster.orchestration.pyspark_resource",
     "vde_definitions": "vde_dagster.orchestration.definitions",

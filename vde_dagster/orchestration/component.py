@@ -13,9 +13,9 @@ from dagster.components.utils.translation import TranslationFn, TranslationFnRes
 
 from vde_dagster.errors import UsageError
 from vde_dagster.orchestration.definitions import vde_definitions
-from vde_dagster.orchestration.jobs import EXECUTOR
-from vde_dagster.orchestration.live import LiveModel
-from vde_dagster.orchestration.translator import VdeTranslator
+from vde_dagster.orchestration.jobs.jobs import EXECUTOR
+from vde_dagster.orchestration.models.live import LiveModel
+from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.project.loading.loader import read_settings
 
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from dagster_pyspark import LazyPySparkResource, PySparkResource
 
-from vde_dagster.orchestration.catalog import Catalog, build_catalog
-from vde_dagster.orchestration.control_assets import (
+from vde_dagster.orchestration.assets.control_assets import (
     apply_asset,
     environment_asset,
     plan_asset,
 )
-from vde_dagster.orchestration.hooks import Notification, notification_hooks
-from vde_dagster.orchestration.jobs import EXECUTOR, asset_jobs, op_jobs
-from vde_dagster.orchestration.load_live import load_live
-from vde_dagster.orchestration.model_assets import model_asset, model_specs
-from vde_dagster.orchestration.pyspark_resource import VdePySparkResource
+from vde_dagster.orchestration.assets.model_assets import model_asset, model_specs
+from vde_dagster.orchestration.jobs.hooks import Notification, notification_hooks
+from vde_dagster.orchestration.jobs.jobs import EXECUTOR, asset_jobs, op_jobs
+from vde_dagster.orchestration.jobs.schedules import schedules
+from vde_dagster.orchestration.jobs.sensor import code_sensor
+from vde_dagster.orchestration.models.catalog import Catalog, build_catalog
+from vde_dagster.orchestration.models.load_live import load_live
+from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.resource import WorkspaceResource
-from vde_dagster.orchestration.schedules import schedules
-from vde_dagster.orchestration.sensor import code_sensor
-from vde_dagster.orchestration.translator import VdeTranslator
+
+if TYPE_CHECKING:
+    from dagster_pyspark import LazyPySparkResource, PySparkResource
+
+    from vde_dagster.orchestration.pyspark_resource import VdePySparkResource
 
 
 def vde_definitions(
@@ -81,8 +84,27 @@ def vde_definitions(
 
 
 def _resources(root: Path, spark: PySparkResource | LazyPySparkResource | None) -> dict[str, Any]:
-    vde = WorkspaceResource(project_root=str(root), **({} if spark is None else {"spark": spark}))
-    return {"vde": vde, "pyspark": spark or VdePySparkResource(vde=vde)}
+    if spark is None:
+        return {"vde": WorkspaceResource(project_root=str(root)), "pyspark": _project_session()}
+    return {"vde": WorkspaceResource(project_root=str(root), spark=spark), "pyspark": spark}
+
+
+def _project_session() -> dg.ResourceDefinition:
+    """Return the resource that is a `VdePySparkResource` in runs which need it.
+
+    To import it, and PySpark with it, is half a second of every load and of every run.
+    """
+
+    @dg.resource(
+        required_resource_keys={"vde"},
+        description="The project's Spark session, as a LazyPySparkResource of dagster-pyspark.",
+    )
+    def pyspark(context: dg.InitResourceContext) -> VdePySparkResource:
+        from vde_dagster.orchestration.pyspark_resource import VdePySparkResource
+
+        return VdePySparkResource(vde=context.resources.vde)
+
+    return pyspark
 
 
 def _assets(catalog: Catalog, taken: frozenset[dg.AssetKey]) -> Iterable[Any]:

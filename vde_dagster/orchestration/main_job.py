@@ -85,12 +85,12 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     """
     warnings.filterwarnings("ignore", module="dagster")
     from vde_dagster.orchestration.definitions import vde_definitions
+    from vde_dagster.orchestration.events.records import add_partitions
+    from vde_dagster.orchestration.events.watch import watching
     from vde_dagster.orchestration.instance import open_instance
+    from vde_dagster.orchestration.jobs.progress import MainJobProgress
     from vde_dagster.orchestration.names import PLANS
-    from vde_dagster.orchestration.progress import MainJobProgress
-    from vde_dagster.orchestration.records import add_partitions
     from vde_dagster.orchestration.resource import lend
-    from vde_dagster.orchestration.watch import watching
 
     logging.getLogger("alembic").setLevel(logging.WARNING)
     definitions = vde_definitions(workspace.root)

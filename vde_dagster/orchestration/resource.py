@@ -4,7 +4,6 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +19,7 @@ if TYPE_CHECKING:
 _NOT_GIVEN: Any = None
 
 
-@dataclass
-class _Opened:
-    workspace: "Workspace"
-    users: int = 0
-
-
 _LENT: dict[str, "Workspace"] = {}
-_OPENED: dict[tuple[str, str | None], _Opened] = {}
-"""By project and run: a run has several resources that work on one project."""
 _LOCK = threading.Lock()
 
 
@@ -53,7 +44,7 @@ def lend(workspace: "Workspace") -> Iterator[None]:
 
 
 class WorkspaceResource(dg.ConfigurableResource[Any]):
-    """Gives steps the project's workspace, one and the same to all steps of a run."""
+    """Gives steps the project's workspace."""
 
     project_root: str = Field(description="The project's folder, absolute.")
     spark: dg.ResourceDependency[Any] = Field(
@@ -62,53 +53,25 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
         "started as the project's settings say.",
     )
     _workspace: Any = PrivateAttr(default=None)
-    _run: Any = PrivateAttr(default=None)
-
-    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Remember the run; nothing is opened yet."""
-        self._run = context.run.run_id if context.run else None
+    _own: bool = PrivateAttr(default=False)
 
     def get(self) -> "Workspace":
         """Return the workspace; the first call of a run opens it, nothing starts a JVM yet."""
         if self._workspace is None:
-            self._workspace = self._lent() or self._open()
+            from vde_dagster.execution.workspace import Workspace
+
+            root = Path(self.project_root).resolve()
+            lent = _LENT.get(str(root))
+            self._own = lent is None
+            self._workspace = lent or Workspace.open(root, join=self._session_to_join())
         workspace: Workspace = self._workspace
         return workspace
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Close what this run opened, with the last of its resources."""
-        workspace, self._workspace = self._workspace, None
-        with _LOCK:
-            opened = _OPENED.get(self._key)
-            if opened is None or opened.workspace is not workspace:
-                return
-            opened.users -= 1
-            if opened.users:
-                return
-            del _OPENED[self._key]
-        opened.workspace.close()
-
-    @property
-    def _root(self) -> Path:
-        return Path(self.project_root).resolve()
-
-    @property
-    def _key(self) -> tuple[str, str | None]:
-        return str(self._root), self._run
-
-    def _lent(self) -> "Workspace | None":
-        return _LENT.get(str(self._root))
-
-    def _open(self) -> "Workspace":
-        from vde_dagster.execution.workspace import Workspace
-
-        with _LOCK:
-            opened = _OPENED.get(self._key)
-            if opened is None:
-                workspace = Workspace.open(self._root, join=self._session_to_join())
-                opened = _OPENED[self._key] = _Opened(workspace)
-            opened.users += 1
-        return opened.workspace
+        """Close what this run opened."""
+        if self._workspace is not None and self._own:
+            self._workspace.close()
+        self._workspace = None
 
     def _session_to_join(self) -> "Callable[[], SparkSession] | None":
         resource = self.spark

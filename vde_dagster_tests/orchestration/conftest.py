@@ -12,10 +12,10 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.catalog import Catalog, build_catalog
-from vde_dagster.orchestration.load_live import load_live
 from vde_dagster.orchestration.main_job import QUIET
-from vde_dagster.orchestration.translator import VdeTranslator
+from vde_dagster.orchestration.models.catalog import Catalog, build_catalog
+from vde_dagster.orchestration.models.load_live import load_live
+from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
 if TYPE_CHECKING:

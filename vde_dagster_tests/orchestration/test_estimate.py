@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.plan_page import estimator, plan_metadata
+from vde_dagster.orchestration.pages.plan_page import estimator, plan_metadata
 from vde_dagster_tests.orchestration.conftest import NOW, load_catalog
 from vde_dagster_tests.projects import ProjectFolder
 

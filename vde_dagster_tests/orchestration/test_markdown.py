@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.markdown import plan_markdown, span, summary
+from vde_dagster.orchestration.pages.markdown import plan_markdown, span, summary
 from vde_dagster.planning.interval import Interval
 from vde_dagster_tests.orchestration.conftest import NOW
 from vde_dagster_tests.projects import ProjectFolder

@@ -9,11 +9,11 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
+from vde_dagster.orchestration.events.sync import sync
+from vde_dagster.orchestration.jobs.sensor import evaluate
 from vde_dagster.orchestration.names import PLANS
-from vde_dagster.orchestration.plan_partitions import forget_past_plans
 from vde_dagster.orchestration.resource import lend
-from vde_dagster.orchestration.sensor import evaluate
-from vde_dagster.orchestration.sync import sync
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import run_job
 from vde_dagster_tests.projects import ProjectFolder

@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from vde_dagster.orchestration.preview import preview
+from vde_dagster.orchestration.pages.preview import preview
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import apply_all, version_of
 from vde_dagster_tests.orchestration.test_fill import materialize

@@ -13,9 +13,9 @@ import pytest
 import vde_dagster.orchestration
 from vde_dagster.base.instants import parse_instant
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events.records import passing_events
+from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENTS, PLANS
-from vde_dagster.orchestration.records import passing_events
-from vde_dagster.orchestration.sync import sync
 from vde_dagster.planning.interval import Interval
 from vde_dagster.state.effects import NoEffects
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -78,7 +78,7 @@ def interrupted(workspace: Workspace, instance: dg.DagsterInstance, fault: Fault
 
 def test_nothing_is_stored_in_dagster_beside_the_port() -> None:
     folder = Path(vde_dagster.orchestration.__file__).parent
-    found = {path.name for path in folder.glob("*.py") if WRITES.search(path.read_text())}
+    found = {path.name for path in folder.rglob("*.py") if WRITES.search(path.read_text())}
     assert found == {"records.py"}
 
 

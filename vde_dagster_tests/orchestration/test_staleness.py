@@ -8,8 +8,8 @@ import pytest
 from vde_dagster.base.instants import parse_instant
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.projection import Filled, filled_event
-from vde_dagster.orchestration.publication import combination_of
+from vde_dagster.orchestration.events.projection import Filled, filled_event
+from vde_dagster.orchestration.events.publication import combination_of
 from vde_dagster.planning.interval import Interval
 from vde_dagster_tests.orchestration.conftest import apply_all, load_catalog, version_of
 from vde_dagster_tests.orchestration.graphql import open_location

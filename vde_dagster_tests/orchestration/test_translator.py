@@ -6,7 +6,7 @@ import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration import VdeTranslator, vde_definitions
-from vde_dagster.orchestration.live import LiveModel
+from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster_tests.orchestration.conftest import load_catalog
 from vde_dagster_tests.projects import ProjectFolder
 

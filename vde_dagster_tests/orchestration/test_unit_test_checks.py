@@ -11,9 +11,9 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
+from vde_dagster.orchestration.events.unit_test_checks import MAX_ROWS, unit_test_names
 from vde_dagster.orchestration.names import PLANS
 from vde_dagster.orchestration.resource import lend
-from vde_dagster.orchestration.unit_test_checks import MAX_ROWS, unit_test_names
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.execution.answering import FILES, AnsweringSpark
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -106,6 +106,14 @@ def test_only_so_many_rows_are_shown(folder: ProjectFolder, instance: dg.Dagster
     table = str(found.metadata["vde/rows"].value)
     assert table.count("| expected |") == table.count("| returned |") == MAX_ROWS
     assert table.endswith("and 20 more rows")
+
+
+def test_those_of_an_embedded_model_run_though_its_page_shows_none(
+    folder: ProjectFolder, wrong: Workspace, instance: dg.DagsterInstance
+) -> None:
+    folder.edit("models/double.sql", "kind FULL", "kind EMBEDDED")
+    with pytest.raises(dg.Failure, match="unit tests failed"):
+        apply_all(folder, instance)
 
 
 def test_no_two_checks_of_a_model_share_a_name(folder: ProjectFolder) -> None:

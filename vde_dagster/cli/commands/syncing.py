@@ -17,8 +17,8 @@ def sync(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = 
     """
     output = Output(as_json)
     with opened(project) as workspace:
+        from vde_dagster.orchestration.events.sync import sync as sync_instance
         from vde_dagster.orchestration.instance import open_instance
-        from vde_dagster.orchestration.sync import sync as sync_instance
 
         with open_instance(workspace.root) as instance:
             report = sync_instance(workspace, instance)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.execution.events import ApplyStarted, Event
-from vde_dagster.orchestration.catalog import Catalog
+from vde_dagster.orchestration.events.recorder import EventRecorder
+from vde_dagster.orchestration.events.records import passing_events
+from vde_dagster.orchestration.events.stream import Streamed, stream_events
+from vde_dagster.orchestration.events.watch import tell
 from vde_dagster.orchestration.failures import as_failure
-from vde_dagster.orchestration.recorder import EventRecorder
-from vde_dagster.orchestration.records import passing_events
-from vde_dagster.orchestration.stream import Streamed, stream_events
-from vde_dagster.orchestration.watch import tell
+from vde_dagster.orchestration.models.catalog import Catalog
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Plan
 from vde_dagster.state.leases import DEFAULT_TTL_SECONDS

@@ -10,9 +10,9 @@ import dagster as dg
 from vde_dagster.base.hashing import digest
 from vde_dagster.execution.events import UnitTestFinished
 from vde_dagster.execution.unit_testing.compare import RowDifference
-from vde_dagster.orchestration.catalog import Catalog, check_names
-from vde_dagster.orchestration.markdown_table import markdown_table
-from vde_dagster.orchestration.translator import safe_name
+from vde_dagster.orchestration.models.catalog import Catalog, check_names
+from vde_dagster.orchestration.models.translator import safe_name
+from vde_dagster.orchestration.pages.markdown_table import markdown_table
 from vde_dagster.project.model import Model
 from vde_dagster.project.unit_values import UnitTest
 

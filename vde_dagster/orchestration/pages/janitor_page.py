@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from vde_dagster.lakehouse.janitor import JanitorReport
-from vde_dagster.orchestration.markdown_table import markdown_table
+from vde_dagster.orchestration.pages.markdown_table import markdown_table
 
 _MOST = 200
 

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.live import LiveModel
+from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.project.model import Model
 
 _INVALID = re.compile(r"[^A-Za-z0-9_]")

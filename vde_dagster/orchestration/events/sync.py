@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.catalog import Catalog, build_catalog
-from vde_dagster.orchestration.live import LiveModel, LiveVersion
-from vde_dagster.orchestration.load_live import load_live
-from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENTS, PLANS
-from vde_dagster.orchestration.plan_partitions import forget_past_plans
-from vde_dagster.orchestration.projection import (
+from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
+from vde_dagster.orchestration.events.projection import (
     environment_event,
     filled_event,
     filled_partitions,
     view_event,
 )
-from vde_dagster.orchestration.provenance import DATA_VERSION, data_version, newest_record
-from vde_dagster.orchestration.publication import combination_of
-from vde_dagster.orchestration.records import add_partitions, report_event, wipe_asset
-from vde_dagster.orchestration.translator import VdeTranslator
+from vde_dagster.orchestration.events.provenance import DATA_VERSION, data_version, newest_record
+from vde_dagster.orchestration.events.publication import combination_of
+from vde_dagster.orchestration.events.records import add_partitions, report_event, wipe_asset
+from vde_dagster.orchestration.models.catalog import Catalog, build_catalog
+from vde_dagster.orchestration.models.live import LiveModel, LiveVersion
+from vde_dagster.orchestration.models.load_live import load_live
+from vde_dagster.orchestration.models.translator import VdeTranslator
+from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENTS, PLANS
 from vde_dagster.planning.environment import PRODUCTION
 
 if TYPE_CHECKING:

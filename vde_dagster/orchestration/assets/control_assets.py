@@ -6,10 +6,11 @@ from typing import Any
 
 import dagster as dg
 
-from vde_dagster.orchestration.applying import Work
-from vde_dagster.orchestration.catalog import Catalog
 from vde_dagster.orchestration.config import ApplyConfig
+from vde_dagster.orchestration.events.applying import Work
+from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
 from vde_dagster.orchestration.failures import as_failure
+from vde_dagster.orchestration.models.catalog import Catalog
 from vde_dagster.orchestration.names import (
     APPLY_KEY,
     BREAKING_CHECK,
@@ -22,8 +23,7 @@ from vde_dagster.orchestration.names import (
     PLANS,
     POOL,
 )
-from vde_dagster.orchestration.plan_page import breaking_check, estimator, plan_metadata
-from vde_dagster.orchestration.plan_partitions import forget_past_plans
+from vde_dagster.orchestration.pages.plan_page import breaking_check, estimator, plan_metadata
 from vde_dagster.orchestration.reload import reload_location
 from vde_dagster.orchestration.resource import WorkspaceResource
 

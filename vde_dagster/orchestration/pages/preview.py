@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from vde_dagster.orchestration.markdown_table import markdown_table
+from vde_dagster.orchestration.pages.markdown_table import markdown_table
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.resolver import column_map
 from vde_dagster.planning.snapshot import Snapshot

@@ -10,7 +10,7 @@ from functools import lru_cache
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.live import LiveModel
+from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.orchestration.names import SNAPSHOT, TIME
 from vde_dagster.planning.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.interval import Interval, IntervalSet

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.orchestration.live import LiveProject, live_models
+from vde_dagster.orchestration.models.live import LiveProject, live_models
 from vde_dagster.planning.missing import Window, infer_starts
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.model import Model

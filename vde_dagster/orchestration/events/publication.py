@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.catalog import Catalog
-from vde_dagster.orchestration.live import version_key
-from vde_dagster.orchestration.names import ENVIRONMENTS
-from vde_dagster.orchestration.projection import (
+from vde_dagster.orchestration.events.projection import (
     Combination,
     environment_event,
     filled_event,
     filled_partitions,
     view_event,
 )
-from vde_dagster.orchestration.provenance import newest_record
-from vde_dagster.orchestration.records import add_partitions
+from vde_dagster.orchestration.events.provenance import newest_record
+from vde_dagster.orchestration.events.records import add_partitions
+from vde_dagster.orchestration.models.catalog import Catalog
+from vde_dagster.orchestration.models.live import version_key
+from vde_dagster.orchestration.names import ENVIRONMENTS
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.snapshot import Snapshot
 

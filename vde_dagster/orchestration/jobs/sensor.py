@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.errors import VdeError
+from vde_dagster.orchestration.events.plan_partitions import idle
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, PLANS
-from vde_dagster.orchestration.plan_partitions import idle
 from vde_dagster.planning.plan import Category, Change, Plan
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from vde_dagster.orchestration.events.records import delete_partition
 from vde_dagster.orchestration.names import PLANS
-from vde_dagster.orchestration.records import delete_partition
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore

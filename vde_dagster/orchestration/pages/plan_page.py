@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from vde_dagster.orchestration.catalog import Catalog
-from vde_dagster.orchestration.markdown import (
+from vde_dagster.orchestration.models.catalog import Catalog
+from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY
+from vde_dagster.orchestration.pages.markdown import (
     MAX_INLINE,
     Estimate,
     breaking,
@@ -19,7 +20,6 @@ from vde_dagster.orchestration.markdown import (
     spans,
     units,
 )
-from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY
 from vde_dagster.planning.plan import Change, Plan, PlannedModel
 from vde_dagster.planning.snapshot import Snapshot
 

@@ -22,20 +22,20 @@ from vde_dagster.execution.events import (
     Published,
     UnitTestFinished,
 )
-from vde_dagster.orchestration.catalog import Catalog
-from vde_dagster.orchestration.markdown import span, spans
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
-from vde_dagster.orchestration.partitions import partition_keys
-from vde_dagster.orchestration.preview import preview
-from vde_dagster.orchestration.projection import (
+from vde_dagster.orchestration.events.projection import (
     Combination,
     Filled,
     check_event,
     filled_event,
 )
-from vde_dagster.orchestration.provenance import newest_record
-from vde_dagster.orchestration.publication import published_events
-from vde_dagster.orchestration.unit_test_checks import unit_test_event
+from vde_dagster.orchestration.events.provenance import newest_record
+from vde_dagster.orchestration.events.publication import published_events
+from vde_dagster.orchestration.events.unit_test_checks import unit_test_event
+from vde_dagster.orchestration.models.catalog import Catalog
+from vde_dagster.orchestration.models.partitions import partition_keys
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
+from vde_dagster.orchestration.pages.markdown import span, spans
+from vde_dagster.orchestration.pages.preview import preview
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.snapshot import Snapshot

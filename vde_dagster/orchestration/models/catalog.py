@@ -11,9 +11,9 @@ import dagster as dg
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.live import LiveModel, LiveProject
-from vde_dagster.orchestration.partitions import model_partitions
-from vde_dagster.orchestration.translator import VdeTranslator, safe_name
+from vde_dagster.orchestration.models.live import LiveModel, LiveProject
+from vde_dagster.orchestration.models.partitions import model_partitions
+from vde_dagster.orchestration.models.translator import VdeTranslator, safe_name
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.model import Audit
 
@@ -49,7 +49,7 @@ class Catalog:
         if known is not None and known.snapshot.is_incremental == snapshot.is_incremental:
             return self.partitions.get(snapshot.name)
         if snapshot.id not in self._more:
-            from vde_dagster.orchestration.live import LiveVersion
+            from vde_dagster.orchestration.models.live import LiveVersion
 
             version = LiveVersion(snapshot.table_version, snapshot, None, (), {})
             model = LiveModel(snapshot.name, snapshot, (version,))

@@ -6,8 +6,6 @@ from typing import Any
 
 import dagster as dg
 
-from vde_dagster.orchestration.applying import Work
-from vde_dagster.orchestration.catalog import Catalog
 from vde_dagster.orchestration.config import (
     DropConfig,
     JanitorConfig,
@@ -16,8 +14,16 @@ from vde_dagster.orchestration.config import (
     RollbackConfig,
     RunConfig,
 )
+from vde_dagster.orchestration.events.applying import Work
+from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
+from vde_dagster.orchestration.events.publication import published_events
+from vde_dagster.orchestration.events.records import (
+    add_partitions,
+    delete_partition,
+    passing_events,
+)
 from vde_dagster.orchestration.failures import as_failure
-from vde_dagster.orchestration.janitor_page import report_metadata
+from vde_dagster.orchestration.models.catalog import Catalog
 from vde_dagster.orchestration.names import (
     APPLY_KEY,
     ENVIRONMENT_TAG,
@@ -26,10 +32,8 @@ from vde_dagster.orchestration.names import (
     PLAN_TAG,
     PLANS,
 )
-from vde_dagster.orchestration.plan_page import breaking_check, estimator, plan_metadata
-from vde_dagster.orchestration.plan_partitions import forget_past_plans
-from vde_dagster.orchestration.publication import published_events
-from vde_dagster.orchestration.records import add_partitions, delete_partition, passing_events
+from vde_dagster.orchestration.pages.janitor_page import report_metadata
+from vde_dagster.orchestration.pages.plan_page import breaking_check, estimator, plan_metadata
 from vde_dagster.orchestration.reload import reload_location
 from vde_dagster.orchestration.resource import WorkspaceResource
 from vde_dagster.planning.plan import Plan

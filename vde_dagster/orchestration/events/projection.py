@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.catalog import Catalog, check_names
-from vde_dagster.orchestration.live import version_key
-from vde_dagster.orchestration.markdown_table import markdown_table
-from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENT_TAG, PLAN_TAG
-from vde_dagster.orchestration.partitions import partition_keys
-from vde_dagster.orchestration.provenance import (
+from vde_dagster.orchestration.events.provenance import (
     Input,
     data_version,
     external_version,
     provenance_tags,
 )
+from vde_dagster.orchestration.models.catalog import Catalog, check_names
+from vde_dagster.orchestration.models.live import version_key
+from vde_dagster.orchestration.models.partitions import partition_keys
+from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENT_TAG, PLAN_TAG
+from vde_dagster.orchestration.pages.markdown_table import markdown_table
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, view_ref
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot

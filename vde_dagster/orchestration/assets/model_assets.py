@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.applying import Work
-from vde_dagster.orchestration.catalog import Catalog, check_names
 from vde_dagster.orchestration.config import FillConfig
+from vde_dagster.orchestration.events.applying import Work
+from vde_dagster.orchestration.events.projection import Combination
+from vde_dagster.orchestration.events.provenance import data_version, newest_record, provenance_tags
+from vde_dagster.orchestration.events.publication import combination_of
+from vde_dagster.orchestration.events.unit_test_checks import unit_test_checks
 from vde_dagster.orchestration.failures import as_failure
-from vde_dagster.orchestration.live import LiveModel, LiveVersion
-from vde_dagster.orchestration.markdown import spans
+from vde_dagster.orchestration.models.catalog import Catalog, check_names
+from vde_dagster.orchestration.models.live import LiveModel, LiveVersion
+from vde_dagster.orchestration.models.partitions import partition_mapping, requested
+from vde_dagster.orchestration.models.translator import safe_name
 from vde_dagster.orchestration.names import POOL, VERSION_TAG
-from vde_dagster.orchestration.partitions import partition_mapping, requested
-from vde_dagster.orchestration.preview import preview
-from vde_dagster.orchestration.projection import Combination
-from vde_dagster.orchestration.provenance import data_version, newest_record, provenance_tags
-from vde_dagster.orchestration.publication import combination_of
-from vde_dagster.orchestration.translator import safe_name
-from vde_dagster.orchestration.unit_test_checks import unit_test_checks
+from vde_dagster.orchestration.pages.markdown import spans
+from vde_dagster.orchestration.pages.preview import preview
 from vde_dagster.planning.cadence import EPOCH, FAR
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.missing import ALWAYS

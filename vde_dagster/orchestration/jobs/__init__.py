@@ -1,0 +1,1 @@
+"""What starts work: jobs, schedules and the sensor, and who is told of it."""

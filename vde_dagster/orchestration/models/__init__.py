@@ -1,0 +1,1 @@
+"""Models as Dagster shows them: their live versions, keys, partitions and looks."""
