@@ -70,7 +70,7 @@ class Warehouses:
         catalog = FolderCatalog("lakehouse", self.pointers, effects)
         warehouse = opened.settings.resolved_warehouse
         lakehouse = Lakehouse(opened.store, "lakehouse", warehouse, catalog=catalog)
-        opened.__dict__["lakehouse"] = lakehouse
+        opened.warehouse.__dict__["lakehouse"] = lakehouse
         engine.attach(lakehouse)
         return opened
 
