@@ -85,3 +85,18 @@ def test_hash_tells_every_difference_apart() -> None:
     ]
     assert len({definition_hash(item) for item in [base, *others]}) == len(others) + 1
     assert definition_hash(base) == definition_hash(view("v"))
+
+
+def test_what_was_published_before_keeps_its_hash() -> None:
+    """Figures of the code in which `spark` and `trino` were two fields: no view is written anew."""
+    assert definition_hash(view("v")) == "f08bbc22c0c4e3e2dfc677084db6dbae"
+    assert definition_hash(view("v", trino=None)) == "3e35e8af0db53e30c836aa9947b0e776"
+
+
+def test_a_further_dialect_is_a_further_representation() -> None:
+    two = view("v")
+    three = replace(two, queries={**two.queries, "duckdb": "SELECT a FROM t"})
+    other = replace(two, queries={**two.queries, "duckdb": "SELECT b FROM t"})
+    assert len({definition_hash(each) for each in (two, three, other)}) == 3
+    (version,) = new_view_metadata(three, None, "file:///w/v", 1_000)["versions"]
+    assert [r["dialect"] for r in version["representations"]] == ["spark", "trino", "duckdb"]
