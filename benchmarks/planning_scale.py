@@ -1,4 +1,4 @@
-"""A project of 1,000 models, in whole processes: loading, planning, a second environment.
+"""A project of 1,000 models or more, in whole processes: loading, planning, a second environment.
 
     python -m benchmarks.planning_scale [--models 1000] [--runs 3] [--profile STEP]
 
@@ -6,7 +6,11 @@ Ten layers; after the first, 40 % views, 30 % full and 30 % incremental models o
 columns over one or two parents each, with joins, unions, common table expressions and windows; the
 first line is of models with twenty columns. No Spark runs: the published state is written to the
 state store as an apply would leave it. Goals, in seconds of CPU with all imports: 6 cold, 0.5 for
-an unchanged project; 200 MB at most.
+an unchanged project, 1.2 for a plan with one edit; 200 MB at most. Of 10,000 models: 5 for a plan
+without a change, 6 with one edit, 8 for a second environment.
+
+A larger project is measured in turns with those of 100 and 1,000 models. The last column compares
+what each further model costs beyond 1,000 with what it costs up to there: 1.0 is linear growth.
 """
 
 from __future__ import annotations
@@ -20,11 +24,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 CORE = ("id", "event_date", "grp", "amount", "qty")
 LAYERS = 10
 WIDE = 20
+REFERENCES = (100, 1000)
 
 IMPORT = "import vde_dagster.execution.workspace"
 OPEN = """
@@ -72,64 +78,106 @@ with store.transaction() as connection:
 """
 )
 
+STEPS = {
+    "imports": ("imports alone", IMPORT),
+    "wide": (f"load and versions, {WIDE} columns", SNAPSHOTS),
+    "cold": ("load and versions, no cache", SNAPSHOTS),
+    "load": ("load, unchanged", LOAD),
+    "warm": ("load and versions, unchanged", SNAPSHOTS),
+    "unchanged": ("plan without a change", UNCHANGED),
+    "edited": ("plan with one edit", EDITED),
+    "second": ("plan of a second environment", SECOND),
+}
+
 
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, default=1000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument(
-        "--profile", choices=["cold", "load", "warm", "unchanged", "edited", "second"]
-    )
+    parser.add_argument("--profile", choices=list(STEPS))
     args = parser.parse_args()
+    sizes = [*REFERENCES, args.models] if args.models > max(REFERENCES) else [args.models]
+    print(f"seconds of CPU (median of {args.runs}), whole processes; wall and MB of the largest")
+    counts = " ".join(f"{size:>8,}" for size in sizes)
+    growth = "  growth" if len(sizes) > 1 else ""
+    print(f"{'models':32} {counts} {'wall s':>7} {'MB':>5}{growth}")
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        edited = write_project(root, args.models)
-        published = edited.read_text()
-        steps = {
-            "cold": ("load and versions, no cache", SNAPSHOTS),
-            "load": ("load, unchanged", LOAD),
-            "warm": ("load and versions, unchanged", SNAPSHOTS),
-            "unchanged": ("plan without a change", UNCHANGED),
-            "edited": ("plan with one edit", EDITED),
-            "second": ("plan of a second environment", SECOND),
-        }
-        print(f"{args.models} models, seconds of CPU (median of {args.runs}), whole processes")
-        print(f"{'step':32} {'CPU s':>7} {'wall s':>7} {'MB':>5}")
-        wide = root / "wide"
-        write_project(wide, args.models, columns=WIDE)
-        figures = []
-        for _ in range(args.runs):
-            shutil.rmtree(wide / ".vde", ignore_errors=True)
-            figures.append(_measure(wide, args.models, SNAPSHOTS))
-        _print(f"the same of {WIDE} columns, no cache", figures)
-        _print("imports alone", [_measure(root, args.models, IMPORT) for _ in range(args.runs)])
-        for name, (title, code) in steps.items():
-            if name == "unchanged":
-                _measure(root, args.models, PUBLISH)
-            if args.profile == name:
-                _profile(root, args.models, code)
-            figures = []
+        benches = [Bench(Path(folder) / str(size), size) for size in sizes]
+        for step in STEPS:
+            figures: list[list[Figures]] = [[] for _ in benches]
+            for bench in benches:
+                bench.prepare(step)
+                if args.profile == step:
+                    _profile(bench.root, bench.models, STEPS[step][1])
             for run in range(args.runs + 1):
-                if name == "cold":
-                    shutil.rmtree(root / ".vde", ignore_errors=True)
-                if name == "edited":
-                    column = f",\n  {run} AS n{run}\nFROM "
-                    edited.write_text(published.replace("\nFROM ", column, 1))
-                    time.sleep(2.1)  # Files younger than that are never trusted by their times.
-                figures.append(_measure(root, args.models, code))
-                if name == "edited":
-                    edited.write_text(published)
-            _print(title, figures[1:])
+                for bench, found in zip(benches, figures, strict=True):
+                    found.append(bench.run(step, run))
+            _print(STEPS[step][0], [_median(found[1:]) for found in figures], sizes)
     return 0
 
 
-def _print(title: str, figures: list[tuple[float, float, float]]) -> None:
+Figures = tuple[float, float, float]
+"""Seconds of CPU, seconds of wall clock, peak MB of one process."""
+
+
+class Bench:
+    """A project that steps are measured on, in the order of `STEPS`.
+
+    Args:
+        root: An empty folder.
+        models: How many models it has.
+    """
+
+    def __init__(self, root: Path, models: int) -> None:
+        self.root = root
+        self.models = models
+        self.wide = root / "wide"
+        write_project(self.wide, models, columns=WIDE)
+        self.edited = write_project(root, models)
+        self.published = self.edited.read_text()
+
+    def prepare(self, step: str) -> None:
+        """Do what comes before the runs of a step."""
+        if step == "unchanged":
+            _measure(self.root, self.models, PUBLISH)
+
+    def run(self, step: str, number: int) -> Figures:
+        """Measure one run of a step."""
+        root = self.wide if step == "wide" else self.root
+        if step in ("wide", "cold"):
+            shutil.rmtree(root / ".vde", ignore_errors=True)
+        if step == "edited":
+            column = f",\n  {number} AS n{number}\nFROM "
+            self.edited.write_text(self.published.replace("\nFROM ", column, 1))
+            time.sleep(2.1)  # Files younger than that are never trusted by their times.
+        found = _measure(root, self.models, STEPS[step][1])
+        if step == "edited":
+            self.edited.write_text(self.published)
+        return found
+
+
+def _median(figures: list[Figures]) -> Figures:
     cpu, wall, size = (statistics.median(values) for values in zip(*figures, strict=True))
-    print(f"{title:32} {cpu:7.2f} {wall:7.2f} {size:5.0f}", flush=True)
+    return cpu, wall, size
 
 
-def _measure(root: Path, models: int, code: str) -> tuple[float, float, float]:
+def _print(title: str, medians: list[Figures], sizes: list[int]) -> None:
+    _, wall, size = medians[-1]
+    seconds = [cpu for cpu, _, _ in medians]
+    line = f"{title:32} {' '.join(f'{cpu:8.2f}' for cpu in seconds)} {wall:7.2f} {size:5.0f}"
+    if len(sizes) > 1:
+        up_to, beyond = (
+            (after - before) / (larger - smaller)
+            for (before, after), (smaller, larger) in zip(
+                pairwise(seconds), pairwise(sizes), strict=True
+            )
+        )
+        line += f" {beyond / up_to:7.1f}" if up_to > 1e-5 else f" {'-':>7}"
+    print(line, flush=True)
+
+
+def _measure(root: Path, models: int, code: str) -> Figures:
     """Run a process; return its seconds of CPU, seconds of wall clock and peak MB."""
     began = time.perf_counter()
     # Compiled modules are cached, as they are where the package is installed.
