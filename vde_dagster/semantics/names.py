@@ -78,15 +78,6 @@ class Scope:
     has_window: bool = False
     lambdas: list[dict[str, Node]] = field(default_factory=list)
 
-    def knows_everything(self) -> bool:
-        """Whether a name that is not found cannot exist."""
-        scope: Scope | None = self
-        while scope is not None:
-            if any(entry.open for entry in scope.entries):
-                return False
-            scope = scope.parent
-        return True
-
 
 class Found(NamedTuple):
     """A resolved name: its expression, its type, and how many fields follow."""

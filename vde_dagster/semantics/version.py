@@ -47,10 +47,6 @@ class SemanticVersion:
         more = [frozenset(name.lower() for name in key) for key in keys]
         return replace(self, unique_keys=tuple(dict.fromkeys([*self.unique_keys, *more])))
 
-    def without_unique_keys(self) -> SemanticVersion:
-        """This version without keys, for a table that is filled piece by piece."""
-        return replace(self, unique_keys=())
-
     def to_json(self) -> dict[str, Any]:
         """Plain data for a state store."""
         return {

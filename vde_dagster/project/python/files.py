@@ -15,8 +15,6 @@ from vde_dagster.project.reading.text_files import decoded
 from vde_dagster.sql.nesting import nested_too_deeply
 from vde_dagster.sql.scanner import SourceText
 
-_Imports = tuple[str, int, tuple[str, ...]]
-
 
 def parse_python(path: Path, text: str) -> ast.Module:
     """Parse a file.
