@@ -69,17 +69,17 @@ def project(root: Path, size: int) -> ProjectFolder:
 def counted(store: Any) -> Any:
     """Count the writing transactions of a store."""
     counts: dict[str, int] = {}
-    original = store.run_transaction
+    original = store.database.run_transaction
 
     def run(work: Any, *, name: str = "state", **rest: Any) -> Any:
         counts[name] = counts.get(name, 0) + 1
         return original(work, name=name, **rest)
 
-    store.run_transaction = run
+    store.database.run_transaction = run
     try:
         yield counts
     finally:
-        del store.run_transaction
+        del store.database.run_transaction
 
 
 def measure(size: int) -> dict[str, float]:

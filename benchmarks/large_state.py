@@ -98,12 +98,12 @@ def build(workspace: Workspace, number: int, version: int) -> Built:
     lakehouse, store = workspace.lakehouse, workspace.store
     types = tuple((column, "DATE", None) for column in names)
     lakehouse.create_table(NewTable(ref, types, lakehouse.table_location(ref, table_id), {}))
-    with store.transaction() as connection:
-        store.save_snapshots([snapshot], connection)
-        store.ensure_table(table, connection)
-        made = store.mark_created(table, [(column, "DATE") for column in names], connection)
+    with store.database.transaction() as connection:
+        store.snapshots.save([snapshot], connection)
+        store.tables.ensure(table, connection)
+        made = store.tables.mark_created(table, [(column, "DATE") for column in names], connection)
         filled = Interval(DAY - timedelta(days=1), DAY)
-        store.record_intervals(table_id, filled, "plan", 1, 1000, connection)
+        store.fills.record(table_id, filled, "plan", 1, 1000, connection)
     return Built(snapshot, made)
 
 
@@ -126,7 +126,7 @@ def bulk_versions(
     """Write the rows of an environment's versions: planned, edited, then run."""
     replaced = {built.snapshot.name for built in edited}
     began = NOW - timedelta(hours=versions)
-    with workspace.store.transaction() as connection:
+    with workspace.store.database.transaction() as connection:
         for table in (schema.environments, schema.environment_versions, schema.entries):
             connection.execute(table.delete().where(table.c.environment == name))
         connection.execute(

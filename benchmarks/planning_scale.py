@@ -63,18 +63,18 @@ from dataclasses import replace
 from vde_dagster.planning.environment import Environment
 from vde_dagster.state.environments import EnvironmentStore
 plan, store = ws.plan("prod"), ws.store
-with store.transaction() as connection:
-    store.save_snapshots(plan.snapshots.values(), connection)
+with store.database.transaction() as connection:
+    store.snapshots.save(plan.snapshots.values(), connection)
     for model in plan.models:
         if model.table is None:
             continue
-        store.ensure_table(model.table, connection)
+        store.tables.ensure(model.table, connection)
         types = [(c.name, c.type or "STRING") for c in model.table.columns]
-        store.mark_created(model.table, types, connection)
+        store.tables.mark_created(model.table, types, connection)
         for interval in model.intervals:
-            store.record_intervals(model.table.id, interval, plan.id, None, 1, connection)
+            store.fills.record(model.table.id, interval, plan.id, None, 1, connection)
     environment = Environment("prod", 0, plan.entries, plan.id, plan.created_at, "bench", plan.id)
-    store.write_environment_version(connection, environment, 0)
+    store.environments.write_version(connection, environment, 0)
 """
 )
 

@@ -33,7 +33,7 @@ def previous_snapshots(workspace: Workspace, plan: Plan) -> dict[str, Snapshot]:
         for model in plan.models
         if model.previous_snapshot_id and model.previous_snapshot_id != model.snapshot_id
     ]
-    return dict(workspace.store.snapshots(ids)) if ids else {}
+    return dict(workspace.store.snapshots.load(ids)) if ids else {}
 
 
 def confirm(output: Output, plan: Plan, yes: bool) -> bool:

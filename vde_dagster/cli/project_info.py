@@ -26,7 +26,7 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
 
     settings = workspace.settings
     models = workspace.project.models.values()
-    environments = workspace.store.environment_summaries() if _has_state(workspace) else []
+    environments = workspace.store.environments.summaries() if _has_state(workspace) else []
     return {
         "version": version("vde-dagster"),
         "project": {"name": settings.name, "root": str(workspace.root)},

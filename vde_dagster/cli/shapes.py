@@ -9,7 +9,7 @@ from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.interval import iso
 
 if TYPE_CHECKING:
-    from vde_dagster.state.shown import EnvironmentSummary
+    from vde_dagster.state.environments import EnvironmentSummary
 
 
 def instant_json(value: datetime | None) -> str | None:

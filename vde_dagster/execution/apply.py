@@ -98,31 +98,31 @@ class Applier:
         """
         started = time.monotonic()
         self.warehouse.lakehouse.recover()
-        self.warehouse.store.save_plan(self.plan)
+        self.warehouse.store.plans.save(self.plan)
         if self._is_applied():
-            current = self.warehouse.store.environment(self.plan.environment)
+            current = self.warehouse.store.environments.get(self.plan.environment)
             return ApplyResult(self.plan, current, False, 0.0)
         self._check_base()
         with ExitStack() as held:
             lease = held.enter_context(
-                self.warehouse.store.holding_lease(
+                self.warehouse.store.leases.holding(
                     environment_lease(self.plan.environment),
                     self.owner,
                     wait_seconds=self.wait_seconds,
                 )
             )
             if self._is_applied():
-                current = self.warehouse.store.environment(self.plan.environment)
+                current = self.warehouse.store.environments.get(self.plan.environment)
                 return ApplyResult(self.plan, current, False, 0.0)
             self.plan = replace(self.plan, base_version=self._check_base())
-            self.warehouse.store.set_plan_status(self.plan.id, "applying")
+            self.warehouse.store.plans.set_status(self.plan.id, "applying")
             try:
                 environment, plan = self._work(held, lease.lease)
             except UnknownOutcomeError:
                 # Whether it was published is found out by the next apply; it has not failed.
                 raise
             except BaseException as error:
-                self.warehouse.store.set_plan_status(self.plan.id, "failed", _message(error))
+                self.warehouse.store.plans.set_status(self.plan.id, "failed", _message(error))
                 raise
             finally:
                 self._drain()
@@ -155,15 +155,15 @@ class Applier:
         return environment, plan
 
     def _is_applied(self) -> bool:
-        record = self.warehouse.store.plan_record(self.plan.id)
+        record = self.warehouse.store.plans.record(self.plan.id)
         return record is not None and record.status == "applied"
 
     def _check_base(self) -> int:
         """Return the version that the plan now starts from: runs since then do not outdate it."""
         name = self.plan.environment
-        base = self.warehouse.store.current_base(name, self.plan.base_version)
+        base = self.warehouse.store.versions.current_base(name, self.plan.base_version)
         if base is None:
-            current = self.warehouse.store.environment(name)
+            current = self.warehouse.store.environments.get(name)
             version = current.version if current else 0
             who = f" by {current.published_by}" if current else ""
             raise ConflictError(
@@ -175,7 +175,7 @@ class Applier:
 
     def _real_tables(self) -> Plan:
         """Register the plan's snapshots and tables; a table that exists by now is taken over."""
-        self.warehouse.store.save_snapshots(self.plan.snapshots.values())
+        self.warehouse.store.snapshots.save(self.plan.snapshots.values())
         tables = {m.table.id: m.table for m in self.plan.models if m.table}
         new = [table for table in tables.values() if not table.created]
         if not new:
@@ -184,7 +184,7 @@ class Applier:
         return with_tables(self.plan, mapping)
 
     def _resolver(self, plan: Plan) -> Resolver:
-        production = self.warehouse.store.environment(PRODUCTION)
+        production = self.warehouse.store.environments.get(PRODUCTION)
         entries = production.entries.values() if production else ()
         return Resolver(
             environment=plan.environment,
@@ -196,7 +196,7 @@ class Applier:
 
     def _hold_tables(self, plan: Plan, until: ExitStack) -> TableLeases:
         """Take the leases of the tables to write that an environment shows."""
-        shown = self.warehouse.store.shown_tables(m.table.id for m in plan.builds if m.table)
+        shown = self.warehouse.store.shown.among(m.table.id for m in plan.builds if m.table)
         return TableLeases.take(self.warehouse.store, self.owner, shown, until)
 
     def _fill(self, plan: Plan, filler: TableFiller) -> None:

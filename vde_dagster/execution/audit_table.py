@@ -43,7 +43,7 @@ class Auditor:
         failures = []
         for audit, task in self.tasks.audits(snapshot, table, interval, branch):
             result = self.warehouse.engine().audit(task)
-            self.warehouse.store.save_audit_result(task, table.id if table else None, result)
+            self.warehouse.store.audits.save(task, table.id if table else None, result)
             self.emit(AuditFinished(snapshot, table, audit, interval, result))
             if result.failed_rows and audit.blocking:
                 failures.append(f"{audit.label} found {result.failed_rows} rows")

@@ -48,15 +48,15 @@ def plan_backfill(
     )
     plan = replace(plan, id=f"{environment.name}-{uuid.uuid4().hex[:10]}", models=models)
     if not plan.is_empty:
-        warehouse.store.save_plan(plan)
+        warehouse.store.plans.save(plan)
     return plan
 
 
 def _showing(warehouse: Warehouse, snapshot_id: str) -> Environment:
-    names = warehouse.store.environments_showing(snapshot_id)
+    names = warehouse.store.shown.environments_of(snapshot_id)
     # Production first; what is dropped in between shows nothing any more.
     for name in sorted(names, key=lambda name: (name != PRODUCTION, name)):
-        environment = warehouse.store.environment(name)
+        environment = warehouse.store.environments.get(name)
         if environment is not None:
             return environment
     raise UsageError(

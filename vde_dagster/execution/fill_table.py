@@ -71,7 +71,7 @@ class TableFiller:
     def _fill_table(
         self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable, lease: Lease
     ) -> PhysicalTable:
-        table = self.warehouse.store.table(table.id)
+        table = self.warehouse.store.tables.get(table.id)
         if model.builds:
             table = self.tasks.target.writable(table)
             table = self._fill_missing(model, snapshot, table, lease)
@@ -91,7 +91,7 @@ class TableFiller:
             if not model.layout or model.table is None or model.snapshot_id is None:
                 continue
             had = model.previous_snapshot_id or model.table.snapshot_id
-            known = self.warehouse.store.snapshots([had, model.table.snapshot_id])
+            known = self.warehouse.store.snapshots.load([had, model.table.snapshot_id])
             previous = known.get(had) or known[model.table.snapshot_id]
             with self.leases.guard(model.table):
                 self.warehouse.engine().evolve_layout(
@@ -127,7 +127,7 @@ class TableFiller:
         missing = missing - recover(model, snapshot, target, left, missing, self._auditor())
         missing = with_lookback(snapshot, missing, model.intervals)
         if not missing:
-            return self.warehouse.store.table(table.id)
+            return self.warehouse.store.tables.get(table.id)
         size = snapshot.model.kind.most_intervals
         batches = list(Cadence(snapshot.model.cron).batches(missing, size))
         for number, batch in enumerate(batches, 1):
@@ -142,7 +142,7 @@ class TableFiller:
         target = {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
         definition = plan.snapshots.get(table.snapshot_id)
         if definition is None:
-            stored = self.warehouse.store.snapshots([table.snapshot_id])
+            stored = self.warehouse.store.snapshots.load([table.snapshot_id])
             definition = stored.get(table.snapshot_id)
         found = choose_filler(table, snapshot, definition, target)
         if found is None:
@@ -200,5 +200,5 @@ class TableFiller:
                 )
             columns.append((physical, type_))
         self.warehouse.engine().create_table(table, filler, tuple(columns), branch=task.branch)
-        created = self.warehouse.store.mark_created(table, columns)
+        created = self.warehouse.store.tables.mark_created(table, columns)
         return replace(task, table=created, prepared=prepared)

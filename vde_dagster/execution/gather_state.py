@@ -31,15 +31,15 @@ def gather_state(
         snapshots: The target's snapshots; the environment's own by default.
         build: Makes snapshots of definitions with today's canonicaliser.
     """
-    target = store.environment(environment)
-    production = target if environment == PRODUCTION else store.environment(PRODUCTION)
+    target = store.environments.get(environment)
+    production = target if environment == PRODUCTION else store.environments.get(PRODUCTION)
     wanted = () if snapshots is None else snapshots.values()
     state = complete_state(store, target, production, wanted)
     state, changed = rehash(state, CANONICALISER, build)
-    kept = {table.id: table for table in changed if not store.rehash_table(table)}
+    kept = {table.id: table for table in changed if not store.tables.rehash(table)}
     if kept:
         # Another table has these very hashes: the stored ones stay, and that one serves.
-        stored = store.tables(kept)
+        stored = store.tables.load(kept)
         state = replace(state, tables={**state.tables, **stored})
     return state
 
@@ -62,10 +62,12 @@ def complete_state(
         for entry in environment.entries.values()
     ]
     fills = {snapshot.fill_version for snapshot in known.values() if snapshot.has_table}
-    tables: dict[str, PhysicalTable] = {t.id: t for t in store.tables_by_fill(sorted(fills))}
+    tables: dict[str, PhysicalTable] = {
+        t.id: t for t in store.tables.with_fill_versions(sorted(fills))
+    }
     named = {entry.table_id for entry in entries if entry.table_id} - tables.keys()
-    tables.update(store.tables(sorted(named)))
+    tables.update(store.tables.load(sorted(named)))
     ids = {entry.snapshot_id for entry in entries}
     ids |= {table.snapshot_id for table in tables.values()}
-    read = store.snapshots(sorted(ids - known.keys()))
+    read = store.snapshots.load(sorted(ids - known.keys()))
     return WarehouseState(target, production, {**known, **read}, tables)

@@ -62,7 +62,7 @@ def plan_run(
     warehouse: Warehouse, environment: str, *, now: datetime | None = None, save: bool = True
 ) -> Plan:
     """Plan what is due in an environment as it was published; see `Workspace.plan_run`."""
-    current = warehouse.store.environment(environment)
+    current = warehouse.store.environments.get(environment)
     if current is None:
         raise no_environment(warehouse.store, environment)
     state = gather_state(warehouse.store, environment, None, warehouse.snapshots_of)
@@ -74,7 +74,7 @@ def plan_run(
 
 def no_environment(store: StateStore, environment: str) -> UsageError:
     """Return the error that says that there is no such environment."""
-    close = closest(environment, store.environment_names())
+    close = closest(environment, store.environments.names())
     hint = f"did you mean '{close}'?" if close else f"plan it first: vde plan {environment}"
     return UsageError(f"there is no environment '{environment}'", hint=hint)
 
@@ -92,7 +92,7 @@ def _make(
     now: datetime | None,
     save: bool,
 ) -> Plan:
-    now = utc(now) if now else warehouse.store.clock.now()
+    now = utc(now) if now else warehouse.store.database.clock.now()
     if start is not None and end is not None:
         Interval(start, end)
     if start is not None and start > now:
@@ -117,5 +117,5 @@ def _make(
         unique_id=lambda: uuid.uuid4().hex,
     )
     if save and not plan.is_empty:
-        warehouse.store.save_plan(plan, state.held)
+        warehouse.store.plans.save(plan, state.held)
     return plan

@@ -44,7 +44,7 @@ def publish_plan(
         ConflictError: Somebody else published first.
     """
     store, lakehouse = warehouse.store, warehouse.lakehouse
-    current = store.environment(plan.environment)
+    current = store.environments.get(plan.environment)
     forwards = tuple(
         FastForward(ref, table_id, branch, lakehouse.main_snapshot(ref))
         for table_id, branch, ref in sorted(
@@ -53,14 +53,14 @@ def publish_plan(
         )
     )
     # The views read `main`, where the branches are when readers see the views.
-    published = replace(resolver, branches={}, tables=store.tables(list(resolver.tables)))
+    published = replace(resolver, branches={}, tables=store.tables.load(list(resolver.tables)))
     views = define_views(published, warehouse)
     environment = Environment(
         name=plan.environment,
         version=plan.base_version + 1,
         entries=plan.entries,
         publication_id=uuid.uuid4().hex,
-        published_at=store.clock.now(),
+        published_at=store.database.clock.now(),
         published_by=who,
         plan_id=plan.id,
         expires_at=plan.expires_at,
@@ -114,12 +114,12 @@ def define_views(
         for name, binding in bindings.items()
         if binding.table is None and has_view(binding)
     }
-    types = store.all_view_types(binding.snapshot.id for binding in queries.values())
+    types = store.snapshots.view_types(binding.snapshot.id for binding in queries.values())
     for binding in queries.values():
         if binding.snapshot.id not in types:
             sql = view_query(binding, resolver, settings.catalog)
             analysed = warehouse.engine().analyze(sql)
-            store.save_view_types(binding.snapshot.id, analysed)
+            store.snapshots.save_view_types(binding.snapshot.id, analysed)
             types[binding.snapshot.id] = analysed
     definitions = (
         define_view(name, resolver, settings.catalog, types, settings.catalog_names)

@@ -49,7 +49,7 @@ def query_environment(
     from vde_dagster.planning.render import render_environment_query
 
     for _ in range(ATTEMPTS):
-        before = warehouse.store.environment(environment)
+        before = warehouse.store.environments.get(environment)
         if before is None:
             raise UsageError(
                 f"there is no environment '{environment}'",
@@ -58,7 +58,7 @@ def query_environment(
         externals = _externals(warehouse, before)
         table_names = _table_names(warehouse.settings, externals.values())
         names = set(before.entries)
-        production = warehouse.store.environment(PRODUCTION)
+        production = warehouse.store.environments.get(PRODUCTION)
         elsewhere = set(production.entries) - names if production else set()
 
         def view(
@@ -92,7 +92,7 @@ def query_environment(
         if not raw:
             refuse_substitution(rendered)  # What was escaped in a string is written out here.
         columns, rows = warehouse.engine().query(rendered, limit)
-        after = warehouse.store.environment(environment)
+        after = warehouse.store.environments.get(environment)
         if after is not None and after.publication_id == before.publication_id:
             return QueryResult(tuple(columns), tuple(rows), before.publication_id)
     raise ConflictError(
@@ -104,7 +104,7 @@ def query_environment(
 def _externals(warehouse: Warehouse, environment: Environment) -> dict[ModelName, ExternalTable]:
     """Return the external tables that an environment's models read: they have no views."""
     ids = {e.snapshot_id: e.name for e in environment.entries.values() if e.table_id is None}
-    snapshots = warehouse.store.snapshots(ids)
+    snapshots = warehouse.store.snapshots.load(ids)
     return {
         name: external_table(snapshots[snapshot].model)
         for snapshot, name in ids.items()

@@ -53,7 +53,7 @@ def render_model(
         plan.snapshots,
         {planned.table.id: planned.table for planned in plan.models if planned.table},
     )
-    now = warehouse.store.clock.now()
+    now = warehouse.store.database.clock.now()
     slot = Cadence(definition.cron).latest_slot(now)
     interval = Interval(start or slot.start, end or slot.end)
     return render_query(definition, resolver, warehouse.settings.catalog, interval, now)

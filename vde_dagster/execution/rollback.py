@@ -47,14 +47,14 @@ def rollback(
 ) -> RollbackResult:
     """Publish an earlier version of an environment in one transaction; see `Workspace.rollback`."""
     store = warehouse.store
-    if not store.has_environment(environment):
+    if not store.environments.exists(environment):
         raise UsageError(
             f"there is no environment '{environment}'", hint=f"plan it: vde plan {environment}"
         )
     owner = f"{who}, rollback, {uuid.uuid4().hex[:8]}"
-    with store.holding_lease(environment_lease(environment), owner) as held:
+    with store.leases.holding(environment_lease(environment), owner) as held:
         warehouse.lakehouse.recover()
-        current = store.environment(environment)
+        current = store.environments.get(environment)
         assert current is not None
         old = _find(warehouse, current, version)
         moved = warehouse.lakehouse.moved_views(environment)
@@ -75,7 +75,7 @@ def rollback(
                     version=current.version + 1,
                     entries=old.entries,
                     publication_id=uuid.uuid4().hex,
-                    published_at=store.clock.now(),
+                    published_at=store.database.clock.now(),
                     published_by=who,
                     expires_at=current.expires_at,
                     note=f"rollback to {old.version}",
@@ -94,16 +94,16 @@ def rollback(
 def _find(warehouse: Warehouse, current: Environment, version: int | None) -> Environment:
     store = warehouse.store
     if version is not None:
-        old = store.environment_at(current.name, version)
+        old = store.versions.at(current.name, version)
         if old is None or version >= current.version:
-            kept = [str(v.version) for v in store.history(current.name)]
+            kept = [str(v.version) for v in store.versions.history(current.name)]
             raise UsageError(
                 f"environment '{current.name}' has no earlier version {version}",
                 hint=f"its versions are {', '.join(kept)}",
             )
         return old
-    for number in store.differing_versions(current.name, current.version):
-        old = store.environment_at(current.name, number)
+    for number in store.versions.differing(current.name, current.version):
+        old = store.versions.at(current.name, number)
         if old is not None and old.entries != current.entries:
             return old
     raise UsageError(
@@ -144,7 +144,7 @@ def _part(
     needed: set[ModelName] = set()
     while waiting:
         needed |= waiting
-        found = store.snapshots(old.entries[name].snapshot_id for name in waiting)
+        found = store.snapshots.load(old.entries[name].snapshot_id for name in waiting)
         inheriting = (
             found[entry.snapshot_id]
             for entry in map(old.entries.__getitem__, waiting)
@@ -173,7 +173,9 @@ def _differing(current: Environment, old: Environment, state: WarehouseState) ->
 def _missing(
     warehouse: Warehouse, old: Environment, state: WarehouseState, among: set[ModelName]
 ) -> dict[ModelName, IntervalSet]:
-    window = Window(warehouse.store.clock.now(), default_start=warehouse.settings.start_time)
+    window = Window(
+        warehouse.store.database.clock.now(), default_start=warehouse.settings.start_time
+    )
     snapshots = in_order(
         {name: state.snapshots[entry.snapshot_id] for name, entry in old.entries.items()}
     )

@@ -31,8 +31,10 @@ def select_models(
     Raises:
         UsageError: A pattern selects nothing.
     """
-    base = store.environment(environment) or store.environment(PRODUCTION)
-    stored = store.snapshots([entry.snapshot_id for entry in base.entries.values()]) if base else {}
+    base = store.environments.get(environment) or store.environments.get(PRODUCTION)
+    stored = (
+        store.snapshots.load([entry.snapshot_id for entry in base.entries.values()]) if base else {}
+    )
     old = (
         {name: stored[entry.snapshot_id].model for name, entry in base.entries.items()}
         if base

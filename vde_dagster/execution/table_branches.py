@@ -176,7 +176,7 @@ class TableBranches:
     ) -> dict[str, Any]:
         lakehouse, ref = self.lakehouse, self.table.ref
         table = read_table(lakehouse, ref)
-        now_ms = int(lakehouse.store.clock.now().timestamp() * 1000)
+        now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
         changed = change(table.metadata, table.location, now_ms)
         also = TableCommit(lease=self.lease, filled=filled, subject=str(ref))
         change_table(lakehouse, table, ref, changed, name, also)

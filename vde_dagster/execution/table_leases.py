@@ -45,7 +45,7 @@ class TableLeases:
         """
         held = {
             table_id: until.enter_context(
-                store.holding_lease(table_lease(table_id), owner, wait_seconds=TABLE_WAIT_SECONDS)
+                store.leases.holding(table_lease(table_id), owner, wait_seconds=TABLE_WAIT_SECONDS)
             ).lease
             for table_id in sorted(table_ids)
         }
@@ -57,7 +57,7 @@ class TableLeases:
         if table.id in self.held:
             yield self.held[table.id]
             return
-        with self.store.holding_lease(
+        with self.store.leases.holding(
             table_lease(table.id), self.owner, wait_seconds=TABLE_WAIT_SECONDS
         ) as held:
             yield held.lease

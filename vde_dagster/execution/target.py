@@ -9,7 +9,7 @@ from vde_dagster.lakehouse.branch_names import BranchName
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import FillResult
-from vde_dagster.state.plans import PendingInterval
+from vde_dagster.state.pending import PendingInterval
 from vde_dagster.state.table_commits import TableShownError, forget_pending, record_pending
 
 
@@ -65,8 +65,8 @@ class Target:
         if not table.created:
             return LeftOver(table.intervals, frozenset(), ())
         if self.branches.lakehouse.recover():
-            table = store.table(table.id)
-        pending = [i for i in store.pending_intervals(plan_id) if i.table_id == table.id]
+            table = store.tables.get(table.id)
+        pending = [i for i in store.pending.of_plan(plan_id) if i.table_id == table.id]
         commits = self.branches.take_over(self.own, self.waits)
         ids = {item.iceberg_snapshot_id for item in pending} - {None}
         whole = self.waits and ids <= {commit.snapshot_id for commit in commits}
@@ -80,7 +80,7 @@ class Target:
             pending = []
         filled = table.intervals
         if restate:
-            ours = (row for row in store.fills(table.id) if row.plan_id == plan_id)
+            ours = (row for row in store.fills.log(table.id) if row.plan_id == plan_id)
             filled = IntervalSet.of(Interval(row.start_at, row.end_at) for row in ours)
         recorded = filled | IntervalSet.of(item.interval for item in pending)
         known = frozenset(i.iceberg_snapshot_id for i in pending if i.iceberg_snapshot_id)

@@ -198,7 +198,7 @@ class Workspace:
         Raises:
             UsageError: There is no such plan.
         """
-        return self.store.load_plan(plan_id)
+        return self.store.plans.load(plan_id)
 
     def apply(
         self,
@@ -230,7 +230,7 @@ class Workspace:
 
         if plan.is_empty:
             self.lakehouse.recover()
-            return ApplyResult(plan, self.store.environment(plan.environment), False, 0.0)
+            return ApplyResult(plan, self.store.environments.get(plan.environment), False, 0.0)
         if self.warehouse.started_engine is not None:
             self.warehouse.started_engine.begin(plan.id)
         stop = threading.Event()
@@ -411,11 +411,11 @@ class Workspace:
             raise UsageError(
                 "production cannot be dropped", hint="roll it back, or drop another environment"
             )
-        if not self.store.has_environment(environment):
+        if not self.store.environments.exists(environment):
             from vde_dagster.execution.make_plans import no_environment
 
             raise no_environment(self.store, environment)
-        self.store.invalidate_environment(environment)
+        self.store.environments.invalidate(environment)
 
     def reload(self) -> None:
         """Forget the project as it was read, so that the next use reads the files again."""

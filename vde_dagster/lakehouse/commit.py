@@ -115,7 +115,7 @@ def commit_swap(
         nonlocal in_doubt
         for number in range(_DOUBTS):
             try:
-                return store.run_transaction(work, name=name, idempotent=False)
+                return store.database.run_transaction(work, name=name, idempotent=False)
             except UnknownOutcomeError:
                 in_doubt = True
                 if number == _DOUBTS - 1:
@@ -168,7 +168,7 @@ def change_table(
             check_commit(store, conn, said)
             record_commit(store, conn, said)
 
-        store.run_transaction(work, name=name)
+        store.database.run_transaction(work, name=name)
 
 
 def read_table(lakehouse: Lakehouse, ref: TableRef) -> TableState:

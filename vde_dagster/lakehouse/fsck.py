@@ -18,7 +18,8 @@ from vde_dagster.lakehouse.orphans import find_orphans
 from vde_dagster.lakehouse.table_metadata import head_of
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
-from vde_dagster.state.retention import LedgerTable, Retention
+from vde_dagster.state.ledger import LedgerTable
+from vde_dagster.state.policy import Retention
 from vde_dagster.state.tables import DROPPED, DROPPING, LIVE, TOMBSTONED
 
 if TYPE_CHECKING:
@@ -79,7 +80,9 @@ def fsck(lakehouse: Lakehouse, orphan_grace: timedelta | None = None) -> tuple[F
     """
     store = lakehouse.store
     pointers = lakehouse.catalog.all_pointers()
-    tables = {table.id: table for table in store.ledger((LIVE, TOMBSTONED, DROPPING, DROPPED))}
+    tables = {
+        table.id: table for table in store.ledger.tables((LIVE, TOMBSTONED, DROPPING, DROPPED))
+    }
     by_ref = {table.ref: table for table in tables.values()}
     views = _published(lakehouse)
     findings = _views(views, pointers)
@@ -100,7 +103,7 @@ def _published(lakehouse: Lakehouse) -> dict[TableRef, str]:
         .where(view.catalog_name == lakehouse.catalog_name, head.live)
         .order_by(view.environment, view.namespace, view.name)
     )
-    with lakehouse.store.reading() as conn:
+    with lakehouse.store.database.reading() as conn:
         return {TableRef(row[0], row[1]): row[2] for row in conn.execute(query)}
 
 
@@ -162,10 +165,10 @@ def _shown_tables(
     # Environments share most of their tables: what is wrong with one is asked once.
     wrong = {
         table_id: found
-        for table_id in lakehouse.store.all_shown_tables()
+        for table_id in lakehouse.store.shown.tables()
         if (found := _not_served(table_id, tables.get(table_id), pointers)) is not None
     }
-    for environment, entry in lakehouse.store.showing(wrong):
+    for environment, entry in lakehouse.store.shown.entries_of(wrong):
         problem, detail = wrong[entry.table_id or ""]
         subject = f"{entry.name} in environment '{environment}'"
         advice = f"plan and apply again: vde plan {environment}"
@@ -207,7 +210,7 @@ def _orphans(
     pointers: dict[TableRef, Pointer],
     grace: timedelta,
 ) -> list[Finding]:
-    before = lakehouse.store.clock.now() - grace
+    before = lakehouse.store.database.clock.now() - grace
     findings = []
     for table in tables:
         pointer = pointers.get(table.ref)

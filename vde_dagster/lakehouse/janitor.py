@@ -17,7 +17,8 @@ from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.planning.environment import Environment
 from vde_dagster.project.settings import Settings
 from vde_dagster.state.lease_names import environment_lease
-from vde_dagster.state.retention import Mark, Retention
+from vde_dagster.state.policy import Retention
+from vde_dagster.state.retention import Mark
 from vde_dagster.state.store import StateStore
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def clean(
     if not dry_run:
         lakehouse.recover()
     _drop_environments(run)
-    marked = store.mark(retention, write=not dry_run)
+    marked = store.retention.mark(retention, write=not dry_run)
     _tell_mark(run, marked)
     sweep.drop_tables(run, marked.dropping)
     sweep.drop_branches(run, marked)
@@ -227,8 +228,8 @@ class Cleaning:
 
 
 def _drop_environments(run: Cleaning) -> None:
-    for name in run.store.expired_environments():
-        environment = run.store.environment(name)
+    for name in run.store.environments.expired():
+        environment = run.store.environments.get(name)
         if environment is None:
             continue
         count = len(run.lakehouse.published_views(name))
@@ -245,12 +246,12 @@ def _drop_environment(run: Cleaning, environment: Environment) -> bool:
     store = run.store
     resource = environment_lease(environment.name)
     try:
-        held = store.acquire_lease(resource, f"janitor {uuid.uuid4().hex[:8]}")
+        held = store.leases.acquire(resource, f"janitor {uuid.uuid4().hex[:8]}")
     except ConflictError:
         return False  # somebody works on it just now, and may well renew it
     try:
-        current = store.environment(environment.name)
-        now = store.clock.now()
+        current = store.environments.get(environment.name)
+        now = store.database.clock.now()
         if current is None or current.expires_at is None or current.expires_at > now:
             return False
         end = replace(
@@ -272,11 +273,11 @@ def _drop_environment(run: Cleaning, environment: Environment) -> bool:
         )
         return True
     finally:
-        store.release_lease(held)
+        store.leases.release(held)
 
 
 def _forget_records(run: Cleaning) -> None:
-    counts = run.store.old_records(run.retention).counts()
+    counts = run.store.records.old(run.retention).counts()
     if not counts:
         return
     subject = ", ".join(f"{count} {kind}" for kind, count in counts.items())
@@ -286,7 +287,7 @@ def _forget_records(run: Cleaning) -> None:
     )
 
     def forget() -> bool:
-        return bool(run.store.forget_records(run.retention).counts())
+        return bool(run.store.records.forget(run.retention).counts())
 
     run.act(Decision("forget_records", subject, reason, "planned"), forget)
 
@@ -318,7 +319,7 @@ def _tell_mark(run: Cleaning, marked: Mark) -> None:
         reason = "it was given up, and the grace time runs"
         run.tell(Decision("keep_table", str(table.ref), reason, "kept"))
     if run.dry_run:
-        refs = {table.id: table.ref for table in run.store.ledger()}
+        refs = {table.id: table.ref for table in run.store.ledger.tables()}
         for table_id, reason in sorted(marked.reasons.items()):
             if table_id in refs:
                 run.tell(Decision("keep_table", str(refs[table_id]), reason, "kept"))

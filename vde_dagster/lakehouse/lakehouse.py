@@ -50,7 +50,7 @@ class Lakehouse:
         self.store = store
         self.catalog_name = catalog_name
         self.warehouse = _as_location(warehouse)
-        self.files = MetadataFiles(store.effects, self.warehouse, io_properties)
+        self.files = MetadataFiles(store.database.effects, self.warehouse, io_properties)
         self.catalog: Catalog = catalog or SqlCatalog(
             store, catalog_name, self.warehouse, io_properties
         )
@@ -156,7 +156,7 @@ class Lakehouse:
             ConflictError: A name is taken by something that vde did not publish.
         """
         wanted = {ref_of(definition) for definition in definitions}
-        with self.store.reading() as conn:
+        with self.store.database.reading() as conn:
             ledger = published_views(conn, self.catalog_name, namespaces=namespaces)
             dropped = [ref for ref in ledger if ref not in wanted]
             found = differences(self.catalog, conn, definitions, dropped)
@@ -168,12 +168,12 @@ class Lakehouse:
 
     def published_views(self, environment: str) -> list[TableRef]:
         """Return the views that publications of an environment left in the catalog."""
-        with self.store.reading() as conn:
+        with self.store.database.reading() as conn:
             return list(published_views(conn, self.catalog_name, environment=environment))
 
     def moved_views(self, environment: str) -> set[TableRef]:
         """Return an environment's views that are not as their publication left them."""
-        with self.store.reading() as conn:
+        with self.store.database.reading() as conn:
             ledger = published_views(conn, self.catalog_name, environment=environment)
             pointers = self.catalog.pointers(ledger, conn)
         return {

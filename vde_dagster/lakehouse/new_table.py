@@ -59,7 +59,7 @@ class NewTable:
 
 def create_table(lakehouse: Lakehouse, new: NewTable) -> bool:
     """Make a table, in a transaction of its own; see `Lakehouse.create_table`."""
-    now_ms = int(lakehouse.store.clock.now().timestamp() * 1000)
+    now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
     first = EmptyCommit.new(new.location) if new.branch is not None else None
     location = next_file(new.location, None)
     files = [(location, encode_metadata(first_metadata(new, first, now_ms)))]

@@ -31,7 +31,7 @@ from vde_dagster.lakehouse.snapshot_files import named_by_snapshot
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
-    from vde_dagster.state.retention import LedgerTable
+    from vde_dagster.state.ledger import LedgerTable
 
 _DATA = (".parquet", ".orc", ".avro", ".puffin")
 """How data and delete files end; whatever else lies in the folder is somebody's."""
@@ -80,7 +80,7 @@ def find_orphans(
     if not left:
         return none
     metadata = _newest(lakehouse, table)
-    if metadata is None or table.id in lakehouse.store.leased_tables():
+    if metadata is None or table.id in lakehouse.store.leases.tables():
         return none
     data_here = data_elsewhere = False
     for named in _named(lakehouse, metadata):
@@ -96,7 +96,7 @@ def find_orphans(
             return none
     if data_elsewhere and not data_here:
         return none  # all of it is somewhere else: are these the places that were listed?
-    for location in lakehouse.store.files_to_delete():
+    for location in lakehouse.store.publications.files_to_delete():
         left.pop(_place(location), None)
     return Orphans(table, tuple(sorted(left.values(), key=lambda file: file.written_at)))
 

@@ -125,7 +125,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
     """
     catalog = lakehouse.catalog
     environment = publication.environment.name
-    with lakehouse.store.reading() as conn:
+    with lakehouse.store.database.reading() as conn:
         dropped = list(publication.dropped)
         if publication.ends_environment:
             dropped.extend(published_views(conn, catalog.name, environment=environment))
@@ -133,7 +133,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         namespaces = dict.fromkeys(view.namespace for view in publication.views)
         refs = [item.ref for item in publication.fast_forwards]
         tables = catalog.pointers(refs, conn)
-    now_ms = int(lakehouse.store.clock.now().timestamp() * 1000)
+    now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
     publication_id = publication.environment.publication_id
     made = _views(lakehouse, found, environment, publication_id, now_ms)
     made += lakehouse.files.each(

@@ -29,8 +29,8 @@ from vde_dagster.lakehouse.publication import Publication
 from vde_dagster.lakehouse.settle import recover, settle
 from vde_dagster.lakehouse.view_ledger import forget_views, record_views
 from vde_dagster.planning.environment import Environment
+from vde_dagster.state.rows import insert_if_absent
 from vde_dagster.state.schema import namespaces as namespace_ledger
-from vde_dagster.state.snapshots import insert_if_absent
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -83,19 +83,19 @@ def _applied_already(lakehouse: Lakehouse, publication: Publication) -> Environm
     plan_id = publication.plan_id
     if plan_id is None:
         return None
-    record = store.plan_record(plan_id)
+    record = store.plans.record(plan_id)
     if record is None or record.status != "applied":
         return None
-    for version in store.history(name):
+    for version in store.versions.history(name):
         if version.plan_id == plan_id:
-            return store.environment_at(name, version.version)
+            return store.versions.at(name, version.version)
     return None
 
 
 def _attempt(lakehouse: Lakehouse, publication: Publication) -> Environment:
     store, environment = lakehouse.store, publication.environment
     prepared = prepare(lakehouse, publication)
-    store.intend_publication(
+    store.publications.intend(
         environment.publication_id,
         environment.name,
         publication.plan_id,
@@ -107,7 +107,7 @@ def _attempt(lakehouse: Lakehouse, publication: Publication) -> Environment:
 
     def may_be_current() -> bool:
         nonlocal given_up
-        given_up = store.resolve_publication(environment.publication_id) == "aborted"
+        given_up = store.publications.resolve(environment.publication_id) == "aborted"
         return not given_up
 
     try:
@@ -120,7 +120,7 @@ def _attempt(lakehouse: Lakehouse, publication: Publication) -> Environment:
         )
     except Exception:
         if given_up:
-            store.mark_publication_cleaned(environment.publication_id)
+            store.publications.mark_cleaned(environment.publication_id)
         raise
     if not lakehouse.catalog.promises.atomic_with_state:
         settle(lakehouse, environment.publication_id)
@@ -133,15 +133,15 @@ def _decide(
     """Commit; where the answer is lost, find out what became of it."""
     store, environment = lakehouse.store, publication.environment
     try:
-        return store.run_transaction(
+        return store.database.run_transaction(
             lambda conn: _commit(conn, lakehouse, publication, prepared),
             name="publish",
             idempotent=False,
         )
     except UnknownOutcomeError as error:
         try:
-            status = store.resolve_publication(environment.publication_id)
-            record = store.publication(environment.publication_id)
+            status = store.publications.resolve(environment.publication_id)
+            record = store.publications.get(environment.publication_id)
         except VdeError as unreachable:
             raise UnknownOutcomeError(
                 f"it is not known whether publication {environment.publication_id} happened: the "
@@ -166,9 +166,9 @@ def _commit(
     store, catalog = lakehouse.store, lakehouse.catalog
     atomic = catalog.promises.atomic_with_state
     for lease in publication.leases:
-        store.check_lease(conn, lease)
+        store.leases.check(conn, lease)
     environment = _write_environment(conn, lakehouse, publication)
-    store.commit_publication(conn, environment.publication_id, environment.version, settled=atomic)
+    store.publications.commit(conn, environment.publication_id, environment.version, settled=atomic)
     _create_namespaces(conn, lakehouse, prepared, environment.name)
     if atomic:
         catalog.swap(prepared.swaps, conn)
@@ -181,11 +181,11 @@ def _commit(
         _drop_namespaces(conn, lakehouse, environment.name)
     if publication.plan_id is not None:
         if atomic:
-            store.settle_pending_intervals(
+            store.pending.settle(
                 conn, publication.plan_id, [item.table_id for item in publication.fast_forwards]
             )
-        if store.plan_record(publication.plan_id, conn) is not None:
-            store.set_plan_status(publication.plan_id, "applied", None, conn)
+        if store.plans.record(publication.plan_id, conn) is not None:
+            store.plans.set_status(publication.plan_id, "applied", None, conn)
     return environment
 
 
@@ -194,8 +194,8 @@ def _write_environment(
 ) -> Environment:
     store, environment = lakehouse.store, publication.environment
     if not publication.ends_environment:
-        return store.write_environment_version(conn, environment, publication.base_version)
-    version = store.write_environment_drop(conn, environment, publication.base_version)
+        return store.environments.write_version(conn, environment, publication.base_version)
+    version = store.environments.write_drop(conn, environment, publication.base_version)
     return replace(environment, version=version, entries={})
 
 
@@ -213,7 +213,7 @@ def _create_namespaces(
             "catalog_name": catalog.name,
             "namespace": name,
             "environment": environment,
-            "created_at": lakehouse.store.clock.now(),
+            "created_at": lakehouse.store.database.clock.now(),
         }
         for name in created
     ]

@@ -21,7 +21,7 @@ from vde_dagster.lakehouse.commit import read_table, write_then
 from vde_dagster.lakehouse.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.locations import next_file
 from vde_dagster.lakehouse.table_metadata import ancestors, fast_forward, head_of
-from vde_dagster.state.plans import PendingInterval
+from vde_dagster.state.pending import PendingInterval
 from vde_dagster.state.publications import PublicationRecord, PublishedFile
 from vde_dagster.state.table_commits import all_pending, forget_announced, record_filled
 
@@ -43,7 +43,7 @@ def recover(lakehouse: Lakehouse) -> bool:
     if lakehouse.catalog.promises.atomic_with_state:
         return False
     store = lakehouse.store
-    unsettled = store.unsettled_publications()
+    unsettled = store.publications.unsettled()
     for record in unsettled:
         settle(lakehouse, record.id)
     return _record_what_moved(lakehouse) or bool(unsettled)
@@ -57,7 +57,7 @@ def settle(lakehouse: Lakehouse, publication_id: str) -> None:
         ConflictError: A table was written by a program other than vde.
     """
     store = lakehouse.store
-    record = store.publication(publication_id)
+    record = store.publications.get(publication_id)
     if record is None or record.status != "decided":
         return
     owned = {"vde.environment": record.environment}
@@ -69,8 +69,8 @@ def settle(lakehouse: Lakehouse, publication_id: str) -> None:
         _settle_table(lakehouse, record, file)
     for batch in _batches(views, None if lakehouse.catalog.promises.atomic_views else _BATCH):
         _settle_views(lakehouse, record, batch)
-    store.run_transaction(
-        lambda conn: store.finish_publication(conn, publication_id), name="publish.settled"
+    store.database.run_transaction(
+        lambda conn: store.publications.finish(conn, publication_id), name="publish.settled"
     )
 
 
@@ -91,7 +91,7 @@ def _settle_views(
     swaps = [_swap(file) for file in files]
 
     def work(conn: Connection) -> None:
-        if not store.is_unsettled(conn, record.id):
+        if not store.publications.is_unsettled(conn, record.id):
             return
         for _ in range(_ATTEMPTS):
             now = catalog.pointers([swap.ref for swap in swaps])
@@ -106,7 +106,7 @@ def _settle_views(
                 continue
             return
 
-    store.run_transaction(work, name="publish.settle_views")
+    store.database.run_transaction(work, name="publish.settle_views")
 
 
 def _settle_table(lakehouse: Lakehouse, record: PublicationRecord, file: PublishedFile) -> None:
@@ -114,7 +114,7 @@ def _settle_table(lakehouse: Lakehouse, record: PublicationRecord, file: Publish
     store, swap = lakehouse.store, _swap(file)
 
     def work(conn: Connection) -> None:
-        if not store.is_unsettled(conn, record.id):
+        if not store.publications.is_unsettled(conn, record.id):
             return
         pointer = lakehouse.catalog.pointers([swap.ref]).get(swap.ref)
         if swap.is_possible(pointer):
@@ -122,11 +122,11 @@ def _settle_table(lakehouse: Lakehouse, record: PublicationRecord, file: Publish
         elif not swap.is_done(pointer):
             _move_again(lakehouse, swap, file)
         if record.plan_id is not None and file.table_id is not None:
-            store.settle_pending_intervals(conn, record.plan_id, [file.table_id])
+            store.pending.settle(conn, record.plan_id, [file.table_id])
 
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return store.run_transaction(work, name="publish.settle_table")
+            return store.database.run_transaction(work, name="publish.settle_table")
         except PointerMovedError:
             if attempt == _ATTEMPTS:
                 raise
@@ -140,7 +140,7 @@ def _move_again(lakehouse: Lakehouse, swap: Swap, file: PublishedFile) -> None:
     planned = read_metadata(lakehouse.files, swap.after, str(swap.ref))
     if head_of(planned) in ancestors(table.metadata, head_of(table.metadata)):
         return  # moved already, and others built on it
-    now_ms = int(lakehouse.store.clock.now().timestamp() * 1000)
+    now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
     moved = fast_forward(table.metadata, table.location, file.branch, None, now_ms, str(swap.ref))
     after = next_file(table.metadata["location"], table.location)
     again = Swap(swap.ref, TABLE, table.location, after)
@@ -163,7 +163,7 @@ def _record_what_moved(lakehouse: Lakehouse) -> bool:
     """Record ranges that were announced, and that `main` has: their process ended in between."""
     store, recorded = lakehouse.store, False
     for table_id, waiting in all_pending(store).items():
-        refs = {table.id: table.ref for table in store.tables([table_id]).values()}
+        refs = {table.id: table.ref for table in store.tables.load([table_id]).values()}
         location = lakehouse.metadata_location(refs[table_id]) if table_id in refs else None
         if location is None:
             continue
@@ -177,5 +177,5 @@ def _record_what_moved(lakehouse: Lakehouse) -> bool:
                     record_filled(store, conn, filled)
                     forget_announced(conn, filled)
 
-                store.run_transaction(work, name="fill.recover")
+                store.database.run_transaction(work, name="fill.recover")
     return recorded

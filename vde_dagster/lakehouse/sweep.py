@@ -21,8 +21,9 @@ from vde_dagster.lakehouse.snapshot_files import unused_files
 from vde_dagster.lakehouse.table_metadata import expire, without_branch
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
+from vde_dagster.state.ledger import LedgerTable
 from vde_dagster.state.publications import PublicationRecord
-from vde_dagster.state.retention import LedgerTable, Mark
+from vde_dagster.state.retention import Mark
 from vde_dagster.state.table_commits import TableCommit
 
 if TYPE_CHECKING:
@@ -58,17 +59,17 @@ def _drop_table(run: Cleaning, table: LedgerTable) -> bool:
         location = lakehouse.files.read_json(pointer)["location"]
 
     def work(conn: Connection) -> bool:
-        if not store.start_dropping(conn, table.id, location):
+        if not store.ledger.start_dropping(conn, table.id, location):
             return False
         if pointer is not None:
             lakehouse.catalog.swap([Swap(table.ref, TABLE, pointer, None)], conn)
         return True
 
-    if not store.run_transaction(work, name="janitor.drop_table"):
+    if not store.database.run_transaction(work, name="janitor.drop_table"):
         return False
     if is_tables_own(location, table.id):
         lakehouse.files.delete_tree(location, "janitor.delete_tree")
-    store.finish_dropping(table.id)
+    store.ledger.finish_dropping(table.id)
     return True
 
 
@@ -76,7 +77,9 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
     """Remove branches of plans that nobody will apply any more."""
     store = run.store
     given_up = {t.id for t in marked.unreachable} if run.dry_run else set()
-    ledger = [table for table in store.ledger() if table.created and table.id not in given_up]
+    ledger = [
+        table for table in store.ledger.tables() if table.created and table.id not in given_up
+    ]
     # Another branch may be made meanwhile: it belongs to a plan that is alive, and stays.
     for table, _, metadata in _with_metadata(run, ledger):
         for branch in sorted(metadata.get("refs", {})):
@@ -84,12 +87,12 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
                 continue
             parsed = parse_branch(branch)
             plan_id = parsed.plan_id if parsed else branch.removeprefix(PREFIX)
-            record = store.plan_record(plan_id)
+            record = store.plans.record(plan_id)
             dead = plan_id in marked.dead_plans
             if record is None or (record.status in ("planned", "applying", "failed") and not dead):
                 continue
             finished = record.finished_at or record.created_at
-            if not dead and finished + run.retention.grace > store.clock.now():
+            if not dead and finished + run.retention.grace > store.database.clock.now():
                 continue
             status = "superseded" if dead else record.status
             decision = Decision(
@@ -121,9 +124,9 @@ def _branch_dropper(run: Cleaning, ref: TableRef, branch: str) -> Callable[[], b
 
 def expire_snapshots(run: Cleaning) -> None:
     """Forget superseded Iceberg snapshots of live tables after their time."""
-    oldest = run.store.clock.now() - run.keep_snapshots
+    oldest = run.store.database.clock.now() - run.keep_snapshots
     oldest_ms = int(oldest.timestamp() * 1000)
-    for table, pointer, metadata in _with_metadata(run, run.store.ledger()):
+    for table, pointer, metadata in _with_metadata(run, run.store.ledger.tables()):
         changed = expire(metadata, pointer, oldest_ms, oldest_ms)
         if changed is None:
             continue
@@ -154,7 +157,7 @@ def _change_table(run: Cleaning, ref: TableRef, change: Change, name: str) -> bo
     if pointer is None:
         return False
     metadata = read_metadata(lakehouse.files, pointer, str(ref))
-    changed = change(metadata, pointer, int(run.store.clock.now().timestamp() * 1000))
+    changed = change(metadata, pointer, int(run.store.database.clock.now().timestamp() * 1000))
     if changed is None:
         return False
     unused = unused_files(lakehouse.files, metadata, changed)
@@ -167,11 +170,11 @@ def delete_orphans(run: Cleaning) -> None:
     """Delete data files of live tables that were written and never committed; see `orphans`."""
     store, retention = run.store, run.retention
     grace = retention.uncommitted_grace
-    ledger = [table for table in store.ledger() if table.created]
+    ledger = [table for table in store.ledger.tables() if table.created]
     pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
     left = retention.orphan_cap
     for table in ledger:
-        before = store.clock.now() - grace
+        before = store.database.clock.now() - grace
         try:
             found = find_orphans(run.lakehouse, table, pointers.get(table.ref), before)
         except (VdeError, OSError) as error:
@@ -209,11 +212,11 @@ def _orphan_deleter(run: Cleaning, locations: list[str]) -> Callable[[], bool]:
 def delete_left_over_files(run: Cleaning) -> None:
     """Delete what publications left: files never shown, and view files that were replaced."""
     store = run.store
-    for record in store.uncleaned_publications():
+    for record in store.publications.uncleaned():
         since = record.decided_at or record.started_at
         if record.status == "decided":
             continue  # its pointers have yet to follow
-        if since + run.retention.grace > store.clock.now():
+        if since + run.retention.grace > store.database.clock.now():
             continue
         if record.status == "committed":
             reason = "they were replaced longer than the grace time ago"
@@ -231,14 +234,14 @@ def _file_deleter(run: Cleaning, record: PublicationRecord) -> Callable[[], bool
         status = record.status
         if status == "intended":
             # Whoever announced it is long gone; from here on it can no longer happen.
-            status = run.store.resolve_publication(record.id)
+            status = run.store.publications.resolve(record.id)
             if status != "aborted":
                 return False
         files = _deletable(record)
         in_use = run.lakehouse.catalog.in_use(files)
         unused = [file for file in files if file not in in_use]
         run.lakehouse.files.delete_all(unused, "janitor.delete_file")
-        run.store.mark_publication_cleaned(record.id)
+        run.store.publications.mark_cleaned(record.id)
         return bool(unused)
 
     return work
@@ -255,7 +258,7 @@ def _deletable(record: PublicationRecord) -> list[str]:
 def drop_namespaces(run: Cleaning) -> None:
     """Remove namespaces that publications created and that hold nothing any more."""
     ledger, catalog = schema.namespaces, run.lakehouse.catalog_name
-    with run.store.reading() as conn:
+    with run.store.database.reading() as conn:
         rows = conn.execute(
             select(ledger.c.namespace, ledger.c.environment).where(ledger.c.catalog_name == catalog)
         ).all()
@@ -278,4 +281,4 @@ def _namespace_dropper(run: Cleaning, namespace: str) -> Callable[[], bool]:
         )
         return True
 
-    return lambda: run.store.run_transaction(work, name="janitor.drop_namespace")
+    return lambda: run.store.database.run_transaction(work, name="janitor.drop_namespace")

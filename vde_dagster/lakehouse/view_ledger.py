@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select
 
 from vde_dagster.planning.table import TableRef
+from vde_dagster.state.rows import chunks, upsert
 from vde_dagster.state.schema import views
-from vde_dagster.state.snapshots import chunks, upsert
 
 
 @dataclass(frozen=True, slots=True)

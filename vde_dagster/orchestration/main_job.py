@@ -49,7 +49,7 @@ def run_main_job(project_root: Path, environment: str, console: Console) -> int:
             began = time.monotonic()
             plan = workspace.plan(environment)
             if plan.is_empty:
-                current = workspace.store.environment(environment)
+                current = workspace.store.environments.get(environment)
                 version = f" (version {current.version})" if current else ""
                 out.print(
                     f"Nothing to do: {environment}{version} is up to date with the project, "
@@ -96,12 +96,12 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     definitions = vde_definitions(workspace.root)
     progress = MainJobProgress(console, plan)
     with open_instance(workspace.root) as instance, lend(workspace):
-        add_partitions(workspace.store.effects, instance, PLANS, [plan.id])
+        add_partitions(workspace.store.database.effects, instance, PLANS, [plan.id])
         with progress, watching(progress.show):
             for name in ("vde_plan_job", "vde_apply_job"):
                 job = definitions.resolve_job_def(name)
                 _run(job, instance, plan)
-    environment = workspace.store.environment(plan.environment)
+    environment = workspace.store.environments.get(plan.environment)
     assert environment is not None
     return environment
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from vde_dagster.state.audits import AuditRecord
 from vde_dagster.state.clock import Clock, SystemClock
 from vde_dagster.state.effects import Effects, NoEffects
-from vde_dagster.state.environments import EnvironmentVersion
 from vde_dagster.state.leases import HeldLease, Lease
-from vde_dagster.state.plans import JournalEntry, PendingInterval, PlanRecord, PlanStatus
+from vde_dagster.state.pending import PendingInterval
+from vde_dagster.state.plans import PlanRecord, PlanStatus
 from vde_dagster.state.publications import PublicationRecord, PublishedFile
 from vde_dagster.state.store import StateStore
+from vde_dagster.state.versions import EnvironmentVersion
 
 __all__ = [
     "AuditRecord",
@@ -17,7 +18,6 @@ __all__ = [
     "Effects",
     "EnvironmentVersion",
     "HeldLease",
-    "JournalEntry",
     "Lease",
     "NoEffects",
     "PendingInterval",

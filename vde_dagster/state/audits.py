@@ -13,7 +13,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.work import AuditResult, AuditTask
 from vde_dagster.state import schema
-from vde_dagster.state.plans import PlanStore
+from vde_dagster.state.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,17 @@ class AuditRecord:
     recorded_at: datetime
 
 
-class AuditStore(PlanStore):
-    """Reading and writing audit results."""
+@dataclass(frozen=True, slots=True)
+class AuditStore:
+    """Reading and writing audit results.
 
-    def save_audit_result(
+    Args:
+        database: Where they are.
+    """
+
+    database: Database
+
+    def save(
         self,
         task: AuditTask,
         table_id: str | None,
@@ -78,13 +85,13 @@ class AuditStore(PlanStore):
                     failed_rows=result.failed_rows,
                     sample=json.dumps(list(result.sample)),
                     seconds=result.seconds,
-                    recorded_at=self.clock.now(),
+                    recorded_at=self.database.clock.now(),
                 )
             )
 
-        self.run(connection, work, name="state.save_audit_result")
+        self.database.run(connection, work, name="state.save_audit_result")
 
-    def audit_results(
+    def results(
         self, *, plan_id: str | None = None, table_id: str | None = None
     ) -> list[AuditRecord]:
         """Return the audit results of a plan, of a table, or of both, oldest first.
@@ -100,7 +107,7 @@ class AuditStore(PlanStore):
             query = query.where(table.c.plan_id == plan_id)
         if table_id is not None:
             query = query.where(table.c.table_id == table_id)
-        with self.reading() as conn:
+        with self.database.reading() as conn:
             return [
                 AuditRecord(
                     plan_id=row.plan_id,

@@ -120,7 +120,7 @@ def is_disconnect(error: BaseException) -> bool:
 
 
 class Database:
-    """A database with transactions that retry; base of every part of the state store.
+    """A database with transactions that retry; what every part of the state store works on.
 
     Args:
         engine: SQLAlchemy's engine.

@@ -2,7 +2,7 @@
 
 A lease is a row with an owner, an end, and a token that grows with every change of owner. Work
 renews it by heartbeat; whoever finds it past its end takes it over under a higher token. Commits
-carry their token (`check_lease`), so an owner who stalled past its end can write nothing late
+carry their token (`LeaseStore.check`), so an owner who stalled past its end can write nothing late
 (Kleppmann, "How to do distributed locking", 2016: fencing tokens).
 """
 
@@ -19,7 +19,8 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from vde_dagster.errors import ConflictError, LeaseLostError, VdeError
 from vde_dagster.planning.interval import iso
 from vde_dagster.state import schema
-from vde_dagster.state.audits import AuditStore
+from vde_dagster.state.database import Database
+from vde_dagster.state.lease_names import leased_table
 
 DEFAULT_TTL_SECONDS = 60.0
 
@@ -48,10 +49,17 @@ class Lease:
     token: int
 
 
-class LeaseStore(AuditStore):
-    """Acquiring, renewing, checking and giving back leases."""
+@dataclass(frozen=True, slots=True)
+class LeaseStore:
+    """Acquiring, renewing, checking and giving back leases.
 
-    def acquire_lease(
+    Args:
+        database: Where they are.
+    """
+
+    database: Database
+
+    def acquire(
         self,
         resource: str,
         owner: str,
@@ -69,26 +77,26 @@ class LeaseStore(AuditStore):
         Raises:
             ConflictError: Somebody else has it; the message says who and until when.
         """
-        deadline = self.clock.now() + timedelta(seconds=wait_seconds)
+        deadline = self.database.clock.now() + timedelta(seconds=wait_seconds)
         while True:
-            lease, holder, until = self.run_transaction(
+            lease, holder, until = self.database.run_transaction(
                 lambda conn: self._try_acquire(conn, resource, owner, ttl_seconds),
                 name="lease.acquire",
             )
             if lease is not None:
                 return lease
-            if self.clock.now() >= deadline:
+            if self.database.clock.now() >= deadline:
                 raise ConflictError(
                     f"'{resource}' is being worked on by {holder}, whose lease runs until "
                     f"{iso(until)}",
                     hint="wait until it is done; a lease whose owner died ends by itself",
                 )
-            self.clock.sleep(min(0.5, max(0.05, wait_seconds / 20)))
+            self.database.clock.sleep(min(0.5, max(0.05, wait_seconds / 20)))
 
     def _try_acquire(
         self, conn: Connection, resource: str, owner: str, ttl_seconds: float
     ) -> tuple[Lease | None, str, datetime]:
-        now = self.clock.now()
+        now = self.database.clock.now()
         until = now + timedelta(seconds=ttl_seconds)
         row = conn.execute(_LEASE, {"of": resource}).one_or_none()
         times = {"acquired_at": now, "heartbeat_at": now, "expires_at": until}
@@ -110,14 +118,14 @@ class LeaseStore(AuditStore):
         """
 
         def work(conn: Connection) -> None:
-            self.check_lease(conn, lease)
-            now = self.clock.now()
+            self.check(conn, lease)
+            now = self.database.clock.now()
             until = now + timedelta(seconds=ttl_seconds)
             conn.execute(_UPDATE, {"of": lease.resource, "heartbeat_at": now, "expires_at": until})
 
-        self.run_transaction(work, name="lease.heartbeat")
+        self.database.run_transaction(work, name="lease.heartbeat")
 
-    def release_lease(self, lease: Lease) -> None:
+    def release(self, lease: Lease) -> None:
         """Give a lease back; one that was lost is left to its new owner."""
 
         def work(conn: Connection) -> None:
@@ -128,19 +136,19 @@ class LeaseStore(AuditStore):
                     "of_token": lease.token,
                     "of_owner": lease.owner,
                     "owner": None,
-                    "expires_at": self.clock.now(),
+                    "expires_at": self.database.clock.now(),
                 },
             )
 
-        self.run_transaction(work, name="lease.release")
+        self.database.run_transaction(work, name="lease.release")
 
-    def check_lease(self, connection: Connection, lease: Lease) -> None:
+    def check(self, connection: Connection, lease: Lease) -> None:
         """Make sure, inside a commit's transaction, that the lease still is its owner's.
 
         Raises:
             LeaseLostError: It ended or was taken over: nothing more may be written.
         """
-        query = _LEASE if self.is_sqlite else _LOCKED_LEASE
+        query = _LEASE if self.database.is_sqlite else _LOCKED_LEASE
         row = connection.execute(query, {"of": lease.resource}).one_or_none()
         if row is None or row.token != lease.token or row.owner != lease.owner:
             holder = row.owner if row is not None and row.owner else "nobody"
@@ -148,14 +156,14 @@ class LeaseStore(AuditStore):
                 f"the lease on '{lease.resource}' was lost: {holder} has it now",
                 hint="apply the plan again: what is done is kept",
             )
-        if row.expires_at <= self.clock.now():
+        if row.expires_at <= self.database.clock.now():
             raise LeaseLostError(
                 f"the lease on '{lease.resource}' ended at {iso(row.expires_at)}",
                 hint="the process was stalled for too long: apply the plan again",
             )
 
     @contextmanager
-    def holding_lease(
+    def holding(
         self,
         resource: str,
         owner: str,
@@ -173,14 +181,27 @@ class LeaseStore(AuditStore):
         Raises:
             ConflictError: Somebody else has it.
         """
-        lease = self.acquire_lease(resource, owner, ttl_seconds, wait_seconds)
+        lease = self.acquire(resource, owner, ttl_seconds, wait_seconds)
         held = HeldLease(self, lease, ttl_seconds)
         held.start()
         try:
             yield held
         finally:
             held.stop()
-            self.release_lease(lease)
+            self.release(lease)
+
+    def held(self, connection: Connection) -> set[str]:
+        """Return the names of the leases that somebody holds just now."""
+        table = schema.leases.c
+        query = select(table.resource).where(
+            table.owner.is_not(None), table.expires_at > self.database.clock.now()
+        )
+        return set(connection.execute(query).scalars())
+
+    def tables(self, connection: Connection | None = None) -> set[str]:
+        """Return the ids of the tables that somebody works on just now."""
+        with self.database.reading(connection) as conn:
+            return {table for lease in self.held(conn) if (table := leased_table(lease))}
 
 
 class HeldLease:

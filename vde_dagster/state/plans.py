@@ -1,24 +1,26 @@
-"""Plans, the journal of what an apply did, and the intervals that wait on branches."""
+"""Plans, and how far each got."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, case, func, insert, select, update
+from sqlalchemy import Connection, case, func, select, update
 
 from vde_dagster.errors import ConflictError, StoreError, UsageError
-from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
 from vde_dagster.state import schema
 from vde_dagster.state.codec import dump_plan, load_stored_plan, to_plan
-from vde_dagster.state.environments import EnvironmentStore, kept_since
-from vde_dagster.state.snapshots import chunks, insert_if_absent
+from vde_dagster.state.database import Database
+from vde_dagster.state.rows import chunks, insert_if_absent
+from vde_dagster.state.snapshots import SnapshotStore
+from vde_dagster.state.versions import kept_since
 
 PlanStatus = Literal["planned", "applying", "applied", "failed", "superseded"]
+
+OPEN_PLANS = ("planned", "applying", "failed")
 
 _ALLOWED: dict[str, tuple[str, ...]] = {
     "applying": ("planned", "failed", "applying"),
@@ -56,47 +58,18 @@ class PlanRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class JournalEntry:
-    """One step that an apply announced before it acted.
+class PlanStore:
+    """Reading and writing plans.
 
     Args:
-        plan_id: The plan.
-        step: The step's name.
-        detail: What it was about.
-        at: When (UTC).
+        database: Where they are.
+        snapshots: What they are made of.
     """
 
-    plan_id: str
-    step: str
-    detail: dict[str, Any]
-    at: datetime
+    database: Database
+    snapshots: SnapshotStore
 
-
-@dataclass(frozen=True, slots=True)
-class PendingInterval:
-    """A range that is written to a branch and becomes filled with the publication.
-
-    Args:
-        plan_id: The plan that wrote it.
-        table_id: The table.
-        branch: The Iceberg branch.
-        interval: The range (UTC, half-open).
-        iceberg_snapshot_id: The commit that holds it, when there was one.
-        rows: Rows in it, when counted.
-    """
-
-    plan_id: str
-    table_id: str
-    branch: str
-    interval: Interval
-    iceberg_snapshot_id: int | None
-    rows: int | None
-
-
-class PlanStore(EnvironmentStore):
-    """Reading and writing plans."""
-
-    def save_plan(self, plan: Plan, held: Set[str] = frozenset()) -> None:
+    def save(self, plan: Plan, held: Set[str] = frozenset()) -> None:
         """Store a plan and its snapshots; a plan is never changed once stored.
 
         Args:
@@ -116,19 +89,19 @@ class PlanStore(EnvironmentStore):
         def work(conn: Connection) -> None:
             # With the plan, so that the janitor never finds one that no plan refers to yet.
             new = [snapshot for key, snapshot in plan.snapshots.items() if key not in held]
-            self.save_snapshots(new, conn)
+            self.snapshots.save(new, conn)
             insert_if_absent(conn, schema.plans, [row])
 
-        self.run_transaction(work, name="state.save_plan")
+        self.database.run_transaction(work, name="state.save_plan")
 
-    def load_plan(self, plan_id: str) -> Plan:
+    def load(self, plan_id: str) -> Plan:
         """Read a plan.
 
         Raises:
             UsageError: No plan has this id.
             StoreError: Its snapshots were cleaned up.
         """
-        with self.reading() as conn:
+        with self.database.reading() as conn:
             payload = conn.execute(
                 select(schema.plans.c.payload).where(schema.plans.c.plan_id == plan_id)
             ).scalar_one_or_none()
@@ -137,7 +110,7 @@ class PlanStore(EnvironmentStore):
                     f"there is no plan '{plan_id}'", hint="`vde plan ENV` makes one and prints it"
                 )
             stored = load_stored_plan(payload)
-            snapshots = self.snapshots(stored.snapshot_ids, conn)
+            snapshots = self.snapshots.load(stored.snapshot_ids, conn)
         lacking = [key for key in stored.snapshot_ids if key not in snapshots]
         if lacking:
             raise StoreError(
@@ -146,24 +119,24 @@ class PlanStore(EnvironmentStore):
             )
         return to_plan(stored, snapshots)
 
-    def plans(self, environment: str | None = None, limit: int = 20) -> list[PlanRecord]:
+    def recent(self, environment: str | None = None, limit: int = 20) -> list[PlanRecord]:
         """Return what is known of the latest plans, newest first."""
         table = schema.plans
         query = select(table).order_by(table.c.created_at.desc(), table.c.plan_id).limit(limit)
         if environment is not None:
             query = query.where(table.c.environment == environment)
-        with self.reading() as conn:
+        with self.database.reading() as conn:
             return [_record(row) for row in conn.execute(query)]
 
-    def plan_record(self, plan_id: str, connection: Connection | None = None) -> PlanRecord | None:
+    def record(self, plan_id: str, connection: Connection | None = None) -> PlanRecord | None:
         """Return what is known of one plan, or None."""
-        with self.reading(connection) as conn:
+        with self.database.reading(connection) as conn:
             row = conn.execute(
                 select(schema.plans).where(schema.plans.c.plan_id == plan_id)
             ).one_or_none()
         return _record(row) if row is not None else None
 
-    def past_plans(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
+    def past(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
         """Return those of the plans that were never published and never can be.
 
         They are unknown here, superseded, or their environment shows something else by now than
@@ -185,14 +158,14 @@ class PlanStore(EnvironmentStore):
             .outerjoin(heads, plans.c.environment == heads.c.environment)
             .where((plans.c.status == "applied") | alive)
         )
-        with self.reading(connection) as conn:
+        with self.database.reading(connection) as conn:
             for part in chunks(sorted(past)):
                 past.difference_update(
                     conn.execute(query.where(plans.c.plan_id.in_(part))).scalars()
                 )
         return past
 
-    def set_plan_status(
+    def set_status(
         self,
         plan_id: str,
         status: PlanStatus,
@@ -209,7 +182,7 @@ class PlanStore(EnvironmentStore):
         """
 
         def work(conn: Connection) -> None:
-            record = self.plan_record(plan_id, conn)
+            record = self.record(plan_id, conn)
             if record is None:
                 raise UsageError(f"there is no plan '{plan_id}'", hint="plan again")
             if record.status not in _ALLOWED.get(status, ()):
@@ -217,141 +190,14 @@ class PlanStore(EnvironmentStore):
                     f"the plan {plan_id} is {record.status} and cannot become {status}",
                     hint="plan again",
                 )
-            now = self.clock.now()
+            now = self.database.clock.now()
             values: dict[str, Any] = {"status": status, "message": message}
             values["started_at" if status == "applying" else "finished_at"] = now
             conn.execute(
                 update(schema.plans).where(schema.plans.c.plan_id == plan_id).values(**values)
             )
 
-        self.run(connection, work, name="state.set_plan_status")
-
-    def journal(
-        self,
-        plan_id: str,
-        step: str,
-        detail: dict[str, Any] | None = None,
-        connection: Connection | None = None,
-    ) -> None:
-        """Announce a step of an apply before it acts.
-
-        Args:
-            plan_id: The plan.
-            step: The step's name.
-            detail: JSON data that says what it is about.
-            connection: A transaction to take part in.
-        """
-        row = {
-            "plan_id": plan_id,
-            "step": step,
-            "detail": json.dumps(detail or {}),
-            "at": self.clock.now(),
-        }
-
-        def work(conn: Connection) -> None:
-            conn.execute(insert(schema.journal).values(**row))
-
-        self.run(connection, work, name="state.journal")
-
-    def journal_of(self, plan_id: str) -> list[JournalEntry]:
-        """Return the journal of a plan, oldest first."""
-        table = schema.journal
-        query = select(table).where(table.c.plan_id == plan_id).order_by(table.c.seq)
-        with self.reading() as conn:
-            return [
-                JournalEntry(row.plan_id, row.step, json.loads(row.detail), row.at)
-                for row in conn.execute(query)
-            ]
-
-    def record_pending_interval(
-        self,
-        plan_id: str,
-        table_id: str,
-        branch: str,
-        interval: Interval,
-        iceberg_snapshot_id: int | None = None,
-        rows: int | None = None,
-        connection: Connection | None = None,
-    ) -> None:
-        """Record that a range is written and audited on a branch; twice is harmless."""
-        table = schema.pending
-        key = {
-            "plan_id": plan_id,
-            "table_id": table_id,
-            "start_at": interval.start,
-            "end_at": interval.end,
-        }
-
-        def work(conn: Connection) -> None:
-            conn.execute(table.delete().filter_by(**key))
-            conn.execute(
-                insert(table).values(
-                    **key,
-                    branch=branch,
-                    iceberg_snapshot_id=iceberg_snapshot_id,
-                    row_count=rows,
-                    recorded_at=self.clock.now(),
-                )
-            )
-
-        self.run(connection, work, name="state.record_pending")
-
-    def pending_intervals(
-        self, plan_id: str, connection: Connection | None = None
-    ) -> list[PendingInterval]:
-        """Return what waits on branches for a plan's publication, in order of time."""
-        table = schema.pending
-        query = (
-            select(table)
-            .where(table.c.plan_id == plan_id)
-            .order_by(table.c.table_id, table.c.start_at)
-        )
-        with self.reading(connection) as conn:
-            return [
-                PendingInterval(
-                    plan_id=row.plan_id,
-                    table_id=row.table_id,
-                    branch=row.branch,
-                    interval=Interval(row.start_at, row.end_at),
-                    iceberg_snapshot_id=row.iceberg_snapshot_id,
-                    rows=row.row_count,
-                )
-                for row in conn.execute(query)
-            ]
-
-    def drop_pending_intervals(
-        self,
-        plan_id: str,
-        table_ids: Iterable[str] | None = None,
-        connection: Connection | None = None,
-    ) -> None:
-        """Forget what waits on branches for a plan, of all tables or of some."""
-        table = schema.pending
-
-        def work(conn: Connection) -> None:
-            statement = table.delete().where(table.c.plan_id == plan_id)
-            if table_ids is not None:
-                statement = statement.where(table.c.table_id.in_(list(table_ids)))
-            conn.execute(statement)
-
-        self.run(connection, work, name="state.drop_pending")
-
-    def settle_pending_intervals(
-        self, connection: Connection, plan_id: str, table_ids: Iterable[str] | None = None
-    ) -> None:
-        """Turn what waited on branches into filled intervals, in the publication's transaction."""
-        chosen = None if table_ids is None else set(table_ids)
-        for pending in self.pending_intervals(plan_id, connection):
-            if chosen is None or pending.table_id in chosen:
-                self.record_intervals(
-                    pending.table_id,
-                    pending.interval,
-                    plan_id,
-                    pending.iceberg_snapshot_id,
-                    pending.rows,
-                    connection,
-                )
-        self.drop_pending_intervals(plan_id, chosen, connection)
+        self.database.run(connection, work, name="state.set_plan_status")
 
 
 def _record(row: Any) -> PlanRecord:

@@ -22,7 +22,7 @@ from vde_dagster.errors import ConflictError
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
 from vde_dagster.state.codec import pack, unpack
-from vde_dagster.state.leases import LeaseStore
+from vde_dagster.state.database import Database
 
 PublicationStatus = Literal["intended", "decided", "committed", "aborted", "unused"]
 
@@ -75,10 +75,17 @@ class PublicationRecord:
     decided_at: datetime | None
 
 
-class PublicationStore(LeaseStore):
-    """Announcing and deciding publications."""
+@dataclass(frozen=True, slots=True)
+class PublicationStore:
+    """Announcing and deciding publications.
 
-    def intend_publication(
+    Args:
+        database: Where they are.
+    """
+
+    database: Database
+
+    def intend(
         self,
         publication_id: str,
         environment: str,
@@ -94,7 +101,7 @@ class PublicationStore(LeaseStore):
             "plan_id": plan_id,
             "published_by": published_by,
             "files": pack([_file_values(file) for file in files]),
-            "started_at": self.clock.now(),
+            "started_at": self.database.clock.now(),
         }
 
         def work(conn: Connection) -> None:
@@ -106,9 +113,9 @@ class PublicationStore(LeaseStore):
             )
             conn.execute(insert(table).values(**row))
 
-        self.run_transaction(work, name="publish.intend")
+        self.database.run_transaction(work, name="publish.intend")
 
-    def commit_publication(
+    def commit(
         self, connection: Connection, publication_id: str, version: int, *, settled: bool = True
     ) -> None:
         """Decide, inside the publish transaction, that the publication happens.
@@ -129,7 +136,7 @@ class PublicationStore(LeaseStore):
                 hint="apply the plan again",
             )
 
-    def resolve_publication(self, publication_id: str) -> PublicationStatus:
+    def resolve(self, publication_id: str) -> PublicationStatus:
         """Find out whether a publication happened, and make sure that the answer stays true.
 
         One that has not happened is aborted, so that it cannot happen later.
@@ -147,13 +154,13 @@ class PublicationStore(LeaseStore):
             ).scalar_one_or_none()
             return found or "aborted"
 
-        return self.run_transaction(work, name="publish.resolve")
+        return self.database.run_transaction(work, name="publish.resolve")
 
-    def unsettled_publications(self) -> list[PublicationRecord]:
+    def unsettled(self) -> list[PublicationRecord]:
         """Return the publications that are decided and whose pointers may not all have moved."""
         table = schema.publications
         query = select(table).where(table.c.status == "decided").order_by(table.c.decided_at)
-        with self.reading() as conn:
+        with self.database.reading() as conn:
             return [_record(row) for row in conn.execute(query)]
 
     def is_unsettled(self, connection: Connection, publication_id: str) -> bool:
@@ -164,7 +171,7 @@ class PublicationStore(LeaseStore):
         ).one_or_none()
         return row is not None and row.status == "decided"
 
-    def finish_publication(self, connection: Connection, publication_id: str) -> None:
+    def finish(self, connection: Connection, publication_id: str) -> None:
         """Record that every pointer of a decided publication has moved; twice is harmless."""
         table = schema.publications
         connection.execute(
@@ -175,7 +182,7 @@ class PublicationStore(LeaseStore):
 
     def note_unused_files(self, connection: Connection, locations: Sequence[str]) -> None:
         """Note, in the transaction that ends their use, files to delete after the grace time."""
-        now = self.clock.now()
+        now = self.database.clock.now()
         connection.execute(
             insert(schema.publications).values(
                 publication_id=uuid.uuid4().hex,
@@ -188,30 +195,30 @@ class PublicationStore(LeaseStore):
             )
         )
 
-    def publication(self, publication_id: str) -> PublicationRecord | None:
+    def get(self, publication_id: str) -> PublicationRecord | None:
         """Return a publication, or None when it was never announced."""
         table = schema.publications
-        with self.reading() as conn:
+        with self.database.reading() as conn:
             row = conn.execute(
                 select(table).where(table.c.publication_id == publication_id)
             ).one_or_none()
         return _record(row) if row is not None else None
 
-    def uncleaned_publications(self) -> list[PublicationRecord]:
+    def uncleaned(self) -> list[PublicationRecord]:
         """Return the publications whose files the janitor has not seen to, oldest first."""
         table = schema.publications
         query = select(table).where(table.c.cleaned_at.is_(None)).order_by(table.c.started_at)
-        with self.reading() as conn:
+        with self.database.reading() as conn:
             return [_record(row) for row in conn.execute(query)]
 
     def files_to_delete(self) -> list[str]:
         """Return the files that only forgotten Iceberg snapshots had, noted and still there."""
         table = schema.publications.c
         query = select(table.files).where(table.cleaned_at.is_(None), table.status == "unused")
-        with self.reading() as conn:
+        with self.database.reading() as conn:
             return [file[0] for row in conn.execute(query) for file in unpack(row.files)]
 
-    def mark_publication_cleaned(self, publication_id: str) -> None:
+    def mark_cleaned(self, publication_id: str) -> None:
         """Record that a publication left no file behind that is not in use."""
         table = schema.publications
 
@@ -219,10 +226,10 @@ class PublicationStore(LeaseStore):
             conn.execute(
                 update(table)
                 .where(table.c.publication_id == publication_id, table.c.status != "intended")
-                .values(cleaned_at=self.clock.now())
+                .values(cleaned_at=self.database.clock.now())
             )
 
-        self.run_transaction(work, name="publish.cleaned")
+        self.database.run_transaction(work, name="publish.cleaned")
 
     def _decide(
         self, conn: Connection, publication_id: str, status: str, version: int | None
@@ -231,7 +238,7 @@ class PublicationStore(LeaseStore):
         changed = conn.execute(
             update(table)
             .where(table.c.publication_id == publication_id, table.c.status == "intended")
-            .values(status=status, version=version, decided_at=self.clock.now())
+            .values(status=status, version=version, decided_at=self.database.clock.now())
         )
         return changed.rowcount == 1
 

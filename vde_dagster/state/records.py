@@ -1,4 +1,4 @@
-"""Forgetting what is only history: ended plans, their journals, decided publications, snapshots.
+"""Forgetting what is only history: ended plans, their audits, decided publications, snapshots.
 
 All of it is old by the same measure as the versions of environments. Rows of dropped tables stay:
 they are how an id is known never to be used again.
@@ -14,8 +14,10 @@ from sqlalchemy import Column, Connection, ScalarResult, Table, delete, or_, sel
 
 from vde_dagster.state import schema
 from vde_dagster.state.codec import load_stored_plan
-from vde_dagster.state.retention import OPEN_PLANS, Retention, RetentionStore
-from vde_dagster.state.snapshots import chunks
+from vde_dagster.state.database import Database
+from vde_dagster.state.plans import OPEN_PLANS
+from vde_dagster.state.policy import Retention
+from vde_dagster.state.rows import chunks
 from vde_dagster.state.tables import DROPPED
 
 
@@ -43,15 +45,22 @@ class OldRecords:
         return {kind: count for kind, count in found.items() if count}
 
 
-class RecordStore(RetentionStore):
-    """Forgetting old records."""
+@dataclass(frozen=True, slots=True)
+class RecordStore:
+    """Forgetting old records.
 
-    def old_records(self, policy: Retention) -> OldRecords:
-        """Find what `forget_records` would delete."""
-        with self.reading() as conn:
-            return self._old_records(conn, policy)
+    Args:
+        database: Where they are.
+    """
 
-    def forget_records(self, policy: Retention) -> OldRecords:
+    database: Database
+
+    def old(self, policy: Retention) -> OldRecords:
+        """Find what `forget` would delete."""
+        with self.database.reading() as conn:
+            return _old_records(conn, policy, self.database.clock.now())
+
+    def forget(self, policy: Retention) -> OldRecords:
         """Delete old records in one transaction, and return what was deleted.
 
         Args:
@@ -59,7 +68,7 @@ class RecordStore(RetentionStore):
         """
 
         def work(conn: Connection) -> OldRecords:
-            found = self._old_records(conn, policy)
+            found = _old_records(conn, policy, self.database.clock.now())
             for table in (schema.plans, schema.journal, schema.audit_results):
                 _delete(conn, table, table.c.plan_id, found.plans)
             publications = schema.publications
@@ -68,58 +77,59 @@ class RecordStore(RetentionStore):
                 _delete(conn, table, table.c.snapshot_id, found.snapshots)
             return found
 
-        return self.run_transaction(work, name="janitor.records")
+        return self.database.run_transaction(work, name="janitor.records")
 
-    def _old_records(self, conn: Connection, policy: Retention) -> OldRecords:
-        before = self.clock.now() - policy.history
-        plans = self._old_plans(conn, before)
-        table = schema.publications.c
-        publications: ScalarResult[str] = conn.execute(
-            select(table.publication_id)
-            .where(
-                table.status != "intended", table.cleaned_at.is_not(None), table.decided_at < before
-            )
-            .order_by(table.publication_id)
-        ).scalars()
-        return OldRecords(
-            plans=plans,
-            publications=tuple(publications),
-            snapshots=self._old_snapshots(conn, before, set(plans)),
-        )
 
-    def _old_plans(self, conn: Connection, before: datetime) -> tuple[str, ...]:
-        plans, versions = schema.plans.c, schema.environment_versions.c
-        kept = select(versions.plan_id).where(versions.plan_id.is_not(None))
-        query = (
-            select(plans.plan_id)
-            .where(
-                plans.status.not_in(OPEN_PLANS),
-                or_(plans.finished_at < before, plans.finished_at.is_(None)),
-                plans.created_at < before,
-                plans.plan_id.not_in(kept),
-                plans.plan_id.not_in(select(schema.pending.c.plan_id)),
-            )
-            .order_by(plans.plan_id)
-        )
-        return tuple(conn.execute(query).scalars())
+def _old_records(conn: Connection, policy: Retention, now: datetime) -> OldRecords:
+    before = now - policy.history
+    plans = _old_plans(conn, before)
+    table = schema.publications.c
+    publications: ScalarResult[str] = conn.execute(
+        select(table.publication_id)
+        .where(table.status != "intended", table.cleaned_at.is_not(None), table.decided_at < before)
+        .order_by(table.publication_id)
+    ).scalars()
+    return OldRecords(
+        plans=plans,
+        publications=tuple(publications),
+        snapshots=_old_snapshots(conn, before, set(plans)),
+    )
 
-    def _old_snapshots(
-        self, conn: Connection, before: datetime, forgotten_plans: set[str]
-    ) -> tuple[str, ...]:
-        table = schema.snapshots.c
-        filled = select(schema.tables.c.snapshot_id).where(schema.tables.c.status != DROPPED)
-        old = select(table.snapshot_id).where(
-            table.created_at < before,
-            table.snapshot_id.not_in(select(schema.entries.c.snapshot_id)),
-            table.snapshot_id.not_in(filled),
+
+def _old_plans(conn: Connection, before: datetime) -> tuple[str, ...]:
+    plans, versions = schema.plans.c, schema.environment_versions.c
+    kept = select(versions.plan_id).where(versions.plan_id.is_not(None))
+    query = (
+        select(plans.plan_id)
+        .where(
+            plans.status.not_in(OPEN_PLANS),
+            or_(plans.finished_at < before, plans.finished_at.is_(None)),
+            plans.created_at < before,
+            plans.plan_id.not_in(kept),
+            plans.plan_id.not_in(select(schema.pending.c.plan_id)),
         )
-        unused: set[str] = set(conn.execute(old).scalars())
-        if unused:
-            plans = schema.plans.c
-            for row in conn.execute(select(plans.plan_id, plans.payload)):
-                if row.plan_id not in forgotten_plans:
-                    unused.difference_update(load_stored_plan(row.payload).snapshot_ids)
-        return tuple(sorted(unused))
+        .order_by(plans.plan_id)
+    )
+    return tuple(conn.execute(query).scalars())
+
+
+def _old_snapshots(
+    conn: Connection, before: datetime, forgotten_plans: set[str]
+) -> tuple[str, ...]:
+    table = schema.snapshots.c
+    filled = select(schema.tables.c.snapshot_id).where(schema.tables.c.status != DROPPED)
+    old = select(table.snapshot_id).where(
+        table.created_at < before,
+        table.snapshot_id.not_in(select(schema.entries.c.snapshot_id)),
+        table.snapshot_id.not_in(filled),
+    )
+    unused: set[str] = set(conn.execute(old).scalars())
+    if unused:
+        plans = schema.plans.c
+        for row in conn.execute(select(plans.plan_id, plans.payload)):
+            if row.plan_id not in forgotten_plans:
+                unused.difference_update(load_stored_plan(row.payload).snapshot_ids)
+    return tuple(sorted(unused))
 
 
 def _delete(conn: Connection, table: Table, column: Column[str], keys: Iterable[str]) -> None:

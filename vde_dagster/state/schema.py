@@ -10,14 +10,10 @@ PostgreSQL stands there only: to say it here would import its dialect, 60 ms of 
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
-from typing import Any
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Dialect,
     Float,
     Index,
     Integer,
@@ -26,41 +22,13 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    TypeDecorator,
     text,
 )
 
+from vde_dagster.state.instants import Instant
+
 SCHEMA_VERSION = "0002"
 VERSION_TABLE = "vde_alembic_version"
-
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MICROSECOND = timedelta(microseconds=1)
-
-
-def to_micros(value: datetime) -> int:
-    """Return an instant as whole microseconds since 1970 (UTC)."""
-    return (value - EPOCH) // _MICROSECOND
-
-
-def from_micros(value: int) -> datetime:
-    """Return the instant of a number of microseconds since 1970 (UTC)."""
-    return EPOCH + timedelta(microseconds=value)
-
-
-class Instant(TypeDecorator[datetime]):
-    """An aware datetime kept as microseconds since 1970."""
-
-    impl = BigInteger
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> int | None:
-        """Return the stored form."""
-        return None if value is None else to_micros(value)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Return the datetime (UTC)."""
-        return None if value is None else from_micros(value)
-
 
 metadata = MetaData()
 
@@ -188,6 +156,7 @@ plans = Table(
     Index("vde_plans_recent", "environment", "created_at"),
 )
 
+# Nothing writes it any more. Databases have it, and exports of earlier versions hold its rows.
 journal = Table(
     "vde_journal",
     metadata,

@@ -3,59 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Connection, insert, select
 
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.state import schema
 from vde_dagster.state.codec import dump_snapshot, load_snapshot
 from vde_dagster.state.database import Database
-
-T = TypeVar("T")
-_CHUNK = 500
+from vde_dagster.state.rows import chunks, insert_if_absent
 
 
-def chunks(values: Sequence[T], size: int = _CHUNK) -> Iterator[Sequence[T]]:
-    """Split a sequence, so that no statement has more parameters than databases allow."""
-    for start in range(0, len(values), size):
-        yield values[start : start + size]
+@dataclass(frozen=True, slots=True)
+class SnapshotStore:
+    """Reading and writing snapshots.
 
+    Args:
+        database: Where they are.
+    """
 
-def insert_if_absent(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
-    """Insert rows, leaving alone those whose key is there."""
-    if rows:
-        connection.execute(upsert(connection, table).on_conflict_do_nothing(), rows)
+    database: Database
 
-
-def upsert(connection: Connection, table: Table) -> Any:
-    """Begin an INSERT that may say ON CONFLICT, in the database's own dialect."""
-    if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects import postgresql  # 50 ms that SQLite need not pay.
-
-        return postgresql.insert(table)
-    from sqlalchemy.dialects import sqlite
-
-    return sqlite.insert(table)
-
-
-class SnapshotStore(Database):
-    """Reading and writing snapshots."""
-
-    def save_snapshots(
-        self, snapshots: Iterable[Snapshot], connection: Connection | None = None
-    ) -> None:
+    def save(self, snapshots: Iterable[Snapshot], connection: Connection | None = None) -> None:
         """Store those snapshots that are not stored yet; the others cost one read of their ids."""
         wanted = {snapshot.id: snapshot for snapshot in snapshots}
         if connection is None:
-            with self.reading() as reader:
-                absent = [wanted[key] for key in wanted.keys() - self._known(reader, wanted)]
+            with self.database.reading() as reader:
+                absent = [wanted[key] for key in wanted.keys() - _known(reader, wanted)]
         else:
-            absent = [wanted[key] for key in wanted.keys() - self._known(connection, wanted)]
+            absent = [wanted[key] for key in wanted.keys() - _known(connection, wanted)]
         if not absent:
             return
-        now = self.clock.now()
+        now = self.database.clock.now()
         rows = [
             {
                 "snapshot_id": snapshot.id,
@@ -66,41 +46,28 @@ class SnapshotStore(Database):
             }
             for snapshot in absent
         ]
-        self.run(
+        self.database.run(
             connection,
             lambda conn: insert_if_absent(conn, schema.snapshots, rows),
             name="state.save_snapshots",
         )
 
-    def _known(self, connection: Connection, ids: Iterable[str]) -> set[str]:
-        column = schema.snapshots.c.snapshot_id
-        known: set[str] = set()
-        for part in chunks(list(ids)):
-            known.update(connection.execute(select(column).where(column.in_(part))).scalars())
-        return known
-
-    def snapshots(
-        self, ids: Iterable[str], connection: Connection | None = None
-    ) -> dict[str, Snapshot]:
+    def load(self, ids: Iterable[str], connection: Connection | None = None) -> dict[str, Snapshot]:
         """Read snapshots by id in one go; unknown ids are left out."""
         wanted = list(dict.fromkeys(ids))
         table = schema.snapshots.c
         payloads: dict[str, bytes] = {}
-        with self.reading(connection) as conn:
+        with self.database.reading(connection) as conn:
             for part in chunks(wanted):
                 query = select(table.snapshot_id, table.payload).where(table.snapshot_id.in_(part))
                 payloads.update((row[0], row[1]) for row in conn.execute(query))
         return {key: load_snapshot(payloads[key]) for key in wanted if key in payloads}
 
-    def view_types(self, snapshot_id: str) -> tuple[tuple[str, str], ...] | None:
-        """Return (name, Spark SQL type) per output column of a VIEW model, or None if unknown."""
-        return self.all_view_types([snapshot_id]).get(snapshot_id)
-
-    def all_view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
+    def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
         """Return the known view types of many snapshots in one read."""
         table = schema.view_types.c
         found: dict[str, tuple[tuple[str, str], ...]] = {}
-        with self.reading() as conn:
+        with self.database.reading() as conn:
             for part in chunks(list(ids)):
                 query = select(table.snapshot_id, table.columns).where(table.snapshot_id.in_(part))
                 for row in conn.execute(query):
@@ -117,4 +84,12 @@ class SnapshotStore(Database):
             )
             conn.execute(insert(schema.view_types).values(snapshot_id=snapshot_id, columns=text))
 
-        self.run_transaction(work, name="state.save_view_types")
+        self.database.run_transaction(work, name="state.save_view_types")
+
+
+def _known(connection: Connection, ids: Iterable[str]) -> set[str]:
+    column = schema.snapshots.c.snapshot_id
+    known: set[str] = set()
+    for part in chunks(list(ids)):
+        known.update(connection.execute(select(column).where(column.in_(part))).scalars())
+    return known

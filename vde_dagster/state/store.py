@@ -4,20 +4,50 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from vde_dagster.state.audits import AuditStore
 from vde_dagster.state.clock import Clock
-from vde_dagster.state.database import make_engine
+from vde_dagster.state.database import Database, make_engine
 from vde_dagster.state.effects import Effects
+from vde_dagster.state.environments import EnvironmentStore
+from vde_dagster.state.fills import FillStore
+from vde_dagster.state.leases import LeaseStore
+from vde_dagster.state.ledger import LedgerStore
 from vde_dagster.state.migrate import ensure_schema
+from vde_dagster.state.pending import PendingStore
+from vde_dagster.state.plans import PlanStore
+from vde_dagster.state.publications import PublicationStore
 from vde_dagster.state.records import RecordStore
+from vde_dagster.state.retention import RetentionStore
+from vde_dagster.state.shown import ShownStore
+from vde_dagster.state.snapshots import SnapshotStore
+from vde_dagster.state.tables import TableStore
+from vde_dagster.state.versions import VersionStore
 
 
-class StateStore(RecordStore):
-    """Everything that is known beyond the project's files.
+class StateStore:
+    """Everything that is known beyond the project's files, each part by its name.
 
-    Each part lives in a module of its own (snapshots, tables, environments, plans, audits,
-    leases, publications, retention, records) as a class that extends the one before; this one
-    opens all.
+    Args:
+        database: Where all parts are. A change of several parts is one transaction of it, whose
+            connection their methods take.
     """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.snapshots = SnapshotStore(database)
+        self.tables = TableStore(database)
+        self.fills = FillStore(database)
+        self.environments = EnvironmentStore(database, self.tables)
+        self.versions = VersionStore(database)
+        self.shown = ShownStore(database)
+        self.plans = PlanStore(database, self.snapshots)
+        self.pending = PendingStore(database, self.fills)
+        self.audits = AuditStore(database)
+        self.leases = LeaseStore(database)
+        self.publications = PublicationStore(database)
+        self.ledger = LedgerStore(database, self.leases)
+        self.retention = RetentionStore(database, self.plans, self.leases)
+        self.records = RecordStore(database)
 
     @classmethod
     def open(
@@ -34,18 +64,22 @@ class StateStore(RecordStore):
             UsageError: The URL names neither a SQLite file nor a PostgreSQL database.
             StoreError: The database cannot be reached, or was written by newer code.
         """
-        store = cls(make_engine(url), clock, effects)
-        ensure_schema(store)
-        return store
+        database = Database(make_engine(url), clock, effects)
+        ensure_schema(database)
+        return cls(database)
 
     def export_state(self, path: Path) -> dict[str, int]:
         """Write the whole store to a file; see `transfer.export_state`."""
         from vde_dagster.state.transfer import export_state
 
-        return export_state(self, path)
+        return export_state(self.database, path)
 
     def import_state(self, path: Path) -> dict[str, int]:
         """Read a whole store from a file into this one, which has to be empty."""
         from vde_dagster.state.transfer import import_state
 
-        return import_state(self, path)
+        return import_state(self.database, path)
+
+    def close(self) -> None:
+        """Close every pooled connection."""
+        self.database.close()

@@ -16,7 +16,7 @@ from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.state import schema
 from vde_dagster.state.leases import Lease
-from vde_dagster.state.plans import PendingInterval
+from vde_dagster.state.pending import PendingInterval
 
 if TYPE_CHECKING:
     from vde_dagster.state.store import StateStore
@@ -61,8 +61,8 @@ def check_commit(store: StateStore, conn: Connection, commit: TableCommit) -> No
         TableShownError: An environment shows the table by now.
     """
     if commit.lease is not None:
-        store.check_lease(conn, commit.lease)
-    if commit.filled is not None and store.is_shown(conn, commit.filled.table_id):
+        store.leases.check(conn, commit.lease)
+    if commit.filled is not None and store.shown.is_shown(conn, commit.filled.table_id):
         raise TableShownError(
             f"an environment has begun to show {commit.subject} while it was filled",
             hint="apply again: what is written is taken over",
@@ -78,12 +78,12 @@ def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> N
     if commit.filled is not None:
         record_filled(store, conn, commit.filled)
     if commit.unused_files:
-        store.note_unused_files(conn, commit.unused_files)
+        store.publications.note_unused_files(conn, commit.unused_files)
 
 
 def record_filled(store: StateStore, conn: Connection, filled: PendingInterval) -> None:
     """Record that a range is on `main`, so that it waits for nothing any more."""
-    store.record_intervals(
+    store.fills.record(
         filled.table_id,
         filled.interval,
         filled.plan_id,
@@ -109,7 +109,7 @@ def all_pending(store: StateStore) -> dict[str, list[PendingInterval]]:
     table = schema.pending
     query = select(table).order_by(table.c.table_id, table.c.start_at)
     found: dict[str, list[PendingInterval]] = {}
-    with store.reading() as conn:
+    with store.database.reading() as conn:
         for row in conn.execute(query):
             pending = PendingInterval(
                 plan_id=row.plan_id,
@@ -132,8 +132,8 @@ def record_pending(store: StateStore, lease: Lease | None, pending: PendingInter
 
     def work(conn: Connection) -> None:
         if lease is not None:
-            store.check_lease(conn, lease)
-        store.record_pending_interval(
+            store.leases.check(conn, lease)
+        store.pending.record(
             pending.plan_id,
             pending.table_id,
             pending.branch,
@@ -143,7 +143,7 @@ def record_pending(store: StateStore, lease: Lease | None, pending: PendingInter
             conn,
         )
 
-    store.run_transaction(work, name="state.record_pending")
+    store.database.run_transaction(work, name="state.record_pending")
 
 
 def forget_pending(store: StateStore, lease: Lease, plan_id: str, table_id: str) -> None:
@@ -154,10 +154,10 @@ def forget_pending(store: StateStore, lease: Lease, plan_id: str, table_id: str)
     """
 
     def work(conn: Connection) -> None:
-        store.check_lease(conn, lease)
-        store.drop_pending_intervals(plan_id, [table_id], conn)
+        store.leases.check(conn, lease)
+        store.pending.drop(plan_id, [table_id], conn)
 
-    store.run_transaction(work, name="state.drop_pending")
+    store.database.run_transaction(work, name="state.drop_pending")
 
 
 def ensure_tables(store: StateStore, tables: Iterable[PhysicalTable]) -> dict[str, PhysicalTable]:
@@ -165,6 +165,6 @@ def ensure_tables(store: StateStore, tables: Iterable[PhysicalTable]) -> dict[st
     listed = list(tables)
 
     def register(conn: Connection) -> dict[str, PhysicalTable]:
-        return {table.id: store.ensure_table(table, conn) for table in listed}
+        return {table.id: store.tables.ensure(table, conn) for table in listed}
 
-    return store.run_transaction(register, name="state.ensure_tables")
+    return store.database.run_transaction(register, name="state.ensure_tables")

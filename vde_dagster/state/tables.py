@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, insert, select, update
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.errors import ConflictError, StoreError
@@ -15,7 +15,8 @@ from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.state import schema
 from vde_dagster.state.codec import dump_columns, load_columns
-from vde_dagster.state.snapshots import SnapshotStore, chunks
+from vde_dagster.state.database import Database
+from vde_dagster.state.rows import chunks
 
 LIVE = "live"
 TOMBSTONED = "tombstoned"
@@ -23,31 +24,18 @@ DROPPING = "dropping"
 DROPPED = "dropped"
 
 # Built once: building a statement takes longer than running it.
-_TABLE, _RANGE, _FILL = schema.tables.c, schema.intervals.c, schema.fills.c
+_TABLE, _RANGE = schema.tables.c, schema.intervals.c
 _LIVE_TABLE = select(schema.tables).where(_TABLE.table_id == bindparam("of"), _TABLE.status == LIVE)
 _SAME_TABLE = select(schema.tables).where(
     _TABLE.fill_version == bindparam("fill"),
     _TABLE.columns_version == bindparam("columns"),
     _TABLE.status == LIVE,
 )
-_STATUS = select(_TABLE.status).where(_TABLE.table_id == bindparam("of"))
+STATUS = select(_TABLE.status).where(_TABLE.table_id == bindparam("of"))
 _UPDATE_LIVE = update(schema.tables).where(
     _TABLE.table_id == bindparam("of"), _TABLE.status == LIVE
 )
 _RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_RANGE.table_id == bindparam("of"))
-_TOUCHING = (
-    (_RANGE.table_id == bindparam("of"))
-    & (_RANGE.start_at <= bindparam("of_end"))
-    & (_RANGE.end_at >= bindparam("of_start"))
-)
-_TOUCHING_RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_TOUCHING)
-_DELETE_TOUCHING = delete(schema.intervals).where(_TOUCHING)
-_DELETE_FILL = delete(schema.fills).where(
-    _FILL.table_id == bindparam("of"),
-    _FILL.start_at == bindparam("of_start"),
-    _FILL.end_at == bindparam("of_end"),
-    _FILL.plan_id == bindparam("of_plan"),
-)
 
 
 def columns_version(columns: Iterable[PhysicalColumn]) -> str:
@@ -55,12 +43,17 @@ def columns_version(columns: Iterable[PhysicalColumn]) -> str:
     return digest("columns", *sorted({column.version for column in columns}))
 
 
-class TableStore(SnapshotStore):
-    """Reading and writing physical tables and what is filled in them."""
+@dataclass(frozen=True, slots=True)
+class TableStore:
+    """Reading and writing physical tables.
 
-    def ensure_table(
-        self, table: PhysicalTable, connection: Connection | None = None
-    ) -> PhysicalTable:
+    Args:
+        database: Where they are.
+    """
+
+    database: Database
+
+    def ensure(self, table: PhysicalTable, connection: Connection | None = None) -> PhysicalTable:
         """Register a table, or return the live one that holds the same rows and columns.
 
         Raises:
@@ -72,8 +65,8 @@ class TableStore(SnapshotStore):
             same = {"fill": table.fill_version, "columns": version}
             row = conn.execute(_SAME_TABLE, same).first()
             if row is not None:
-                return self._with_ranges(conn, row)
-            if conn.execute(_STATUS, {"of": table.id}).first() is not None:
+                return _with_ranges(conn, row)
+            if conn.execute(STATUS, {"of": table.id}).first() is not None:
                 raise ConflictError(
                     f"the table {table.ref} was cleaned up or changed since the plan was made",
                     hint="plan again",
@@ -90,51 +83,51 @@ class TableStore(SnapshotStore):
                     "snapshot_id": table.snapshot_id,
                     "created": False,
                     "status": LIVE,
-                    "registered_at": self.clock.now(),
+                    "registered_at": self.database.clock.now(),
                 },
             )
             return replace(table, intervals=IntervalSet(), created=False)
 
-        return self.run(connection, work, name="state.ensure_table")
+        return self.database.run(connection, work, name="state.ensure_table")
 
-    def table(self, table_id: str, connection: Connection | None = None) -> PhysicalTable:
+    def get(self, table_id: str, connection: Connection | None = None) -> PhysicalTable:
         """Read a live table with its filled intervals.
 
         Raises:
             StoreError: The table is unknown or was given up to the janitor.
         """
-        with self.reading(connection) as conn:
+        with self.database.reading(connection) as conn:
             row = conn.execute(_LIVE_TABLE, {"of": table_id}).first()
             if row is None:
-                raise _not_live(table_id)
-            return self._with_ranges(conn, row)
+                raise not_live(table_id)
+            return _with_ranges(conn, row)
 
-    def tables(
+    def load(
         self, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, PhysicalTable]:
         """Read live tables, with their filled intervals, by id; others are left out."""
         found: dict[str, PhysicalTable] = {}
-        with self.reading(connection) as conn:
+        with self.database.reading(connection) as conn:
             for part in chunks(list(dict.fromkeys(ids))):
                 query = select(schema.tables).where(
                     schema.tables.c.table_id.in_(part), schema.tables.c.status == LIVE
                 )
-                found.update((table.id, table) for table in self._read_tables(conn, query))
+                found.update((table.id, table) for table in _read_tables(conn, query))
         return found
 
-    def tables_by_fill(
+    def with_fill_versions(
         self, fill_versions: Iterable[str], connection: Connection | None = None
     ) -> list[PhysicalTable]:
         """Read every live table with one of the fill versions, oldest first."""
         found: list[PhysicalTable] = []
-        with self.reading(connection) as conn:
+        with self.database.reading(connection) as conn:
             for part in chunks(list(dict.fromkeys(fill_versions))):
                 query = (
                     select(schema.tables)
                     .where(schema.tables.c.fill_version.in_(part), schema.tables.c.status == LIVE)
                     .order_by(schema.tables.c.registered_at, schema.tables.c.table_id)
                 )
-                found.extend(self._read_tables(conn, query))
+                found.extend(_read_tables(conn, query))
         return found
 
     def mark_created(
@@ -162,12 +155,12 @@ class TableStore(SnapshotStore):
         def work(conn: Connection) -> None:
             values = {"of": table.id, "created": True, "columns": dump_columns(typed)}
             if conn.execute(_UPDATE_LIVE, values).rowcount == 0:
-                raise _not_live(table.id)
+                raise not_live(table.id)
 
-        self.run(connection, work, name="state.mark_created")
+        self.database.run(connection, work, name="state.mark_created")
         return replace(table, columns=typed, created=True)
 
-    def rehash_table(self, table: PhysicalTable) -> bool:
+    def rehash(self, table: PhysicalTable) -> bool:
         """Store the hashes that a newer canonicaliser gives to what a table holds.
 
         Args:
@@ -202,98 +195,7 @@ class TableStore(SnapshotStore):
             )
             return True
 
-        return self.run_transaction(work, name="state.rehash_table")
-
-    def record_intervals(
-        self,
-        table_id: str,
-        interval: Interval,
-        plan_id: str,
-        iceberg_snapshot_id: int | None = None,
-        rows: int | None = None,
-        connection: Connection | None = None,
-    ) -> None:
-        """Record that a range of a table is filled and audited; recording it twice is harmless.
-
-        Args:
-            table_id: The table.
-            interval: What was filled (UTC, half-open).
-            plan_id: The plan that filled it.
-            iceberg_snapshot_id: The commit that holds the rows, when there was one.
-            rows: Rows in the range, when counted.
-            connection: A transaction to take part in.
-
-        Raises:
-            StoreError: The table is unknown or was given up to the janitor.
-        """
-
-        def work(conn: Connection) -> None:
-            status = conn.execute(_STATUS, {"of": table_id}).scalar()
-            if status != LIVE:
-                raise _not_live(table_id)
-            start, end = interval.start, interval.end
-            key = {"of": table_id, "of_start": start, "of_end": end, "of_plan": plan_id}
-            conn.execute(_DELETE_FILL, key)
-            conn.execute(
-                insert(schema.fills),
-                {
-                    "table_id": table_id,
-                    "start_at": start,
-                    "end_at": end,
-                    "plan_id": plan_id,
-                    "iceberg_snapshot_id": iceberg_snapshot_id,
-                    "row_count": rows,
-                    "recorded_at": self.clock.now(),
-                },
-            )
-            self._change_intervals(conn, table_id, interval, add=True)
-
-        self.run(connection, work, name="state.record_intervals")
-
-    def remove_intervals(
-        self, table_id: str, interval: Interval, connection: Connection | None = None
-    ) -> None:
-        """Record that a range of a table has to be filled again."""
-        self.run(
-            connection,
-            lambda conn: self._change_intervals(conn, table_id, interval, add=False),
-            name="state.remove_intervals",
-        )
-
-    def fills(self, table_id: str) -> list[Row[Any]]:
-        """Return the log of fills of a table, newest first.
-
-        Rows have `start_at`, `end_at`, `plan_id`, `iceberg_snapshot_id`, `row_count` and
-        `recorded_at`.
-        """
-        query = (
-            select(schema.fills)
-            .where(schema.fills.c.table_id == table_id)
-            .order_by(schema.fills.c.recorded_at.desc(), schema.fills.c.start_at.desc())
-        )
-        with self.reading() as conn:
-            return list(conn.execute(query))
-
-    def _change_intervals(
-        self, conn: Connection, table_id: str, interval: Interval, *, add: bool
-    ) -> None:
-        """Replace the stored ranges that touch the interval by their union or difference."""
-        touching = {"of": table_id, "of_start": interval.start, "of_end": interval.end}
-        rows = conn.execute(_TOUCHING_RANGES, touching).all()
-        before = IntervalSet.of(Interval(row[0], row[1]) for row in rows)
-        change = IntervalSet((interval,))
-        after = before | change if add else before - change
-        if after == before:
-            return
-        conn.execute(_DELETE_TOUCHING, touching)
-        if after:
-            conn.execute(
-                insert(schema.intervals),
-                [
-                    {"table_id": table_id, "start_at": part.start, "end_at": part.end}
-                    for part in after
-                ],
-            )
+        return self.database.run_transaction(work, name="state.rehash_table")
 
     def require_live(self, connection: Connection, ids: Iterable[str]) -> None:
         """Make sure, inside a commit's transaction, that the janitor gave up none of the tables.
@@ -306,7 +208,7 @@ class TableStore(SnapshotStore):
         live: set[str] = set()
         for part in chunks(wanted):
             query = select(table.table_id).where(table.table_id.in_(part), table.status == LIVE)
-            if not self.is_sqlite:
+            if not self.database.is_sqlite:
                 query = query.with_for_update(read=True)
             live.update(connection.execute(query).scalars())
         gone = [table_id for table_id in wanted if table_id not in live]
@@ -316,32 +218,36 @@ class TableStore(SnapshotStore):
                 hint="plan again",
             )
 
-    def _with_ranges(self, conn: Connection, row: Row[Any]) -> PhysicalTable:
-        ranges = conn.execute(_RANGES, {"of": row.table_id})
-        return _table(row, [(found[0], found[1]) for found in ranges])
 
-    def _read_tables(self, conn: Connection, query: Select[Any]) -> list[PhysicalTable]:
-        rows = conn.execute(query).all()
-        filled = self._read_intervals(conn, [row.table_id for row in rows])
-        return [_table(row, filled.get(row.table_id, [])) for row in rows]
-
-    def _read_intervals(
-        self, conn: Connection, ids: Sequence[str]
-    ) -> dict[str, list[tuple[datetime, datetime]]]:
-        table = schema.intervals.c
-        found: dict[str, list[tuple[datetime, datetime]]] = {}
-        for part in chunks(ids):
-            query = select(table.table_id, table.start_at, table.end_at)
-            for row in conn.execute(query.where(table.table_id.in_(part))):
-                found.setdefault(row[0], []).append((row[1], row[2]))
-        return found
-
-
-def _not_live(table_id: str) -> StoreError:
+def not_live(table_id: str) -> StoreError:
+    """Return the error that says that a table is unknown or was given up to the janitor."""
     return StoreError(
         f"the state store has no live table {table_id}",
         hint="the janitor may have dropped it meanwhile: plan again",
     )
+
+
+def _with_ranges(conn: Connection, row: Row[Any]) -> PhysicalTable:
+    ranges = conn.execute(_RANGES, {"of": row.table_id})
+    return _table(row, [(found[0], found[1]) for found in ranges])
+
+
+def _read_tables(conn: Connection, query: Select[Any]) -> list[PhysicalTable]:
+    rows = conn.execute(query).all()
+    filled = _read_intervals(conn, [row.table_id for row in rows])
+    return [_table(row, filled.get(row.table_id, [])) for row in rows]
+
+
+def _read_intervals(
+    conn: Connection, ids: Sequence[str]
+) -> dict[str, list[tuple[datetime, datetime]]]:
+    table = schema.intervals.c
+    found: dict[str, list[tuple[datetime, datetime]]] = {}
+    for part in chunks(ids):
+        query = select(table.table_id, table.start_at, table.end_at)
+        for row in conn.execute(query.where(table.table_id.in_(part))):
+            found.setdefault(row[0], []).append((row[1], row[2]))
+    return found
 
 
 def _table(row: Row[Any], ranges: list[tuple[datetime, datetime]]) -> PhysicalTable:

@@ -18,7 +18,8 @@ from sqlalchemy import Connection, LargeBinary, Table, insert, select, text
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
-from vde_dagster.state.schema import SCHEMA_VERSION, Instant, from_micros, to_micros
+from vde_dagster.state.instants import Instant, from_micros, to_micros
+from vde_dagster.state.schema import SCHEMA_VERSION
 
 FORMAT = "vde-state-1"
 _BATCH = 500

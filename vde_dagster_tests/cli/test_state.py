@@ -66,10 +66,10 @@ def test_fsck_names_a_lost_file_and_says_what_to_do(published: ProjectFolder, vd
     whole = vde("fsck", "--project", published.root, "--json")
     assert (whole.code, whole.json) == (0, {"findings": []})
     with Workspace.open(published.root) as workspace:
-        environment = workspace.store.environment("prod")
+        environment = workspace.store.environments.get("prod")
         assert environment is not None
         shown = [entry.table_id for entry in environment.entries.values() if entry.table_id]
-        lost = workspace.store.tables(shown[:1])[shown[0]]
+        lost = workspace.store.tables.load(shown[:1])[shown[0]]
         location = workspace.lakehouse.metadata_location(lost.ref)
     assert location is not None
     Path(location.removeprefix("file:")).unlink()

@@ -110,7 +110,7 @@ def apply_again(workspace: Workspace, environment: str = "prod") -> object:
 
 def apply_stored(workspace: Workspace, environment: str = "prod") -> object:
     """Apply the newest stored plan, which a repetition does too."""
-    plan = workspace.load_plan(workspace.store.plans(environment)[0].id)
+    plan = workspace.load_plan(workspace.store.plans.recent(environment)[0].id)
     return workspace.apply(plan, concurrency=1, who="me")
 
 

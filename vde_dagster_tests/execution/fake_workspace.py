@@ -188,14 +188,14 @@ class FakeSpark:
         location = next_file(metadata["location"], before)
         self.lakehouse.files.write_all([(location, encode_metadata(metadata))], f"{point}.file")
         swap = Swap(ref, TABLE, before, location)
-        self.lakehouse.store.run_transaction(
+        self.lakehouse.store.database.run_transaction(
             lambda conn: self.lakehouse.catalog.swap([swap], conn),
             name=point,
             idempotent=False,
         )
 
     def _now(self) -> int:
-        return int(self.lakehouse.store.clock.now().timestamp() * 1000)
+        return int(self.lakehouse.store.database.clock.now().timestamp() * 1000)
 
 
 def _content(metadata: dict[str, Any], head: int | None, task: FillTask) -> list[str]:
@@ -242,9 +242,9 @@ def open_fake(
         workspace.warehouse.__dict__["settings"] = settings
     if remembered is not None:
         # It keeps compiled statements, which take longer to make than to run.
-        own = workspace.store.engine
-        workspace.store.engine = remembered.setdefault("engine", own)
-        if workspace.store.engine is not own:
+        own = workspace.store.database.engine
+        workspace.store.database.engine = remembered.setdefault("engine", own)
+        if workspace.store.database.engine is not own:
             own.dispose()
     engine.attach(workspace.lakehouse)
     return workspace

@@ -206,7 +206,7 @@ def test_a_failing_model_leaves_the_environment_and_keeps_what_was_finished(
     workspace = open_workspace(shop)
     with pytest.raises(ExecutionError, match=r"marts\.top"):
         apply(workspace)
-    current = workspace.store.environment("prod")
+    current = workspace.store.environments.get("prod")
     assert current is not None
     assert current.version == 1
     assert rows(workspace, "SELECT max(revenue) FROM marts.top") == [(20.0,)]
@@ -226,7 +226,7 @@ def test_rows_that_fail_a_blocking_audit_never_become_visible(
     with pytest.raises(AuditFailedError, match="unique_values"):
         workspace.apply(plan)
     assert rows(workspace, "SELECT count(*) FROM marts.customers") == [(3,)]
-    failed = [r for r in workspace.store.audit_results(plan_id=plan.id) if r.result.failed_rows]
+    failed = [r for r in workspace.store.audits.results(plan_id=plan.id) if r.result.failed_rows]
     assert failed[0].result.sample
 
 

@@ -11,11 +11,29 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from vde_dagster.execution.table_branches import TableBranches
+from vde_dagster.state.leases import Lease, LeaseStore
+from vde_dagster.state.shown import ShownStore
 from vde_dagster_tests.execution.crash_world import TAKEN_OVER, Operation, Stage, check_stall
 
 SAMPLES = 4
+
+
+class AnyLease(LeaseStore):
+    """Takes every lease for a valid one."""
+
+    def check(self, connection: Connection, lease: Lease) -> None:
+        """Find nothing wrong."""
+
+
+class NothingShown(ShownStore):
+    """Knows of no environment that shows a table."""
+
+    def is_shown(self, connection: Connection, table_id: str) -> bool:
+        """Say no."""
+        return False
 
 
 def check_stalls(stage: Stage, after: Iterable[int]) -> None:
@@ -46,8 +64,8 @@ def test_without_the_leases_token_the_stalled_owner_is_noticed_here(
     def careless(self: TableBranches, *arguments: object) -> object:
         store = self.lakehouse.store
         with monkeypatch.context() as patch:
-            patch.setattr(store, "check_lease", lambda connection, lease: None)
-            patch.setattr(store, "is_shown", lambda connection, table_id: False)
+            patch.setattr(store, "leases", AnyLease(store.database))
+            patch.setattr(store, "shown", NothingShown(store.database))
             return unfenced(self, *arguments)  # type: ignore[arg-type]
 
     try:

@@ -11,6 +11,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.environment import Environment
 from vde_dagster.state import StateStore
 from vde_dagster.state.environments import EnvironmentStore
+from vde_dagster.state.versions import VersionStore
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -44,11 +45,11 @@ def again(store: StateStore, name: str) -> None:
     from dataclasses import replace
     from uuid import uuid4
 
-    now = store.environment(name)
+    now = store.environments.get(name)
     assert now is not None
     following = replace(now, publication_id=uuid4().hex, note="run")
-    store.run_transaction(
-        lambda conn: store.write_environment_version(conn, following, now.version)
+    store.database.run_transaction(
+        lambda conn: store.environments.write_version(conn, following, now.version)
     )
 
 
@@ -56,18 +57,18 @@ def test_a_rollback_reads_its_own_environment_and_few_of_its_versions(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[tuple[str, int | None]] = []
-    now, at = EnvironmentStore.environment, EnvironmentStore.environment_at
+    now, at = EnvironmentStore.get, VersionStore.at
 
     def one(self: EnvironmentStore, name: str, *more: object) -> Environment | None:
         read.append((name, None))
         return now(self, name, *more)  # type: ignore[arg-type]
 
-    def one_at(self: EnvironmentStore, name: str, version: int) -> Environment | None:
+    def one_at(self: VersionStore, name: str, version: int) -> Environment | None:
         read.append((name, version))
         return at(self, name, version)
 
-    monkeypatch.setattr(EnvironmentStore, "environment", one)
-    monkeypatch.setattr(EnvironmentStore, "environment_at", one_at)
+    monkeypatch.setattr(EnvironmentStore, "get", one)
+    monkeypatch.setattr(VersionStore, "at", one_at)
     result = workspace.rollback("dev")
     assert result.restored == 1
     assert read == [("dev", None), ("dev", 1)]
@@ -80,22 +81,22 @@ def test_an_apply_reads_no_other_environment_to_know_what_is_shown(
     folder.edit("models/last.sql", "min(n)", "sum(n)")
     workspace.reload()
     plan = workspace.plan(name)
-    monkeypatch.setattr(EnvironmentStore, "environments", None)
+    monkeypatch.setattr(EnvironmentStore, "all", None)
     assert workspace.apply(plan).published
 
 
 def test_dropping_reads_no_environment(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(EnvironmentStore, "environment", None)
-    monkeypatch.setattr(EnvironmentStore, "environments", None)
+    monkeypatch.setattr(EnvironmentStore, "get", None)
+    monkeypatch.setattr(EnvironmentStore, "all", None)
     workspace.drop_environment("dev")
 
 
 def test_fsck_reads_no_environment(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    with workspace.store.transaction() as conn:
+    with workspace.store.database.transaction() as conn:
         conn.exec_driver_sql("UPDATE vde_tables SET status = 'tombstoned'")
-    monkeypatch.setattr(EnvironmentStore, "environments", None)
+    monkeypatch.setattr(EnvironmentStore, "all", None)
     found = [each for each in workspace.fsck() if each.problem == "shown_table_not_live"]
     assert [each.subject for each in found] == [
         f"db.{model} in environment '{name}'"

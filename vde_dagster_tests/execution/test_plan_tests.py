@@ -57,8 +57,8 @@ def test_a_failed_test_computes_and_publishes_nothing(folder: ProjectFolder) -> 
             workspace.apply(plan)
         assert "test_doubles of db.double: rows missing: 1, unexpected: 1" in str(raised.value)
         assert wrong.statements == before
-        assert workspace.store.environment("prod") is None
-        record = workspace.store.plan_record(plan.id)
+        assert workspace.store.environments.get("prod") is None
+        record = workspace.store.plans.record(plan.id)
         assert record is not None
         assert record.status == "failed"
 

@@ -28,11 +28,11 @@ def test_only_what_nobody_committed_goes(shop: ProjectFolder, open_workspace: Op
     shop.write("models/marts/latest.sql", KEYED)
     workspace = open_workspace(shop)
     workspace.apply(workspace.plan("prod"))
-    environment = workspace.store.environment("prod")
+    environment = workspace.store.environments.get("prod")
     assert environment is not None
     table_id = environment.entries[ModelName("marts", "latest")].table_id
     assert table_id is not None
-    ref = workspace.store.tables([table_id])[table_id].ref
+    ref = workspace.store.tables.load([table_id])[table_id].ref
     name = f"lakehouse.{ref.namespace}.{ref.name}"
     session = workspace.engine().session  # type: ignore[attr-defined]
     # Rows with delete files, on `main` and on a branch, and a commit that only its history has.

@@ -47,11 +47,11 @@ def edited(folder: ProjectFolder, workspace: Workspace, before: str, after: str)
 
 
 def held(workspace: Workspace, name: ModelName) -> IntervalSet:
-    environment = workspace.store.environment("prod")
+    environment = workspace.store.environments.get("prod")
     assert environment is not None
     table_id = environment.entries[name].table_id
     assert table_id is not None
-    return workspace.store.tables([table_id])[table_id].intervals
+    return workspace.store.tables.load([table_id])[table_id].intervals
 
 
 def run(workspace: Workspace) -> None:
@@ -59,7 +59,7 @@ def run(workspace: Workspace) -> None:
 
 
 def compute_again(workspace: Workspace) -> None:
-    environment = workspace.store.environment("prod")
+    environment = workspace.store.environments.get("prod")
     assert environment is not None
     snapshot_id = environment.entries[DAILY].snapshot_id
     for _ in range(2):
@@ -76,8 +76,8 @@ def test_data_that_arrives_while_a_plan_waits_does_not_outdate_it(
     edited(folder, workspace, "max", "min")
     plan = workspace.plan("prod", end=parse_instant("2024-01-02"))
     meanwhile(workspace)
-    assert workspace.store.past_plans([plan.id]) == set()
-    moved = workspace.store.environment("prod")
+    assert workspace.store.plans.past([plan.id]) == set()
+    moved = workspace.store.environments.get("prod")
     assert moved is not None
     assert moved.version > plan.base_version
     result = workspace.apply(plan)
@@ -107,9 +107,9 @@ def test_a_plan_is_outdated_when_other_models_were_shown_meanwhile(
     edited(folder, workspace, "max", "min")
     plan = workspace.plan("prod", end=parse_instant("2024-01-02"))
     meanwhile(folder, workspace)
-    before = workspace.store.environment("prod")
-    assert workspace.store.past_plans([plan.id]) == {plan.id}
+    before = workspace.store.environments.get("prod")
+    assert workspace.store.plans.past([plan.id]) == {plan.id}
     with pytest.raises(ConflictError, match="has moved from version 1 to") as error:
         workspace.apply(plan)
     assert error.value.hint == "plan again: vde plan prod"
-    assert workspace.store.environment("prod") == before
+    assert workspace.store.environments.get("prod") == before

@@ -98,9 +98,9 @@ class FakeEngine:
         swap = Swap(ref, TABLE, before, location)
         if not self.lakehouse.catalog.promises.atomic_with_state:
             return self.lakehouse.catalog.swap([swap])
-        self._store.run_transaction(
+        self._store.database.run_transaction(
             lambda conn: self.lakehouse.catalog.swap([swap], conn), name=point, idempotent=False
         )
 
     def _now(self) -> int:
-        return int(self._store.clock.now().timestamp() * 1000)
+        return int(self._store.database.clock.now().timestamp() * 1000)

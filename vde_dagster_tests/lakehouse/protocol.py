@@ -23,9 +23,9 @@ from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.state import Clock, Lease, StateStore
-from vde_dagster.state.database import make_engine
+from vde_dagster.state.database import Database, make_engine
 from vde_dagster.state.effects import Effects
-from vde_dagster.state.retention import Retention
+from vde_dagster.state.policy import Retention
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
 from vde_dagster_tests.lakehouse.oracle import Seen, look
@@ -68,47 +68,47 @@ class Process:
         store = self.store
         self.lakehouse.recover()
         model_names = [name for name, _ in job.models]
-        value = plan(job.id, job.environment, job.base_version, at=store.clock.now())
-        store.save_plan(replace(value, entries={}, models=()))
-        record = store.plan_record(job.id)
+        value = plan(job.id, job.environment, job.base_version, at=store.database.clock.now())
+        store.plans.save(replace(value, entries={}, models=()))
+        record = store.plans.record(job.id)
         if record is not None and record.status == "applied":
             return self._made_by(job)
         with self._lease(f"environment/{job.environment}") as lease:
-            record = store.plan_record(job.id)
+            record = store.plans.record(job.id)
             if record is not None and record.status == "applied":
                 return self._made_by(job)
-            store.set_plan_status(job.id, "applying")
+            store.plans.set_status(job.id, "applying")
             tables = [self._fill(job, name, version) for name, version in job.models]
             views = tuple(self._view(job, n, t) for n, t in zip(model_names, tables, strict=True))
             return self._publish(job, tables, views, lease)
 
     def _made_by(self, job: Job) -> Environment:
-        for version in self.store.history(job.environment):
+        for version in self.store.versions.history(job.environment):
             if version.plan_id == job.id:
-                made = self.store.environment_at(job.environment, version.version)
+                made = self.store.versions.at(job.environment, version.version)
                 assert made is not None
                 return made
         raise AssertionError(f"{job.id} is applied, and no version says so")
 
     def _fill(self, job: Job, model: str, version: str) -> PhysicalTable:
         store = self.store
-        store.save_snapshots([snapshot(f"db.{model}", version)])
-        made = store.ensure_table(
+        store.snapshots.save([snapshot(f"db.{model}", version)])
+        made = store.tables.ensure(
             replace(table(model, version), snapshot_id=f"db.{model}@{version}")
         )
         with self._lease(f"table/{made.id}", wait_seconds=30):
-            made = store.tables([made.id])[made.id]
+            made = store.tables.load([made.id])[made.id]
             shown = {
-                entry.table_id for known in store.environments() for entry in known.entries.values()
+                entry.table_id
+                for known in store.environments.all()
+                for entry in known.entries.values()
             }
             branch = f"vde_{job.id}" if made.id in shown else None
             if not made.created:
                 self.engine.create_table(made)
-                store.mark_created(made, [(column.name, "INT") for column in made.columns])
+                store.tables.mark_created(made, [(column.name, "INT") for column in made.columns])
             waiting = IntervalSet.of(
-                item.interval
-                for item in store.pending_intervals(job.id)
-                if item.table_id == made.id
+                item.interval for item in store.pending.of_plan(job.id) if item.table_id == made.id
             )
             missing = job.days - made.intervals - waiting
             for fill in self.lakehouse.committed_fills(made.ref, branch):
@@ -121,13 +121,13 @@ class Process:
                     start = (part.start - day(0).start).days + number
                     commit = self.engine.fill(made, day(start), job.id, branch)
                     self._record(job, made, day(start), branch, commit)
-        return store.tables([made.id])[made.id]
+        return store.tables.load([made.id])[made.id]
 
     def _record(self, job: Job, made: PhysicalTable, interval, branch, commit: int) -> None:
         if branch:
-            self.store.record_pending_interval(job.id, made.id, branch, interval, commit, 10)
+            self.store.pending.record(job.id, made.id, branch, interval, commit, 10)
         else:
-            self.store.record_intervals(made.id, interval, job.id, commit, 10)
+            self.store.fills.record(made.id, interval, job.id, commit, 10)
 
     def _view(self, job: Job, model: str, made: PhysicalTable) -> ViewDefinition:
         ref = view_ref(ModelName("db", model), job.environment)
@@ -145,9 +145,13 @@ class Process:
             for (name, version), made in zip(job.models, tables, strict=True)
         ]
         value = environment(
-            job.environment, entries, by=self.name, plan_id=job.id, at=self.store.clock.now()
+            job.environment,
+            entries,
+            by=self.name,
+            plan_id=job.id,
+            at=self.store.database.clock.now(),
         )
-        waiting = {item.table_id for item in self.store.pending_intervals(job.id)}
+        waiting = {item.table_id for item in self.store.pending.of_plan(job.id)}
         return self.lakehouse.publish(
             Publication(
                 environment=value,
@@ -172,20 +176,22 @@ class Process:
         """Publish an old version again."""
         with self._lease(f"environment/{name}") as lease:
             self.lakehouse.recover()
-            current = self.store.environment(name)
-            old = self.store.environment_at(name, version)
+            current = self.store.environments.get(name)
+            old = self.store.versions.at(name, version)
             assert current is not None
             assert old is not None
             if current.entries == old.entries:
                 return current
-            tables = self.store.tables([e.table_id for e in old.entries.values() if e.table_id])
+            tables = self.store.tables.load(
+                [e.table_id for e in old.entries.values() if e.table_id]
+            )
             views = []
             for entry in old.entries.values():
                 assert entry.table_id is not None
                 ref = view_ref(entry.name, name)
                 sql = f"SELECT a FROM {tables[entry.table_id].ref}"
                 views.append(view(ref.name, sql, namespace=ref.namespace))
-            made = environment(name, by=self.name, at=self.store.clock.now())
+            made = environment(name, by=self.name, at=self.store.database.clock.now())
             wanted = {definition.name for definition in views}
             return self.lakehouse.publish(
                 Publication(
@@ -205,11 +211,11 @@ class Process:
 
     @contextmanager
     def _lease(self, resource: str, wait_seconds: float = 0) -> Iterator[Lease]:
-        lease = self.store.acquire_lease(resource, self.name, LEASE_SECONDS, wait_seconds)
+        lease = self.store.leases.acquire(resource, self.name, LEASE_SECONDS, wait_seconds)
         try:
             yield lease
         finally:
-            self.store.release_lease(lease)
+            self.store.leases.release(lease)
 
 
 @dataclass
@@ -232,10 +238,10 @@ class World:
         """Start what stands for a process: new objects, fresh connections."""
         engine = _engine(self.url)
         engine.dispose()
-        store = StateStore(engine, self.clock, effects)
+        store = StateStore(Database(engine, self.clock, effects))
         catalog = None
         if self.pointers is not None:
-            catalog = FolderCatalog("lakehouse", self.pointers, store.effects)
+            catalog = FolderCatalog("lakehouse", self.pointers, store.database.effects)
         lakehouse = Lakehouse(store, "lakehouse", str(self.warehouse), catalog=catalog)
         return Process(store, lakehouse, FakeEngine(lakehouse), name)
 

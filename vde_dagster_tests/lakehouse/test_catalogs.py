@@ -17,6 +17,7 @@ from vde_dagster.lakehouse.new_table import NewTable
 from vde_dagster.lakehouse.table_metadata import without_branch
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.state import PendingInterval, StateStore
+from vde_dagster.state.publications import PublicationStore
 from vde_dagster.state.table_commits import TableCommit
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
@@ -28,7 +29,7 @@ A, B = TableRef("db", "a"), TableRef("db", "b")
 @pytest.fixture(params=["sql", "folder"])
 def catalog(request: pytest.FixtureRequest, store: StateStore, tmp_path: Path) -> Catalog:
     if request.param == "folder":
-        return FolderCatalog("lakehouse", tmp_path / "catalog", store.effects)
+        return FolderCatalog("lakehouse", tmp_path / "catalog", store.database.effects)
     return SqlCatalog(store, "lakehouse", str(tmp_path))
 
 
@@ -43,14 +44,14 @@ def lakehouse(catalog: Catalog, store: StateStore, tmp_path: Path) -> Lakehouse:
 def filled(lakehouse: Lakehouse) -> PhysicalTable:
     """A table with a day on `main` and another on the branch of plan p1."""
     store, engine = lakehouse.store, FakeEngine(lakehouse)
-    made = store.ensure_table(table())
+    made = store.tables.ensure(table())
     engine.create_table(made)
-    made = store.mark_created(made, [("a", "INT")])
+    made = store.tables.mark_created(made, [("a", "INT")])
     engine.fill(made, day(0), "p0")
-    store.record_intervals(made.id, day(0), "p0")
-    store.save_plan(plan("p1", tables=[made]))
+    store.fills.record(made.id, day(0), "p0")
+    store.plans.save(plan("p1", tables=[made]))
     number = engine.fill(made, day(1), "p1", "vde_p1")
-    store.record_pending_interval("p1", made.id, "vde_p1", day(1), number, 10)
+    store.pending.record("p1", made.id, "vde_p1", day(1), number, 10)
     return made
 
 
@@ -107,7 +108,7 @@ def test_a_change_is_part_of_the_states_transaction_where_that_is_promised(
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        lakehouse.store.run_transaction(work)
+        lakehouse.store.database.run_transaction(work)
     undone = lakehouse.catalog.pointers([A]) == {}
     assert undone == lakehouse.catalog.promises.atomic_with_state
 
@@ -173,10 +174,10 @@ def test_a_branch_moves_with_the_publication(lakehouse: Lakehouse, filled: Physi
     first = lakehouse.publish(publication)
     assert lakehouse.main_snapshot(filled.ref) == head
     assert lakehouse.main_snapshot(filled.ref, "vde_p1") is None
-    assert store.table(filled.id).intervals == days(0, 1)
-    assert store.pending_intervals("p1") == []
+    assert store.tables.get(filled.id).intervals == days(0, 1)
+    assert store.pending.of_plan("p1") == []
     assert lakehouse.publish(publication) == first
-    record = store.publication(first.publication_id)
+    record = store.publications.get(first.publication_id)
     assert record is not None
     assert record.status == "committed"
 
@@ -186,7 +187,7 @@ def test_a_commit_on_another_branch_meanwhile_is_no_conflict(
 ) -> None:
     """Whether it comes before the decision or between that and the table's own change."""
     engine, store = FakeEngine(lakehouse), lakehouse.store
-    commit = store.commit_publication
+    commit = PublicationStore.commit
     others: list[int] = []
 
     def meddle(*arguments: object, **named: object) -> None:
@@ -202,13 +203,13 @@ def test_a_commit_on_another_branch_meanwhile_is_no_conflict(
             others.append(engine.fill(filled, day(8), "p3", "vde_p3"))
         swap(swaps, within)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(store, "commit_publication", meddle)
+    monkeypatch.setattr(PublicationStore, "commit", meddle)
     monkeypatch.setattr(lakehouse.catalog, "swap", late)
     forward = FastForward(filled.ref, filled.id, "vde_p1")
     made = environment("prod", [("db.orders", "db.orders@1", filled.id)], plan_id="p1")
     lakehouse.publish(Publication(made, 0, (view("a"),), fast_forwards=(forward,), plan_id="p1"))
     assert lakehouse.committed_fills(filled.ref)[0].plan_id == "p1"
-    assert store.table(filled.id).intervals == days(0, 1)
+    assert store.tables.get(filled.id).intervals == days(0, 1)
     for number, branch in zip(others[::2], ["vde_p2", "vde_p3"], strict=False):
         assert lakehouse.main_snapshot(filled.ref, branch) == number
 
@@ -216,8 +217,8 @@ def test_a_commit_on_another_branch_meanwhile_is_no_conflict(
 def test_a_change_without_a_lease_leaves_no_file(
     lakehouse: Lakehouse, filled: PhysicalTable, tmp_path: Path
 ) -> None:
-    lease = lakehouse.store.acquire_lease(f"table/{filled.id}", "anna")
-    lakehouse.store.release_lease(lease)
+    lease = lakehouse.store.leases.acquire(f"table/{filled.id}", "anna")
+    lakehouse.store.leases.release(lease)
     with pytest.raises(ConflictError):
         _drop_branch(lakehouse, filled, TableCommit(lease=lease), tmp_path)
 
@@ -228,7 +229,7 @@ def test_a_change_without_a_database_leaves_no_file(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lakehouse.store, "run_transaction", _unreachable)
+    monkeypatch.setattr(lakehouse.store.database, "run_transaction", _unreachable)
     with pytest.raises(StoreError, match="out of reach"):
         _drop_branch(lakehouse, filled, TableCommit(), tmp_path)
 

@@ -59,7 +59,7 @@ def _expired(world: World) -> None:
     _published(world)
     process = world.process()
     process.apply(Job("d1", "dev", 0, (("orders", "dev"), ("names", "1"))))
-    process.store.invalidate_environment("dev")
+    process.store.environments.invalidate("dev")
     process.apply(Job("d2", "qa", 0, (("orders", "qa"),)))
     process.apply(Job("d3", "qa", 1, (("orders", "qa2"),)))
     _abandoned_branch(world)

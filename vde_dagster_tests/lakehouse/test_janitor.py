@@ -98,7 +98,7 @@ def test_expired_environment_goes_with_its_views_and_namespaces(
 ) -> None:
     publish(world, "1")
     publish(world, "dev", name="dev")
-    world.process().store.invalidate_environment("dev")
+    world.process().store.environments.invalidate("dev")
     assert told(janitor(world), "drop_environment") == ["dev"]
     seen = look(world.url)
     assert set(seen.environments) == {"prod"}
@@ -111,8 +111,8 @@ _NAMESPACES = "SELECT DISTINCT namespace FROM iceberg_namespace_properties ORDER
 def test_environment_that_is_being_worked_on_is_not_dropped(world: World) -> None:
     publish(world, "dev", name="dev")
     process = world.process()
-    process.store.invalidate_environment("dev")
-    process.store.acquire_lease("environment/dev", "anna", 600)
+    process.store.environments.invalidate("dev")
+    process.store.leases.acquire("environment/dev", "anna", 600)
     report = janitor(world)
     assert [d.outcome for d in report.decisions if d.action == "drop_environment"] == ["kept"]
     assert "dev" in look(world.url).environments
@@ -129,11 +129,11 @@ def test_cap_holds_back_a_mass_extinction(world: World, clock: FakeClock) -> Non
 
 def test_plan_that_may_still_be_applied_keeps_its_tables(world: World, clock: FakeClock) -> None:
     process = world.process()
-    made = process.store.ensure_table(table())
+    made = process.store.tables.ensure(table())
     clock.advance(days=2)
     from vde_dagster_tests.state.builders import plan
 
-    process.store.save_plan(plan("p1", tables=[made], at=clock.now()))
+    process.store.plans.save(plan("p1", tables=[made], at=clock.now()))
     assert told(janitor(world), "give_up_table") == []
     clock.advance(days=2)
     report = janitor(world)
@@ -244,10 +244,10 @@ def test_fsck_names_what_is_damaged(world: World) -> None:
         ("missing_metadata_file", "db.orders"),
         ("missing_metadata_file", "vde"),
     }
-    with process.store.transaction() as conn:
+    with process.store.database.transaction() as conn:
         conn.exec_driver_sql("DELETE FROM iceberg_tables")
     assert {f.problem for f in fsck(process.lakehouse)} == {"view_gone", "table_gone"}
-    with process.store.transaction() as conn:
+    with process.store.database.transaction() as conn:
         conn.exec_driver_sql("UPDATE vde_tables SET status = 'tombstoned'")
     assert "shown_table_not_live" in {f.problem for f in fsck(process.lakehouse)}
     assert all(f.advice for f in found)
@@ -286,9 +286,9 @@ def test_a_dry_run_forgets_no_records(world: World, clock: FakeClock) -> None:
 def test_a_snapshot_of_a_stored_plan_is_kept(world: World, clock: FakeClock) -> None:
     process = world.process()
     made = snapshot("db.orders", "1")
-    process.store.save_snapshots([made])
+    process.store.snapshots.save([made])
     clock.advance(days=60)
-    process.store.save_plan(
+    process.store.plans.save(
         replace(plan("p1", "prod", 0, at=clock.now()), snapshots={made.id: made})
     )
     janitor(world)

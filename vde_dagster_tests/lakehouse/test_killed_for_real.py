@@ -25,7 +25,7 @@ from vde_dagster_tests.faults import effects_from_environment
 from vde_dagster_tests.state.builders import environment, view
 store = StateStore.open(sys.argv[1], effects=effects_from_environment())
 lakehouse = Lakehouse(store, "lakehouse", sys.argv[2])
-base = store.environment("prod")
+base = store.environments.get("prod")
 views = tuple(view(name, f"SELECT {sys.argv[3]} AS a") for name in ("a", "b", "c"))
 lakehouse.publish(Publication(environment("prod"), base.version if base else 0, views))
 """
@@ -88,16 +88,16 @@ def test_workers_killed_at_random_lose_nothing(url: str, tmp_path: Path) -> None
         time.sleep(0.11 * number)
         worker.kill()
         worker.wait()
-        version = store.environment("prod")
+        version = store.environments.get("prod")
         seen = look(url)
         if version is not None:
             assert seen.environments["prod"][0] >= version.version
-        with store.transaction() as conn:  # the dead owner's leases end
+        with store.database.transaction() as conn:  # the dead owner's leases end
             conn.exec_driver_sql("UPDATE vde_leases SET expires_at = 0")
     assert look(url).environments["prod"][0] >= 12
     store.close()
 
 
 def _version(store: StateStore) -> int:
-    current = store.environment("prod")
+    current = store.environments.get("prod")
     return current.version if current else 0

@@ -22,8 +22,8 @@ from vde_dagster.lakehouse.files import MetadataFiles, StoredFile
 from vde_dagster.lakehouse.fsck import fsck
 from vde_dagster.lakehouse.janitor import Cleaning, Decision
 from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.state.leases import LeaseStore
 from vde_dagster.state.publications import PublicationStore
-from vde_dagster.state.retention import RetentionStore
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Process, World, fast_folder
 from vde_dagster_tests.state.builders import FakeClock, table
 
@@ -53,9 +53,9 @@ class Made:
     @classmethod
     def new(cls, world: World) -> Made:
         process = world.process()
-        made = process.store.ensure_table(table())
+        made = process.store.tables.ensure(table())
         process.engine.create_table(made)
-        process.store.mark_created(made, [(column.name, "INT") for column in made.columns])
+        process.store.tables.mark_created(made, [(column.name, "INT") for column in made.columns])
         location = process.lakehouse.table_location(made.ref, made.id)
         folder = Path(location.removeprefix("file://")) / "data"
         self = cls(world, process, made, folder)
@@ -155,9 +155,9 @@ def test_what_is_no_data_file_stays(made: Made) -> None:
 def test_a_table_without_any_commit_is_searched(world: World) -> None:
     other = Made.new(world)
     process = world.process()
-    empty = process.store.ensure_table(table("empty"))
+    empty = process.store.tables.ensure(table("empty"))
     process.engine.create_table(empty)
-    process.store.mark_created(empty, [])
+    process.store.tables.mark_created(empty, [])
     location = process.lakehouse.table_location(empty.ref, empty.id)
     made = Made(world, process, empty, Path(location.removeprefix("file://")) / "data")
     made.data.mkdir()
@@ -246,7 +246,7 @@ def run_commits_after_the_janitor(made: Made, monkeypatch: pytest.MonkeyPatch) -
 
 def long_run_commits_after_the_janitor(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that takes longer than anybody thought holds its lease, and then commits."""
-    made.process.store.acquire_lease(f"table/{made.table.id}", "anna", 600)
+    made.process.store.leases.acquire(f"table/{made.table.id}", "anna", 600)
     stray = made.stray("long.parquet")
     made.clean()
     made.iceberg().add_files([f"file://{stray}"])
@@ -287,7 +287,7 @@ def no_grace(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_lease(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RetentionStore, "leased_tables", lambda self: set())
+    patch.setattr(LeaseStore, "tables", lambda *arguments: set())
 
 
 def no_ledger(patch: pytest.MonkeyPatch) -> None:

@@ -178,7 +178,7 @@ class Protocol(RuleBasedStateMachine):
         kind = operation[0]
         if kind == "apply":
             _, name, models, count = operation
-            current = self.world.process().store.environment(name)
+            current = self.world.process().store.environments.get(name)
             job = Job(
                 f"p{len(self.jobs)}",
                 name,
@@ -195,7 +195,7 @@ class Protocol(RuleBasedStateMachine):
             _, name, back = operation
             return lambda process: _rollback(process, name, back)
         if kind == "expire":
-            return lambda process: process.store.invalidate_environment("dev")
+            return lambda process: process.store.environments.invalidate("dev")
         return lambda process: process.janitor()
 
     def _attempt(self, work: Callable[[Process], Any], process: Process) -> None:
@@ -209,13 +209,13 @@ class Protocol(RuleBasedStateMachine):
 
 
 def _rollback(process: Process, name: str, back: int) -> Any:
-    current = process.store.environment(name)
-    if current is None or process.store.environment_at(name, current.version - back) is None:
+    current = process.store.environments.get(name)
+    if current is None or process.store.versions.at(name, current.version - back) is None:
         return None
-    old = process.store.environment_at(name, current.version - back)
+    old = process.store.versions.at(name, current.version - back)
     assert old is not None
     ids = [entry.table_id for entry in old.entries.values() if entry.table_id]
-    if not old.entries or len(process.store.tables(ids)) < len(set(ids)):
+    if not old.entries or len(process.store.tables.load(ids)) < len(set(ids)):
         return None
     return process.rollback(name, current.version - back)
 

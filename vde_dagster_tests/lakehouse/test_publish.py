@@ -25,7 +25,7 @@ from vde_dagster_tests.state.builders import (
 
 
 def pointers(store: StateStore) -> dict[str, str]:
-    with store.reading() as conn:
+    with store.database.reading() as conn:
         rows = conn.exec_driver_sql(
             "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables"
         )
@@ -47,13 +47,13 @@ def publish(
 
 @pytest.fixture
 def filled(store: StateStore, engine: FakeEngine) -> PhysicalTable:
-    made = store.ensure_table(table())
+    made = store.tables.ensure(table())
     engine.create_table(made)
     engine.fill(made, day(0), "p0")
-    store.record_intervals(made.id, day(0), "p0")
-    store.save_plan(plan("p1", tables=[made]))
+    store.fills.record(made.id, day(0), "p0")
+    store.plans.save(plan("p1", tables=[made]))
     engine.fill(made, day(1), "p1", "vde_p1")
-    store.record_pending_interval("p1", made.id, "vde_p1", day(1))
+    store.pending.record("p1", made.id, "vde_p1", day(1))
     return made
 
 
@@ -106,7 +106,7 @@ def test_type_that_no_view_can_have_names_view_and_column(lakehouse: Lakehouse) 
 def test_what_others_made_is_never_touched(
     lakehouse: Lakehouse, store: StateStore, kind: str
 ) -> None:
-    with store.transaction() as conn:
+    with store.database.transaction() as conn:
         conn.exec_driver_sql(
             f"INSERT INTO iceberg_tables VALUES ('lakehouse', 'db', 'a', 'x', NULL, '{kind}')"
         )
@@ -122,7 +122,7 @@ def test_view_that_somebody_replaced_is_published_again(
     publish(lakehouse, [view("a")])
     stray = tmp_path / "stray.metadata.json"
     stray.write_bytes(Path(pointers(store)["db.a"].removeprefix("file://")).read_bytes())
-    with store.transaction() as conn:
+    with store.database.transaction() as conn:
         conn.exec_driver_sql(f"UPDATE iceberg_tables SET metadata_location = 'file://{stray}'")
     assert lakehouse.changed_views([view("a")], ["db"])[1] == [TableRef("db", "a")]
     publish(lakehouse, [view("a")], 1)
@@ -132,12 +132,12 @@ def test_view_that_somebody_replaced_is_published_again(
 def test_lost_lease_publishes_nothing(
     lakehouse: Lakehouse, store: StateStore, clock: FakeClock
 ) -> None:
-    lease = store.acquire_lease("environment/prod", "anna", 60)
+    lease = store.leases.acquire("environment/prod", "anna", 60)
     clock.advance(seconds=61)
     with pytest.raises(LeaseLostError):
         publish(lakehouse, [view("a")], leases=(lease,))
     assert pointers(store) == {}
-    assert store.environment("prod") is None
+    assert store.environments.get("prod") is None
 
 
 def test_branch_view_and_state_move_together(
@@ -151,9 +151,9 @@ def test_branch_view_and_state_move_together(
     )
     assert lakehouse.main_snapshot(filled.ref) == head
     assert lakehouse.main_snapshot(filled.ref, "vde_p1") is None
-    assert store.tables([filled.id])[filled.id].intervals == days(0, 1)
-    assert store.pending_intervals("p1") == []
-    record = store.plan_record("p1")
+    assert store.tables.load([filled.id])[filled.id].intervals == days(0, 1)
+    assert store.pending.of_plan("p1") == []
+    record = store.plans.record("p1")
     assert record is not None
     assert record.status == "applied"
     fills = lakehouse.committed_fills(filled.ref)
@@ -171,7 +171,7 @@ def test_branch_is_refused_when_main_moved_away(
     with pytest.raises(ConflictError, match="not made from what main is now"):
         publish(lakehouse, [view("a")], fast_forwards=(forward,), plan_id="p1")
     assert "db.a" not in pointers(store)
-    assert store.tables([filled.id])[filled.id].intervals == days(0)
+    assert store.tables.load([filled.id])[filled.id].intervals == days(0)
 
 
 def test_other_branch_on_the_same_table_is_no_conflict(
@@ -209,7 +209,7 @@ def test_applied_plan_is_not_applied_twice(
     first = lakehouse.publish(made)
     again = lakehouse.publish(made)
     assert again == first
-    assert len(store.history("prod")) == 1
+    assert len(store.versions.history("prod")) == 1
 
 
 def test_ended_environment_leaves_no_view_and_no_namespace(
@@ -220,8 +220,8 @@ def test_ended_environment_leaves_no_view_and_no_namespace(
     publish(lakehouse, [view("a")])
     lakehouse.publish(Publication(environment("dev"), 1, ends_environment=True))
     assert set(pointers(store)) == {"db.a"}
-    assert store.environment("dev") is None
-    with store.reading() as conn:
+    assert store.environments.get("dev") is None
+    with store.database.reading() as conn:
         found = conn.exec_driver_sql(
             "SELECT DISTINCT namespace FROM iceberg_namespace_properties ORDER BY 1"
         ).scalars()

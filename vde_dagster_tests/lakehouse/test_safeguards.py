@@ -21,10 +21,10 @@ from vde_dagster.errors import VdeError
 from vde_dagster.lakehouse import Publication
 from vde_dagster.lakehouse.catalogs import sql_pointers
 from vde_dagster.lakehouse.janitor import clean
+from vde_dagster.state.entries import read_head
 from vde_dagster.state.environments import EnvironmentStore
 from vde_dagster.state.leases import Lease, LeaseStore
 from vde_dagster.state.publications import PublicationStore
-from vde_dagster.state.retention import RetentionStore
 from vde_dagster.state.tables import TableStore
 from vde_dagster_tests.lakehouse.oracle import load, look, query
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, Process, World, fast_folder
@@ -91,7 +91,7 @@ def view_is_replaced_by_another_program(world: World) -> None:
     shutil.copy(old.removeprefix("file://"), copy)
 
     def meddle() -> None:
-        with world.process().store.transaction() as conn:
+        with world.process().store.database.transaction() as conn:
             conn.exec_driver_sql(
                 "UPDATE iceberg_tables SET metadata_location = ? WHERE iceberg_type = 'VIEW'",
                 (f"file://{copy}",),
@@ -123,7 +123,7 @@ def _slow(process: Process) -> Callable[..., int]:
     fill = process.engine.fill
 
     def slow(*arguments: Any, **named: Any) -> int:
-        with process.store.effects.at("engine.fill.file"):
+        with process.store.database.effects.at("engine.fill.file"):
             pass
         return fill(*arguments, **named)
 
@@ -136,7 +136,7 @@ def owner_stalls_and_comes_back(world: World) -> None:
 
     def stall() -> None:
         world.clock.advance(minutes=10)  # type: ignore[attr-defined]
-        holder.append(world.process().store.acquire_lease("environment/prod", "ben", 600))
+        holder.append(world.process().store.leases.acquire("environment/prod", "ben", 600))
 
     anna = world.process(Interruption("publish.file.write", stall), name="anna")
     attempt(lambda: anna.apply(V1))
@@ -181,10 +181,10 @@ def rollback_meets_the_janitor(world: World) -> None:
             world.clock.advance(days=2)  # type: ignore[attr-defined]
 
     anna = world.process(name="anna")
-    old = anna.store.environment_at("prod", 1)
+    old = anna.store.versions.at("prod", 1)
     assert old is not None
     janitor()
-    current = anna.store.environment("prod")
+    current = anna.store.environments.get("prod")
     assert current is not None
     table_id = next(iter(old.entries.values())).table_id
     (row,) = query(
@@ -209,7 +209,7 @@ def late_use_of_a_given_up_table(world: World) -> None:
     world.process().janitor()
     (row,) = query(world.url, "SELECT table_id FROM vde_tables WHERE status = 'tombstoned'")
     world.clock.advance(days=2)  # type: ignore[attr-defined]
-    world.process().store.acquire_lease(f"table/{row[0]}", "anna", 600)
+    world.process().store.leases.acquire(f"table/{row[0]}", "anna", 600)
     world.process().janitor()
     (status,) = query(world.url, f"SELECT status FROM vde_tables WHERE table_id = '{row[0]}'")
     assert status == ("tombstoned",), "a table that is being written was dropped"
@@ -223,9 +223,9 @@ def in_doubt_commit_comes_late(world: World) -> None:
         (row,) = query(
             world.url, "SELECT publication_id FROM vde_publications WHERE status = 'intended'"
         )
-        assert process.store.resolve_publication(row[0]) == "aborted"
+        assert process.store.publications.resolve(row[0]) == "aborted"
         process.lakehouse.files.delete_all(
-            [file.location for file in process.store.publication(row[0]).files],  # type: ignore[union-attr]
+            [file.location for file in process.store.publications.get(row[0]).files],  # type: ignore[union-attr]
             "test",
         )
 
@@ -251,13 +251,13 @@ def _after(point: str, act: Callable[[], object]) -> Iterator[Any]:
 
 
 def no_version_check(patch: pytest.MonkeyPatch) -> None:
-    write = EnvironmentStore.write_environment_version
+    write = EnvironmentStore.write_version
 
     def unchecked(self: Any, connection: Any, value: Any, base_version: int) -> Any:
-        head = self._head(connection, value.name)
+        head = read_head(connection, value.name)
         return write(self, connection, value, head.version if head and head.live else 0)
 
-    patch.setattr(EnvironmentStore, "write_environment_version", unchecked)
+    patch.setattr(EnvironmentStore, "write_version", unchecked)
 
 
 def no_pointer_check(patch: pytest.MonkeyPatch) -> None:
@@ -278,12 +278,12 @@ def no_lease(patch: pytest.MonkeyPatch) -> None:
     def taken(self: Any, resource: str, owner: str, *more: Any) -> Lease:
         return Lease(resource, owner, 1)
 
-    patch.setattr(LeaseStore, "acquire_lease", taken)
-    patch.setattr(LeaseStore, "check_lease", lambda *arguments: None)
+    patch.setattr(LeaseStore, "acquire", taken)
+    patch.setattr(LeaseStore, "check", lambda *arguments: None)
 
 
 def no_fencing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LeaseStore, "check_lease", lambda *arguments: None)
+    patch.setattr(LeaseStore, "check", lambda *arguments: None)
 
 
 def no_grace(patch: pytest.MonkeyPatch) -> None:
@@ -295,11 +295,11 @@ def no_check_for_tombstones(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_check_at_deletion(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RetentionStore, "_leased", lambda *arguments: set())
+    patch.setattr(LeaseStore, "tables", lambda *arguments: set())
 
 
 def no_decision(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PublicationStore, "commit_publication", lambda *arguments, **named: None)
+    patch.setattr(PublicationStore, "commit", lambda *arguments, **named: None)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def store(url: str, clock: FakeClock, effects: Acting) -> Iterator[StateStore]:
 
 @pytest.fixture
 def lakehouse(store: StateStore, tmp_path: Path) -> Lakehouse:
-    catalog = FolderCatalog("lakehouse", tmp_path / "catalog", store.effects)
+    catalog = FolderCatalog("lakehouse", tmp_path / "catalog", store.database.effects)
     made = Lakehouse(store, "lakehouse", str(tmp_path / "warehouse"), catalog=catalog)
     made.ensure_namespaces(["vde_physical"])
     return made
@@ -73,16 +73,16 @@ def die() -> None:
 def written(lakehouse: Lakehouse) -> tuple[PhysicalTable, FillResult]:
     """A table that nobody shows, with a day on the branch of an attempt."""
     store, engine = lakehouse.store, FakeEngine(lakehouse)
-    made = store.ensure_table(table())
+    made = store.tables.ensure(table())
     engine.create_table(made)
-    made = store.mark_created(made, [("a", "INT")])
+    made = store.tables.mark_created(made, [("a", "INT")])
     number = engine.fill(made, day(1), "p1", str(OWN))
     return made, FillResult(10, number, 0.0)
 
 
 def advance(lakehouse: Lakehouse, written: tuple[PhysicalTable, FillResult]) -> None:
     made, result = written
-    with lakehouse.store.holding_lease(f"table/{made.id}", "me") as held:
+    with lakehouse.store.leases.holding(f"table/{made.id}", "me") as held:
         branches = TableBranches(lakehouse, made, held.lease)
         branches.advance(OWN, day(1), result, last=True)
 
@@ -95,10 +95,10 @@ def test_what_main_has_is_recorded_by_who_comes_next(
     with pytest.raises(Death):
         advance(lakehouse, written)
     assert lakehouse.main_snapshot(made.ref) == result.iceberg_snapshot_id
-    assert not lakehouse.store.table(made.id).intervals
+    assert not lakehouse.store.tables.get(made.id).intervals
     assert lakehouse.recover()
-    assert lakehouse.store.table(made.id).intervals == days(1)
-    assert lakehouse.store.pending_intervals("p1") == []
+    assert lakehouse.store.tables.get(made.id).intervals == days(1)
+    assert lakehouse.store.pending.of_plan("p1") == []
     assert not lakehouse.recover()
 
 
@@ -110,10 +110,10 @@ def test_what_main_has_not_is_not_recorded(
     with pytest.raises(Death):
         advance(lakehouse, written)
     assert not lakehouse.recover()
-    assert not lakehouse.store.table(made.id).intervals
+    assert not lakehouse.store.tables.get(made.id).intervals
     advance(lakehouse, written)
-    assert lakehouse.store.table(made.id).intervals == days(1)
-    assert lakehouse.store.pending_intervals("p1") == []
+    assert lakehouse.store.tables.get(made.id).intervals == days(1)
+    assert lakehouse.store.pending.of_plan("p1") == []
 
 
 def test_the_same_change_is_recorded_once_when_it_goes_through(
@@ -121,8 +121,8 @@ def test_the_same_change_is_recorded_once_when_it_goes_through(
 ) -> None:
     made, _ = written
     advance(lakehouse, written)
-    assert lakehouse.store.table(made.id).intervals == days(1)
-    assert len(lakehouse.store.fills(made.id)) == 1
+    assert lakehouse.store.tables.get(made.id).intervals == days(1)
+    assert len(lakehouse.store.fills.log(made.id)) == 1
     assert not lakehouse.recover()
 
 
@@ -164,7 +164,7 @@ def test_who_stalls_while_pointers_follow_brings_nothing_back(
     """Ben finishes what Anna began and drops a view; Anna goes on and would create it."""
 
     def others() -> None:
-        (record,) = lakehouse.store.unsettled_publications()
+        (record,) = lakehouse.store.publications.unsettled()
         settle(lakehouse, record.id)
         publish(lakehouse, 1, "b")
 
@@ -203,7 +203,7 @@ def test_a_catalog_that_cannot_be_reached_loses_nothing_that_was_decided(
     with pytest.raises(StoreError):
         publish(lakehouse, 0, "a")
     assert shown(lakehouse) == set()
-    current = lakehouse.store.environment("prod")
+    current = lakehouse.store.environments.get("prod")
     assert current is not None
     assert current.version == 1
     assert publish(lakehouse, 1, "a", "b") == 2

@@ -23,7 +23,7 @@ from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.spark import SparkEngine
 from vde_dagster.state import StateStore
-from vde_dagster.state.retention import Retention
+from vde_dagster.state.policy import Retention
 from vde_dagster_tests.state.builders import environment, table, view
 
 pytestmark = pytest.mark.spark
@@ -47,7 +47,7 @@ class Scene:
         return f"physical_{self.name}"
 
     def value(self) -> Environment:
-        return environment(self.name, at=self.store.clock.now())
+        return environment(self.name, at=self.store.database.clock.now())
 
     def publish(self, *views: ViewDefinition, **more: Any) -> None:
         made = Publication(self.value(), self.version, views, **more)
@@ -62,12 +62,12 @@ class Scene:
     def table(self, name: str, columns: str = "a INT") -> PhysicalTable:
         made = table(name)
         made = replace(made, ref=replace(made.ref, namespace=self.physical))
-        self.store.ensure_table(replace(made, fill_version=uuid.uuid4().hex))
+        self.store.tables.ensure(replace(made, fill_version=uuid.uuid4().hex))
         location = self.lakehouse.table_location(made.ref, made.id)
         self.session.sql(
             f"CREATE TABLE lakehouse.{made.ref} ({columns}) USING iceberg LOCATION '{location}'"
         )
-        self.store.mark_created(made, [])
+        self.store.tables.mark_created(made, [])
         return made
 
 

@@ -11,6 +11,7 @@ import pytest
 from vde_dagster.errors import UnknownOutcomeError
 from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.state import StateStore
+from vde_dagster.state.publications import PublicationStore
 from vde_dagster_tests.lakehouse.oracle import look, query
 from vde_dagster_tests.lakehouse.proxy import LossyProxy
 from vde_dagster_tests.state.builders import environment, view
@@ -49,7 +50,7 @@ def test_every_lost_commit_is_decided_rightly(
         assert len(rows) == 2
         assert all(Path(row[0].removeprefix("file://")).exists() for row in rows)
     assert proxy.lost == 120
-    assert len(store.history("prod")) == 120
+    assert len(store.versions.history("prod")) == 120
     found = list(query(direct, "SELECT status, count(*) FROM vde_publications GROUP BY 1"))
     assert dict(found)["committed"] == 120
     assert "intended" not in dict(found)
@@ -57,19 +58,23 @@ def test_every_lost_commit_is_decided_rightly(
 
 
 def test_store_that_is_gone_leaves_everything_as_it_is(
-    postgres: PostgresServer, proxy: LossyProxy, database: str, tmp_path: Path
+    postgres: PostgresServer,
+    proxy: LossyProxy,
+    database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = StateStore.open(postgres.url(database, proxy.port))
     lakehouse = Lakehouse(store, "lakehouse", str(tmp_path))
     lakehouse.publish(Publication(environment("prod"), 0, (view("a"),)))
-    resolve = store.resolve_publication
+    resolve = PublicationStore.resolve
 
-    def unreachable(publication_id: str) -> str:
+    def unreachable(self: PublicationStore, publication_id: str) -> str:
         proxy.close()
-        store.engine.dispose()
-        return resolve(publication_id)
+        store.database.engine.dispose()
+        return resolve(self, publication_id)
 
-    store.resolve_publication = unreachable  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(PublicationStore, "resolve", unreachable)
     proxy.lose = "answer"
     with pytest.raises(UnknownOutcomeError, match="cannot be asked"):
         lakehouse.publish(Publication(environment("prod"), 1, (view("a", "SELECT 2 AS a"),)))
@@ -77,7 +82,7 @@ def test_store_that_is_gone_leaves_everything_as_it_is(
     direct = StateStore.open(postgres.url(database))
     (row,) = query(postgres.url(database), "SELECT metadata_location FROM iceberg_tables")
     assert Path(row[0].removeprefix("file://")).exists()
-    current = direct.environment("prod")
+    current = direct.environments.get("prod")
     assert current is not None
     assert current.version == 2
     direct.close()

@@ -99,7 +99,7 @@ class Readers:
 
     def compare(self, step: str, environment: str) -> Iterator[Check]:
         """Read every view of an environment with both."""
-        current = self.workspace.store.environment(environment)
+        current = self.workspace.store.environments.get(environment)
         assert current is not None
         self.read[environment] = {}
         for model in sorted(current.entries):

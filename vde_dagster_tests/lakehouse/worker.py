@@ -24,7 +24,7 @@ def main(url: str, warehouse: str, name: str, environment: str, rounds: int) -> 
     conflicts = 0
     while len(published) < rounds:
         assert time.monotonic() < deadline, f"{name} starved after {published}"
-        current = process.store.environment(environment)
+        current = process.store.environments.get(environment)
         base = current.version if current else 0
         # Everybody needs `shared`; `own` differs, so that every publication changes a view.
         models = (("shared", "1"), ("own", f"{name}-{len(published)}"))

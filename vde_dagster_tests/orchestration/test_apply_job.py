@@ -161,7 +161,7 @@ def test_an_environment_can_be_dropped_and_cleaned_up(
     run_job(built, instance, "vde_drop_environment", {"environment": "dev"}, op="drop_environment")
     run_job(built, instance, "vde_janitor", {"dry_run": False}, op="janitor")
     with Workspace.open(built.root) as workspace:
-        assert workspace.store.environment("dev") is None
+        assert workspace.store.environments.get("dev") is None
     assert instance.get_dynamic_partitions(str(ENVIRONMENTS.name)) == []
 
 

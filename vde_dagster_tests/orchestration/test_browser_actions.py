@@ -64,7 +64,7 @@ class Shop:
     def published(self, environment: str) -> Environment:
         """Return what an environment is now."""
         with self.workspace() as workspace:
-            found = workspace.store.environment(environment)
+            found = workspace.store.environments.get(environment)
         assert found is not None
         return found
 
@@ -78,7 +78,7 @@ class Shop:
         entry = self.published(environment).entries[ModelName.parse(model)]
         assert entry.table_id is not None
         with self.workspace() as workspace:
-            fills = workspace.store.fills(entry.table_id)
+            fills = workspace.store.fills.log(entry.table_id)
         return {
             day: next(
                 fill.iceberg_snapshot_id
@@ -249,7 +249,7 @@ def roll_back_to_a_chosen_version(shop: Shop) -> None:
     now = shop.published("prod")
     assert (now.version, now.note) == (4, "rollback to 1")
     with shop.workspace() as workspace:
-        first = workspace.store.environment_at("prod", 1)
+        first = workspace.store.versions.at("prod", 1)
     assert first is not None
     assert now.entries == first.entries
     assert shop.baskets("prod") == FIRST
@@ -277,6 +277,6 @@ def drop_the_development_environment(shop: Shop) -> None:
     open_partitions(page, shop.dagster, "vde/environment", "Materialized (1)")
     keep(page, "environments-left")
     with shop.workspace() as workspace:
-        assert [environment.name for environment in workspace.store.environments()] == ["prod"]
+        assert [environment.name for environment in workspace.store.environments.all()] == ["prod"]
         with pytest.raises(UsageError, match="no environment 'dev'"):
             workspace.query("dev", BASKETS)

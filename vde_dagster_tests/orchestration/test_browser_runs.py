@@ -79,8 +79,8 @@ def cancel_an_apply_that_takes_too_long(folder: ProjectFolder, dagster: Dagster,
     keep(page, "cancelled")
     wait_for(lambda: not dagster.spark_workers(), "the end of the JVM")
     with Workspace.open(folder.root) as workspace:
-        assert workspace.store.environment("prod") is None
-        record = workspace.store.plan_record(plan)
+        assert workspace.store.environments.get("prod") is None
+        record = workspace.store.plans.record(plan)
     assert record is not None
     assert record.status == "failed"
     assert record.message is not None
@@ -131,10 +131,10 @@ def lose_the_last_days(folder: ProjectFolder, dagster: Dagster) -> None:
         Workspace.open(folder.root) as workspace,
         dg.DagsterInstance.from_config(str(dagster.home)) as instance,
     ):
-        environment = workspace.store.environment("prod")
+        environment = workspace.store.environments.get("prod")
         assert environment is not None
         entry = environment.entries[ModelName("marts", "days")]
-        workspace.store.remove_intervals(entry.table_id or "", days)
+        workspace.store.fills.remove(entry.table_id or "", days)
         assert sync(workspace, instance).wiped == 2
 
 

@@ -62,7 +62,7 @@ def test_an_interrupt_stops_the_spark_jobs_of_the_plan(
         assert time.monotonic() - interrupted[0] < 60
         time.sleep(2.0)
         assert running_jobs(spark_engine) == []
-        assert workspace.store.environment("prod") is None
+        assert workspace.store.environments.get("prod") is None
 
         built.remove("models/marts/slow.sql")
         workspace.reload()

@@ -72,10 +72,10 @@ def test_a_backfill_of_the_missing_days_fills_them_and_no_others(
         f"{version}|2024-01-0{n}" for n in range(1, 5)
     }
     with Workspace.open(built.root) as workspace:
-        environment = workspace.store.environment("prod")
+        environment = workspace.store.environments.get("prod")
         assert environment is not None
         entry = next(e for e in environment.entries.values() if str(e.name) == "marts.daily")
-        (table,) = workspace.store.tables([entry.table_id or ""]).values()
+        (table,) = workspace.store.tables.load([entry.table_id or ""]).values()
         start, end = (datetime(2024, 1, n, tzinfo=timezone.utc) for n in (1, 5))
         assert table.intervals.ranges == (Interval(start, end),)
 

@@ -34,8 +34,8 @@ def test_a_wrong_date_is_refused_with_what_to_write_and_changes_nothing(
     assert "write a date or an instant (UTC): 2013-02-01" in said
     assert instance.get_dynamic_partitions(str(PLANS.name)) == []
     with Workspace.open(built.root) as workspace:
-        assert workspace.store.environments() == []
-        assert workspace.store.plans() == []
+        assert workspace.store.environments.all() == []
+        assert workspace.store.plans.recent() == []
 
 
 def test_a_range_that_ends_before_it_starts_is_refused(

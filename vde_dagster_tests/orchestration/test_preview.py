@@ -72,7 +72,7 @@ def test_rows_that_cannot_be_read_are_a_warning(
         (model,) = plan.models
         assert model.table is not None
         assert model.snapshot_id is not None
-        table = workspace.store.tables([model.table.id])[model.table.id]
+        table = workspace.store.tables.load([model.table.id])[model.table.id]
         snapshot = plan.snapshots[model.snapshot_id]
         with caplog.at_level(logging.WARNING):
             log = logging.getLogger("vde")

@@ -66,13 +66,13 @@ def seen(instance: dg.DagsterInstance) -> dict[str, object]:
 def interrupted(workspace: Workspace, instance: dg.DagsterInstance, fault: Fault) -> FaultInjector:
     """Sync with a fault."""
     injector = FaultInjector(fault, in_process=True)
-    workspace.store.effects = injector
+    workspace.store.database.effects = injector
     try:
         sync(workspace, instance)
     except (ProcessKilled, OSError):
         assert injector.fired
     finally:
-        workspace.store.effects = NoEffects()
+        workspace.store.database.effects = NoEffects()
     return injector
 
 
@@ -105,11 +105,11 @@ def test_sync_that_dies_after_it_forgot_an_asset_writes_it_again(
     opened.apply(opened.plan("prod"))
     with dg.DagsterInstance.ephemeral() as instance:
         sync(opened, instance)
-        environment = opened.store.environment("prod")
+        environment = opened.store.environments.get("prod")
         assert environment is not None
         entry = next(e for e in environment.entries.values() if str(e.name) == "db.daily")
         day = Interval(parse_instant("2024-01-02"), parse_instant("2024-01-03"))
-        opened.store.remove_intervals(entry.table_id or "", day)
+        opened.store.fills.remove(entry.table_id or "", day)
         assert interrupted(opened, instance, Fault("dagster.wipe", mode)).fired
         sync(opened, instance)
         left = {key.split("|")[1] for key in partitions_of(instance, "db/daily")}

@@ -82,11 +82,11 @@ def test_killed_run_is_started_again_and_goes_on(built: ProjectFolder, tmp_path:
         version = version_of(built, "marts.daily")
         assert dagster.filled("marts/daily") == {f"{version}|2024-01-0{n}" for n in range(1, 6)}
     with Workspace.open(built.root) as workspace:
-        environment = workspace.store.environment("prod")
+        environment = workspace.store.environments.get("prod")
         assert environment is not None
         assert (environment.version, environment.plan_id) == (1, plan)
         for entry in environment.entries.values():
-            fills = workspace.store.fills(entry.table_id) if entry.table_id else []
+            fills = workspace.store.fills.log(entry.table_id) if entry.table_id else []
             ranges = sorted((fill.start_at, fill.end_at) for fill in fills)
             for (_, end), (start, _) in pairwise(ranges):
                 assert end <= start, f"{entry.name}: a range was filled twice"

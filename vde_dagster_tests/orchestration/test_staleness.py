@@ -120,7 +120,7 @@ def restate_alone(
     interval = Interval(start, start.replace(day=start.day + 1))
     partition = dg.MultiPartitionKey({"snapshot": version, "time": day})
     with Workspace.open(folder.root) as workspace:
-        environment = workspace.store.environment("prod")
+        environment = workspace.store.environments.get("prod")
         assert environment is not None
         combination = combination_of(workspace.store, environment)
     snapshot = combination.snapshots[environment.entries[name].snapshot_id]

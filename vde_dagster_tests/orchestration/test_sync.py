@@ -55,11 +55,11 @@ def test_what_the_command_line_did_is_added(
         assert len(partitions_of(instance, "marts/daily")) == 5
 
         # What the state no longer holds is shown as missing again.
-        environment = workspace.store.environment("prod")
+        environment = workspace.store.environments.get("prod")
         assert environment is not None
         entry = next(e for e in environment.entries.values() if str(e.name) == "marts.daily")
         day = Interval(parse_instant("2024-01-03"), parse_instant("2024-01-04"))
-        workspace.store.remove_intervals(entry.table_id or "", day)
+        workspace.store.fills.remove(entry.table_id or "", day)
         report = sync(workspace, instance)
         assert (report.wiped, report.materializations) == (1, 4)
         left = {key.split("|")[1] for key in partitions_of(instance, "marts/daily")}

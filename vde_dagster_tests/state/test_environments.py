@@ -14,18 +14,20 @@ from vde_dagster_tests.state.builders import T0, FakeClock, environment, plan, t
 
 
 def write(store: StateStore, value: Environment, base: int) -> Environment:
-    return store.run_transaction(lambda conn: store.write_environment_version(conn, value, base))
+    return store.database.run_transaction(
+        lambda conn: store.environments.write_version(conn, value, base)
+    )
 
 
 def test_every_version_can_be_read_back(store: StateStore) -> None:
     first = write(store, environment(entries=[("db.a", "a1", None), ("db.b", "b1", None)]), 0)
     second = write(store, environment(entries=[("db.a", "a2", None), ("db.c", "c1", None)]), 1)
     third = write(store, environment(entries=[("db.a", "a1", None)]), 2)
-    assert store.environment("prod") == third
-    assert store.environment_at("prod", 1) == first
-    assert store.environment_at("prod", 2) == second
-    assert store.environment_at("prod", 9) is None
-    lines = [(v.version, v.added, v.changed, v.removed) for v in store.history("prod")]
+    assert store.environments.get("prod") == third
+    assert store.versions.at("prod", 1) == first
+    assert store.versions.at("prod", 2) == second
+    assert store.versions.at("prod", 9) is None
+    lines = [(v.version, v.added, v.changed, v.removed) for v in store.versions.history("prod")]
     assert lines == [(3, 0, 1, 1), (2, 1, 1, 1), (1, 2, 0, 0)]
 
 
@@ -33,7 +35,7 @@ def test_one_changed_model_of_a_thousand_writes_two_entry_rows(store: StateStore
     models = [(f"db.m{i}", "s1", None) for i in range(1_000)]
     write(store, environment(entries=models), 0)
     write(store, environment(entries=[("db.m0", "s2", None), *models[1:]]), 1)
-    with store.reading() as conn:
+    with store.database.reading() as conn:
         assert conn.exec_driver_sql("SELECT count(*) FROM vde_entries").scalar() == 1_001
 
 
@@ -42,15 +44,15 @@ def test_whoever_comes_second_is_told_who_won(store: StateStore) -> None:
     with pytest.raises(ConflictError, match="anna published with plan p1 at 2024-01-01") as error:
         write(store, environment(by="ben"), 0)
     assert error.value.hint == "plan again"
-    current = store.environment("prod")
+    current = store.environments.get("prod")
     assert current is not None
     assert current.published_by == "anna"
 
 
 def test_cleaned_up_table_cannot_be_published(store: StateStore) -> None:
-    made = store.ensure_table(table())
+    made = store.tables.ensure(table())
     write(store, environment(entries=[("db.a", "a1", made.id)]), 0)
-    with store.transaction() as conn:
+    with store.database.transaction() as conn:
         conn.exec_driver_sql("UPDATE vde_tables SET status = 'tombstoned'")
     with pytest.raises(ConflictError, match="were cleaned up"):
         write(store, environment(entries=[("db.a", "a1", made.id)]), 1)
@@ -58,75 +60,82 @@ def test_cleaned_up_table_cannot_be_published(store: StateStore) -> None:
 
 def test_dropped_environment_starts_anew_and_counts_on(store: StateStore) -> None:
     write(store, environment("dev", [("db.a", "a1", None)]), 0)
-    store.run_transaction(
-        lambda conn: store.write_environment_drop(conn, environment("dev", by="janitor"), 1)
+    store.database.run_transaction(
+        lambda conn: store.environments.write_drop(conn, environment("dev", by="janitor"), 1)
     )
-    assert store.environment("dev") is None
-    assert store.environments() == []
+    assert store.environments.get("dev") is None
+    assert store.environments.all() == []
     again = write(store, environment("dev", [("db.a", "a2", None)]), 0)
     assert again.version == 3
-    assert [v.dropped for v in store.history("dev")] == [False, True, False]
+    assert [v.dropped for v in store.versions.history("dev")] == [False, True, False]
 
 
 def test_expiry_moves_without_a_new_version(store: StateStore, clock: FakeClock) -> None:
     write(store, environment("dev"), 0)
-    store.invalidate_environment("dev")
-    assert store.expired_environments() == ["dev"]
-    current = store.environment("dev")
+    store.environments.invalidate("dev")
+    assert store.environments.expired() == ["dev"]
+    current = store.environments.get("dev")
     assert current is not None
     assert (current.version, current.expires_at) == (1, T0)
-    store.expire_environment("dev", None)
-    assert store.expired_environments() == []
+    store.environments.expire("dev", None)
+    assert store.environments.expired() == []
 
 
 def test_production_never_expires(store: StateStore) -> None:
     write(store, environment("prod"), 0)
     with pytest.raises(UsageError, match="cannot expire"):
-        store.invalidate_environment("prod")
+        store.environments.invalidate("prod")
     with pytest.raises(UsageError, match="no environment 'qa'"):
-        store.invalidate_environment("qa")
+        store.environments.invalidate("qa")
 
 
 def test_plans_are_past_once_their_environment_moved_unless_they_were_published(
     store: StateStore,
 ) -> None:
     for name in ("applied", "failed", "waits", "superseded"):
-        store.save_plan(plan(name))
-    store.save_plan(plan("next", base_version=1))
-    store.save_plan(plan("other", environment_name="dev"))
-    store.set_plan_status("superseded", "superseded")
-    store.set_plan_status("failed", "failed", "Spark was away")
+        store.plans.save(plan(name))
+    store.plans.save(plan("next", base_version=1))
+    store.plans.save(plan("other", environment_name="dev"))
+    store.plans.set_status("superseded", "superseded")
+    store.plans.set_status("failed", "failed", "Spark was away")
     known = ["applied", "failed", "waits", "superseded", "next", "other", "forgotten"]
-    assert store.past_plans(known) == {"superseded", "next", "forgotten"}
-    store.set_plan_status("applied", "applied")
+    assert store.plans.past(known) == {"superseded", "next", "forgotten"}
+    store.plans.set_status("applied", "applied")
     write(store, environment(plan_id="applied"), 0)
-    assert store.past_plans(known) == {"failed", "waits", "superseded", "forgotten"}
-    store.run_transaction(lambda conn: store.write_environment_drop(conn, environment(), 1))
-    assert store.past_plans(["waits", "next"]) == {"next"}
-    assert store.past_plans([]) == set()
+    assert store.plans.past(known) == {"failed", "waits", "superseded", "forgotten"}
+    store.database.run_transaction(
+        lambda conn: store.environments.write_drop(conn, environment(), 1)
+    )
+    assert store.plans.past(["waits", "next"]) == {"next"}
+    assert store.plans.past([]) == set()
 
 
 def test_a_plan_holds_while_the_environment_keeps_its_entries(store: StateStore) -> None:
-    assert store.current_base("prod", 0) == 0
+    assert store.versions.current_base("prod", 0) == 0
     same = [("db.a", "a1", None), ("db.b", "b1", None)]
     write(store, environment(entries=same), 0)
-    assert store.current_base("prod", 0) is None
+    assert store.versions.current_base("prod", 0) is None
     write(store, environment(entries=same), 1)
     write(store, environment(entries=same), 2)
-    assert [store.current_base("prod", base) for base in (1, 2, 3, 4)] == [3, 3, 3, None]
+    assert [store.versions.current_base("prod", base) for base in (1, 2, 3, 4)] == [3, 3, 3, None]
     write(store, environment(entries=same[:1]), 3)
-    assert [store.current_base("prod", base) for base in (1, 3, 4)] == [None, None, 4]
+    assert [store.versions.current_base("prod", base) for base in (1, 3, 4)] == [None, None, 4]
     write(store, environment(entries=same), 4)
-    assert [store.current_base("prod", base) for base in (1, 3, 4, 5)] == [None, None, None, 5]
+    assert [store.versions.current_base("prod", base) for base in (1, 3, 4, 5)] == [
+        None,
+        None,
+        None,
+        5,
+    ]
 
 
 def test_a_plan_of_a_forgotten_version_no_longer_holds(store: StateStore) -> None:
     for base in range(2):
         write(store, environment(entries=[("db.a", "a1", None)]), base)
-    with store.transaction() as conn:
+    with store.database.transaction() as conn:
         conn.exec_driver_sql("DELETE FROM vde_environment_versions WHERE version = 1")
-    assert store.current_base("prod", 1) is None
-    assert store.current_base("prod", 2) == 2
+    assert store.versions.current_base("prod", 1) is None
+    assert store.versions.current_base("prod", 2) == 2
 
 
 def test_since_when_a_model_is_shown_survives_versions_that_leave_it_alone(
@@ -140,7 +149,7 @@ def test_since_when_a_model_is_shown_survives_versions_that_leave_it_alone(
         write(store, value, version)
         times.append(clock.now())
         clock.advance(hours=1)
-    assert store.shown_since("prod", 1) == {a: times[0], b: times[0]}
-    assert store.shown_since("prod", 2) == {a: times[1], b: times[0]}
-    assert store.shown_since("prod", 3) == {b: times[0]}
-    assert store.shown_since("dev", 1) == {}
+    assert store.versions.shown_since("prod", 1) == {a: times[0], b: times[0]}
+    assert store.versions.shown_since("prod", 2) == {a: times[1], b: times[0]}
+    assert store.versions.shown_since("prod", 3) == {b: times[0]}
+    assert store.versions.shown_since("dev", 1) == {}

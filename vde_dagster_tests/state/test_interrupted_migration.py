@@ -99,7 +99,7 @@ def test_killed_process_leaves_the_store_as_it_was(tmp_path: Path) -> None:
     assert done.returncode == -9
     assert content(path) == old
     store = StateStore.open(url)
-    with store.reading() as conn:
+    with store.database.reading() as conn:
         found = conn.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()
     store.close()
     assert found == SCHEMA_VERSION

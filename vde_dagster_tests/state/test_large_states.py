@@ -15,14 +15,17 @@ from sqlalchemy import event
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.state import StateStore
-from vde_dagster.state.retention import Mark, Retention
+from vde_dagster.state.policy import Retention
+from vde_dagster.state.retention import Mark
 from vde_dagster_tests.state.builders import FakeClock, environment, table
 
 ALL = Retention(history_versions=1000, history=timedelta(days=1000))
 
 
 def write(store: StateStore, value: Environment, base: int) -> Environment:
-    return store.run_transaction(lambda conn: store.write_environment_version(conn, value, base))
+    return store.database.run_transaction(
+        lambda conn: store.environments.write_version(conn, value, base)
+    )
 
 
 @contextmanager
@@ -34,9 +37,9 @@ def statements(store: StateStore) -> Iterator[list[str]]:
         if not statement.startswith("BEGIN"):
             seen.append(statement)
 
-    event.listen(store.engine, "before_cursor_execute", note)
+    event.listen(store.database.engine, "before_cursor_execute", note)
     yield seen
-    event.remove(store.engine, "before_cursor_execute", note)
+    event.remove(store.database.engine, "before_cursor_execute", note)
 
 
 def test_summaries_are_those_of_the_environments(store: StateStore) -> None:
@@ -45,23 +48,23 @@ def test_summaries_are_those_of_the_environments(store: StateStore) -> None:
         write(store, environment(name, models), 0)
     write(store, environment("dev", [("db.m9", "s", None)], by="ben", plan_id="p"), 1)
     value = environment("gone")
-    store.run_transaction(lambda conn: store.write_environment_drop(conn, value, 1))
-    store.invalidate_environment("empty")
+    store.database.run_transaction(lambda conn: store.environments.write_drop(conn, value, 1))
+    store.environments.invalidate("empty")
     with statements(store) as seen:
-        summaries = store.environment_summaries()
+        summaries = store.environments.summaries()
     assert len(seen) == 1, "one question, whatever the number of environments"
     assert [
         (s.name, s.version, s.models, s.published_at, s.published_by, s.plan_id, s.note)
         for s in summaries
     ] == [
         (e.name, e.version, len(e.entries), e.published_at, e.published_by, e.plan_id, e.note)
-        for e in store.environments()
+        for e in store.environments.all()
     ]
-    assert [s.expires_at for s in summaries] == [e.expires_at for e in store.environments()]
-    assert store.environment_names() == [s.name for s in summaries] == ["dev", "empty", "prod"]
-    assert store.has_environment("dev")
-    assert not store.has_environment("gone")
-    assert not store.has_environment("never")
+    assert [s.expires_at for s in summaries] == [e.expires_at for e in store.environments.all()]
+    assert store.environments.names() == [s.name for s in summaries] == ["dev", "empty", "prod"]
+    assert store.environments.exists("dev")
+    assert not store.environments.exists("gone")
+    assert not store.environments.exists("never")
 
 
 def test_versions_that_show_the_same_are_passed_over(store: StateStore) -> None:
@@ -70,39 +73,39 @@ def test_versions_that_show_the_same_are_passed_over(store: StateStore) -> None:
         entries = [("db.a", snapshot, None), ("db.b", "b1", None)]
         write(store, environment(entries=entries), version)
     write(store, environment("dev", [("db.a", "a1", None)]), 0)
-    assert store.differing_versions("prod", 7) == [5, 3]
-    assert store.differing_versions("prod", 5) == [3]
-    assert store.differing_versions("prod", 3) == []
+    assert store.versions.differing("prod", 7) == [5, 3]
+    assert store.versions.differing("prod", 5) == [3]
+    assert store.versions.differing("prod", 3) == []
     write(store, environment(entries=[("db.a", "a1", None)]), 7)
-    assert store.differing_versions("prod", 8) == [7, 5, 3]
+    assert store.versions.differing("prod", 8) == [7, 5, 3]
 
 
 def test_forgotten_versions_are_not_offered(store: StateStore, clock: FakeClock) -> None:
     for version, snapshot in enumerate(("a1", "a2", "a2", "a3", "a3")):
         write(store, environment(entries=[("db.a", snapshot, None)]), version)
     clock.advance(days=1)
-    store.mark(replace(ALL, history_versions=3), write=True)
-    assert [version.version for version in store.history("prod")] == [5, 4, 3]
-    assert store.differing_versions("prod", 5) == [3]
+    store.retention.mark(replace(ALL, history_versions=3), write=True)
+    assert [version.version for version in store.versions.history("prod")] == [5, 4, 3]
+    assert store.versions.differing("prod", 5) == [3]
 
 
 def test_who_shows_a_table_or_a_snapshot(store: StateStore) -> None:
-    first, second, third = (store.ensure_table(table(version=str(n))) for n in range(3))
+    first, second, third = (store.tables.ensure(table(version=str(n))) for n in range(3))
     write(store, environment(entries=[("db.a", "s1", first.id), ("db.b", "s2", second.id)]), 0)
     write(store, environment(entries=[("db.a", "s1", first.id)]), 1)
     write(store, environment("dev", [("db.a", "s1", first.id)]), 0)
-    assert store.shown_tables([first.id, second.id, third.id]) == {first.id}
-    assert store.all_shown_tables() == [first.id]
-    assert store.environments_showing("s1") == ["dev", "prod"]
-    assert store.environments_showing("s2") == []
-    shown = store.showing([first.id, second.id])
+    assert store.shown.among([first.id, second.id, third.id]) == {first.id}
+    assert store.shown.tables() == [first.id]
+    assert store.shown.environments_of("s1") == ["dev", "prod"]
+    assert store.shown.environments_of("s2") == []
+    shown = store.shown.entries_of([first.id, second.id])
     assert [(name, str(entry.name)) for name, entry in shown] == [("dev", "db.a"), ("prod", "db.a")]
 
 
 def test_who_shows_a_table_is_looked_up(store: StateStore, backend: str) -> None:
     query = "SELECT 1 FROM vde_entries WHERE table_id = 'a' AND valid_to IS NULL"
     explain = "EXPLAIN QUERY PLAN" if backend == "sqlite" else "EXPLAIN"
-    with store.reading() as conn:
+    with store.database.reading() as conn:
         if backend != "sqlite":  # It reads a small table whole, unless it is told not to.
             conn.exec_driver_sql("SET LOCAL enable_seqscan = off")
         plan = conn.exec_driver_sql(f"{explain} {query}").all()
@@ -114,7 +117,7 @@ def test_the_mark_asks_as_little_for_many_environments_as_for_one(store: StateSt
     for number in range(6):
         write(store, environment(f"e{number}", [("db.a", "s", "")]), 0)
         with statements(store) as seen:
-            store.mark(ALL, write=False)
+            store.retention.mark(ALL, write=False)
         counts.append(len(seen))
     assert len(set(counts)) == 1
 
@@ -126,10 +129,10 @@ def test_forgetting_versions_takes_no_statement_for_each(
         write(store, environment(entries=[("db.a", f"s{version}", None)]), version)
     clock.advance(days=1)
     with statements(store) as seen:
-        store.mark(replace(ALL, history_versions=2), write=True)
+        store.retention.mark(replace(ALL, history_versions=2), write=True)
     assert len([s for s in seen if s.startswith("DELETE FROM vde_environment_versions")]) == 1
-    assert len(store.history("prod")) == 2
-    assert store.environment_at("prod", 29) is not None
+    assert len(store.versions.history("prod")) == 2
+    assert store.versions.at("prod", 29) is not None
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -137,7 +140,7 @@ def test_the_mark_is_that_of_reading_every_version(
     store: StateStore, clock: FakeClock, seed: int
 ) -> None:
     chance = random.Random(seed)
-    tables = [store.ensure_table(table(version=str(n))) for n in range(12)]
+    tables = [store.tables.ensure(table(version=str(n))) for n in range(12)]
     clock.advance(days=3)
     for name in ("prod", "dev", "qa"):
         for version in range(chance.randrange(1, 7)):
@@ -146,11 +149,13 @@ def test_the_mark_is_that_of_reading_every_version(
             clock.advance(days=chance.randrange(0, 20))
             write(store, environment(name, entries, at=clock.now()), version)
     gone = environment("qa", at=clock.now())
-    last = store.environment("qa")
+    last = store.environments.get("qa")
     assert last is not None
-    store.run_transaction(lambda conn: store.write_environment_drop(conn, gone, last.version))
+    store.database.run_transaction(
+        lambda conn: store.environments.write_drop(conn, gone, last.version)
+    )
     policy = Retention(history_versions=chance.randrange(1, 5), history=timedelta(days=30))
-    found = store.mark(policy, write=False)
+    found = store.retention.mark(policy, write=False)
     assert found.reasons == expected_reasons(store, found, tables)
     assert {each.id for each in found.unreachable} == {t.id for t in tables} - set(found.reasons)
 
@@ -159,11 +164,11 @@ def expected_reasons(store: StateStore, found: Mark, tables: list[PhysicalTable]
     """Work out from whole environments why tables are kept."""
     reasons: dict[str, str] = {}
     before: dict[str, list[str]] = {}
-    for current in store.environments():
-        for version in store.history(current.name):
+    for current in store.environments.all():
+        for version in store.versions.history(current.name):
             if (current.name, version.version) in found.forgotten:
                 continue
-            shown = store.environment_at(current.name, version.version)
+            shown = store.versions.at(current.name, version.version)
             assert shown is not None
             for entry in shown.entries.values():
                 assert entry.table_id

@@ -24,7 +24,7 @@ JAVA_DDL = (
 
 
 def test_migrations_make_what_the_code_expects(store: StateStore) -> None:
-    with store.engine.connect() as conn:
+    with store.database.engine.connect() as conn:
         context = MigrationContext.configure(conn, opts={"version_table": VERSION_TABLE})
         differences = [
             change
@@ -55,7 +55,7 @@ def test_catalog_that_spark_made_first_is_kept(tmp_path: Path) -> None:
 
 
 def test_newer_store_is_refused(store: StateStore, url: str) -> None:
-    with store.transaction() as conn:
+    with store.database.transaction() as conn:
         conn.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
     with pytest.raises(StoreError, match="newer version of this package"):
         StateStore.open(url)
@@ -64,7 +64,7 @@ def test_newer_store_is_refused(store: StateStore, url: str) -> None:
 def test_opening_an_existing_store_imports_no_alembic(store: StateStore, url: str) -> None:
     code = (
         "import sys; from vde_dagster.state import StateStore;"
-        f"StateStore.open({url!r}).environment('prod');"
+        f"StateStore.open({url!r}).environments.get('prod');"
         "print([m for m in ('alembic', 'pydantic', 'pyiceberg', 'pyspark') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -18,15 +18,14 @@ from vde_dagster_tests.state.builders import FakeClock, day, environment, plan, 
 @pytest.fixture
 def filled(tmp_path: Path, clock: FakeClock) -> StateStore:
     store = StateStore.open(f"sqlite:///{tmp_path / 'from' / 'vde.db'}", clock=clock)
-    made = store.ensure_table(table())
-    store.save_plan(plan("p1", tables=[made]))
-    store.record_intervals(made.id, day(0), "p1", 5, 7)
-    store.journal("p1", "fill")
+    made = store.tables.ensure(table())
+    store.plans.save(plan("p1", tables=[made]))
+    store.fills.record(made.id, day(0), "p1", 5, 7)
     task = AuditTask("p1", ModelName("db", "orders"), "not_null(a)", "SELECT 1", True, day(0))
-    store.save_audit_result(task, made.id, AuditResult(1, ({"a": "€"},), 0.5))
+    store.audits.save(task, made.id, AuditResult(1, ({"a": "€"},), 0.5))
     value = environment(entries=[("db.orders", "db.orders@1", made.id)])
-    store.run_transaction(lambda conn: store.write_environment_version(conn, value, 0))
-    with store.transaction() as conn:
+    store.database.run_transaction(lambda conn: store.environments.write_version(conn, value, 0))
+    with store.database.transaction() as conn:
         conn.exec_driver_sql(
             "INSERT INTO iceberg_tables VALUES ('lakehouse', 'db', 'orders', 'x', NULL, 'VIEW')"
         )
@@ -36,13 +35,17 @@ def filled(tmp_path: Path, clock: FakeClock) -> StateStore:
 def test_everything_comes_along(filled: StateStore, store: StateStore, tmp_path: Path) -> None:
     counts = filled.export_state(tmp_path / "state.gz")
     assert store.import_state(tmp_path / "state.gz") == counts
-    assert store.environment("prod") == filled.environment("prod")
-    assert store.load_plan("p1") == filled.load_plan("p1")
-    assert store.audit_results(plan_id="p1") == filled.audit_results(plan_id="p1")
-    ids = [entry.table_id for entry in filled.environment("prod").entries.values()]  # type: ignore[union-attr]
-    assert store.tables(ids) == filled.tables(ids)  # type: ignore[arg-type]
-    store.journal("p1", "goes on")
-    assert [entry.step for entry in store.journal_of("p1")] == ["fill", "goes on"]
+    assert store.environments.get("prod") == filled.environments.get("prod")
+    assert store.plans.load("p1") == filled.plans.load("p1")
+    assert store.audits.results(plan_id="p1") == filled.audits.results(plan_id="p1")
+    ids = [entry.table_id for entry in filled.environments.get("prod").entries.values()]  # type: ignore[union-attr]
+    assert store.tables.load(ids) == filled.tables.load(ids)  # type: ignore[arg-type]
+    task = AuditTask("p1", ModelName("db", "orders"), "goes_on", "SELECT 1", True, day(0))
+    store.audits.save(task, None, AuditResult(0, (), 0.5))
+    assert [found.audit for found in store.audits.results(plan_id="p1")] == [
+        "not_null(a)",
+        "goes_on",
+    ]
     store.export_state(tmp_path / "again.gz")
 
 

@@ -34,16 +34,16 @@ def test_released_store_is_upgraded_and_keeps_everything(released: Path, tmp_pat
     with sqlite3.connect(path) as conn:
         conn.executescript(released.read_text())
     store = StateStore.open(f"sqlite:///{path}")
-    with store.reading() as conn:
+    with store.database.reading() as conn:
         found = conn.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()
     assert found == SCHEMA_VERSION
-    current = store.environment("prod")
+    current = store.environments.get("prod")
     assert current is not None
     (entry,) = current.entries.values()
     assert entry.table_id is not None
-    table = store.tables([entry.table_id])[entry.table_id]
+    table = store.tables.load([entry.table_id])[entry.table_id]
     assert table.intervals == IntervalSet((day(0, 3),))
-    assert [version.version for version in store.history("prod")] == [2, 1]
+    assert [version.version for version in store.versions.history("prod")] == [2, 1]
     value = environment(entries=[("db.orders", "s3", table.id)])
-    store.run_transaction(lambda conn: store.write_environment_version(conn, value, 2))
+    store.database.run_transaction(lambda conn: store.environments.write_version(conn, value, 2))
     store.close()

@@ -38,122 +38,113 @@ from vde_dagster_tests.state.builders import (
 )
 def test_snapshot_of_every_kind_is_read_back_equal(store: StateStore, kind) -> None:
     made = snapshot("db.orders", kind=kind)
-    store.save_snapshots([made])
-    store.save_snapshots([made])
-    read = store.snapshots([made.id, "unknown"])
+    store.snapshots.save([made])
+    store.snapshots.save([made])
+    read = store.snapshots.load([made.id, "unknown"])
     assert read == {made.id: made}
     assert read[made.id].version.unique_keys == made.version.unique_keys
 
 
 def test_thousands_of_snapshots_are_read_at_once(store: StateStore) -> None:
     made = [snapshot(f"db.m{i}") for i in range(1_200)]
-    store.save_snapshots(made)
-    assert len(store.snapshots([item.id for item in made])) == 1_200
+    store.snapshots.save(made)
+    assert len(store.snapshots.load([item.id for item in made])) == 1_200
 
 
 def test_view_types_are_replaced(store: StateStore) -> None:
-    assert store.view_types("s") is None
-    store.save_view_types("s", (("a", "INT"),))
-    store.save_view_types("s", (("a", "STRUCT<x: INT>"), ("b", "STRING")))
-    assert store.view_types("s") == (("a", "STRUCT<x: INT>"), ("b", "STRING"))
+    assert store.snapshots.view_types(["s"]) == {}
+    store.snapshots.save_view_types("s", (("a", "INT"),))
+    store.snapshots.save_view_types("s", (("a", "STRUCT<x: INT>"), ("b", "STRING")))
+    assert store.snapshots.view_types(["s"]) == {"s": (("a", "STRUCT<x: INT>"), ("b", "STRING"))}
 
 
 def test_plan_is_read_back_equal(store: StateStore) -> None:
     made = plan()
-    store.save_plan(made)
-    store.save_plan(made)
-    assert store.load_plan("p1") == made
+    store.plans.save(made)
+    store.plans.save(made)
+    assert store.plans.load("p1") == made
     with pytest.raises(UsageError, match="no plan 'p2'"):
-        store.load_plan("p2")
+        store.plans.load("p2")
 
 
 def test_plan_goes_through_its_statuses_and_never_back(store: StateStore, clock: FakeClock) -> None:
-    store.save_plan(plan())
-    store.set_plan_status("p1", "applying")
+    store.plans.save(plan())
+    store.plans.set_status("p1", "applying")
     clock.advance(minutes=1)
-    store.set_plan_status("p1", "failed", "Spark was away")
-    record = store.plan_record("p1")
+    store.plans.set_status("p1", "failed", "Spark was away")
+    record = store.plans.record("p1")
     assert record is not None
     assert (record.status, record.message) == ("failed", "Spark was away")
     assert record.started_at == T0
-    store.set_plan_status("p1", "applying")
-    store.set_plan_status("p1", "applied")
+    store.plans.set_status("p1", "applying")
+    store.plans.set_status("p1", "applied")
     with pytest.raises(ConflictError, match="is applied and cannot become applying"):
-        store.set_plan_status("p1", "applying")
-    assert [known.id for known in store.plans("prod")] == ["p1"]
-    assert store.plans("dev") == []
-
-
-def test_journal_keeps_order_and_detail(store: StateStore) -> None:
-    store.journal("p1", "fill", {"table": "t"})
-    store.journal("p1", "publish")
-    assert [(e.step, e.detail) for e in store.journal_of("p1")] == [
-        ("fill", {"table": "t"}),
-        ("publish", {}),
-    ]
+        store.plans.set_status("p1", "applying")
+    assert [known.id for known in store.plans.recent("prod")] == ["p1"]
+    assert store.plans.recent("dev") == []
 
 
 def test_two_makers_of_the_same_content_share_one_table(
     store: StateStore, clock: FakeClock
 ) -> None:
-    first = store.ensure_table(table())
+    first = store.tables.ensure(table())
     clock.advance(seconds=1)
-    second = store.ensure_table(table())
-    other = store.ensure_table(table(columns=("va", "vx")))
+    second = store.tables.ensure(table())
+    other = store.tables.ensure(table(columns=("va", "vx")))
     assert second == first
     assert other.id != first.id
-    assert store.tables_by_fill([first.fill_version, "other"]) == [first, other]
+    assert store.tables.with_fill_versions([first.fill_version, "other"]) == [first, other]
 
 
 def test_created_table_has_the_types_it_really_got(store: StateStore) -> None:
-    made = store.ensure_table(table())
-    store.mark_created(made, [("c0", "BIGINT"), ("c1", "DATE"), ("other", "INT")])
-    read = store.tables([made.id])[made.id]
+    made = store.tables.ensure(table())
+    store.tables.mark_created(made, [("c0", "BIGINT"), ("c1", "DATE"), ("other", "INT")])
+    read = store.tables.load([made.id])[made.id]
     assert read.created
     assert [column.type for column in read.columns] == ["BIGINT", "DATE"]
     with pytest.raises(StoreError, match="no live table"):
-        store.mark_created(replace(made, id="unknown"), [])
+        store.tables.mark_created(replace(made, id="unknown"), [])
 
 
 def test_a_year_of_daily_fills_is_one_stored_range(store: StateStore) -> None:
-    made = store.ensure_table(table())
+    made = store.tables.ensure(table())
     for number in [*range(1, 365, 2), *range(0, 365, 2)]:
-        store.record_intervals(made.id, day(number), "p1", 7, 10)
-    store.record_intervals(made.id, day(3), "p1", 8, 10)
-    assert store.tables([made.id])[made.id].intervals.ranges == (day(0, 365),)
-    assert len(store.fills(made.id)) == 365
-    with store.reading() as conn:
+        store.fills.record(made.id, day(number), "p1", 7, 10)
+    store.fills.record(made.id, day(3), "p1", 8, 10)
+    assert store.tables.load([made.id])[made.id].intervals.ranges == (day(0, 365),)
+    assert len(store.fills.log(made.id)) == 365
+    with store.database.reading() as conn:
         assert conn.exec_driver_sql("SELECT count(*) FROM vde_intervals").scalar() == 1
 
 
 def test_removed_range_is_missing_again(store: StateStore) -> None:
-    made = store.ensure_table(table())
-    store.record_intervals(made.id, day(0, 10), "p1")
-    store.remove_intervals(made.id, day(4, 2))
-    assert store.tables([made.id])[made.id].intervals.ranges == (day(0, 4), day(6, 4))
+    made = store.tables.ensure(table())
+    store.fills.record(made.id, day(0, 10), "p1")
+    store.fills.remove(made.id, day(4, 2))
+    assert store.tables.load([made.id])[made.id].intervals.ranges == (day(0, 4), day(6, 4))
 
 
 def test_pending_ranges_become_filled_together(store: StateStore) -> None:
-    made = store.ensure_table(table())
-    other = store.ensure_table(table("names"))
+    made = store.tables.ensure(table())
+    other = store.tables.ensure(table("names"))
     for item, number in ((made, 0), (made, 1), (made, 1), (other, 0)):
-        store.record_pending_interval("p1", item.id, "vde_p1", day(number), 5, 3)
-    assert len(store.pending_intervals("p1")) == 3
-    assert not store.tables([made.id])[made.id].intervals
-    store.run_transaction(lambda conn: store.settle_pending_intervals(conn, "p1", [made.id]))
-    assert store.tables([made.id])[made.id].intervals == days(0, 1)
-    assert [item.table_id for item in store.pending_intervals("p1")] == [other.id]
+        store.pending.record("p1", item.id, "vde_p1", day(number), 5, 3)
+    assert len(store.pending.of_plan("p1")) == 3
+    assert not store.tables.load([made.id])[made.id].intervals
+    store.database.run_transaction(lambda conn: store.pending.settle(conn, "p1", [made.id]))
+    assert store.tables.load([made.id])[made.id].intervals == days(0, 1)
+    assert [item.table_id for item in store.pending.of_plan("p1")] == [other.id]
 
 
 def test_audit_results_keep_failing_rows(store: StateStore) -> None:
     task = AuditTask("p1", ModelName("db", "orders"), "not_null(a)", "SELECT 1", True, day(0))
-    store.save_audit_result(task, "t1", AuditResult(1, ({"a": None},), 0.5))
-    store.save_audit_result(task, "t1", AuditResult(2, ({"a": None}, {"a": "x'y"}), 0.5))
-    (kept,) = store.audit_results(plan_id="p1")
+    store.audits.save(task, "t1", AuditResult(1, ({"a": None},), 0.5))
+    store.audits.save(task, "t1", AuditResult(2, ({"a": None}, {"a": "x'y"}), 0.5))
+    (kept,) = store.audits.results(plan_id="p1")
     assert kept.result == AuditResult(2, ({"a": None}, {"a": "x'y"}), 0.5)
     assert kept.interval == day(0)
-    assert store.audit_results(table_id="t1") == [kept]
-    assert store.audit_results(table_id="t2") == []
+    assert store.audits.results(table_id="t1") == [kept]
+    assert store.audits.results(table_id="t2") == []
 
 
 def test_stored_plan_leaves_out_no_field_of_a_plan() -> None:
@@ -169,7 +160,7 @@ def test_stored_plan_leaves_out_no_field_of_a_plan() -> None:
 def test_plan_does_not_look_for_snapshots_that_environments_hold(store: StateStore) -> None:
     made = plan()
     held, other = made.snapshots
-    store.save_plan(made, held={held})
-    assert store.snapshots(made.snapshots).keys() == {other}
+    store.plans.save(made, held={held})
+    assert store.snapshots.load(made.snapshots).keys() == {other}
     with pytest.raises(StoreError, match=held):
-        store.load_plan(made.id)
+        store.plans.load(made.id)

@@ -29,7 +29,7 @@ def environments(
     with opened(project) as workspace:
         from vde_dagster.cli.shapes import environment_json, short_time
 
-        found = workspace.store.environment_summaries()
+        found = workspace.store.environments.summaries()
         rows = [
             (
                 environment.name,
@@ -64,7 +64,7 @@ def history(
         from vde_dagster.planning.environment import environment_name
 
         name = environment_name(environment)
-        versions = workspace.store.history(name, limit)
+        versions = workspace.store.versions.history(name, limit)
         if not versions:
             raise UsageError(
                 f"there is no environment '{name}'", hint="`vde environments` lists them"

@@ -43,17 +43,17 @@ class SqlCatalog:
         self, refs: Iterable[TableRef], within: Connection | None = None
     ) -> dict[TableRef, Pointer]:
         """Look up the pointers of the given names; absent ones are left out."""
-        with self._store.reading(within) as conn:
+        with self._store.database.reading(within) as conn:
             return sql_pointers.read_pointers(conn, self.name, refs)
 
     def all_pointers(self) -> dict[TableRef, Pointer]:
         """List every table and view."""
-        with self._store.reading() as conn:
+        with self._store.database.reading() as conn:
             return sql_pointers.all_pointers(conn, self.name)
 
     def in_use(self, locations: Sequence[str]) -> set[str]:
         """Return those of some metadata files that a pointer names."""
-        with self._store.reading() as conn:
+        with self._store.database.reading() as conn:
             return sql_pointers.pointed_at(conn, locations)
 
     def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
@@ -65,7 +65,7 @@ class SqlCatalog:
         if within is not None:
             sql_pointers.swap_pointers(within, self.name, swaps)
         else:
-            self._store.run_transaction(
+            self._store.database.run_transaction(
                 lambda conn: sql_pointers.swap_pointers(conn, self.name, swaps),
                 name="catalog.swap",
                 idempotent=False,
@@ -73,7 +73,7 @@ class SqlCatalog:
 
     def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
         """Return those of the namespaces that the catalog has."""
-        with self._store.reading(within) as conn:
+        with self._store.database.reading(within) as conn:
             return sql_pointers.namespaces_present(conn, self.name, names)
 
     def create_namespaces(
@@ -86,11 +86,11 @@ class SqlCatalog:
             missing = {name: namespaces[name] for name in namespaces if name not in present}
             sql_pointers.create_namespaces(conn, self.name, missing)
 
-        self._store.run(within, work, name="lakehouse.create_namespaces")
+        self._store.database.run(within, work, name="lakehouse.create_namespaces")
 
     def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
         """Remove a namespace that holds nothing, nor a namespace below it; say whether it did."""
-        return self._store.run(
+        return self._store.database.run(
             within,
             lambda conn: sql_pointers.drop_namespace_if_empty(conn, self.name, name),
             name="lakehouse.drop_namespace",
@@ -102,7 +102,7 @@ class SqlCatalog:
 
     def for_spark(self) -> SparkCatalog:
         """Say how Spark reaches it."""
-        url = self._store.engine.url.render_as_string(hide_password=False)
+        url = self._store.database.engine.url.render_as_string(hide_password=False)
         return spark_catalog(url, self._warehouse, self._io)
 
     @property
@@ -111,7 +111,7 @@ class SqlCatalog:
         if self._pyiceberg is None:
             from pyiceberg.catalog.sql import SqlCatalog as PyIcebergCatalog
 
-            url = self._store.engine.url.render_as_string(hide_password=False)
+            url = self._store.database.engine.url.render_as_string(hide_password=False)
             self._pyiceberg = PyIcebergCatalog(
                 self.name,
                 **{
@@ -121,7 +121,7 @@ class SqlCatalog:
                     "init_catalog_tables": "false",
                 },
             )
-            if self._store.is_sqlite:
+            if self._store.database.is_sqlite:
                 # PyIceberg's own connections wait for a lock too, as ours and Spark's do.
-                self._pyiceberg.engine = self._store.engine
+                self._pyiceberg.engine = self._store.database.engine
         return self._pyiceberg

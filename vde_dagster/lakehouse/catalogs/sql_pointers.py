@@ -8,8 +8,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, or_, select, updat
 
 from vde_dagster.lakehouse.catalog import TABLE, Pointer, Swap, require_unmoved
 from vde_dagster.planning.table import TableRef
+from vde_dagster.state.rows import chunks
 from vde_dagster.state.schema import iceberg_namespace_properties, iceberg_tables
-from vde_dagster.state.snapshots import chunks
 
 # Built once: building a statement takes longer than running it.
 _ROW = iceberg_tables.c

@@ -204,7 +204,7 @@ def _check_parents(
 def _check_filled(workspace: "Workspace", version: LiveVersion, intervals: IntervalSet) -> None:
     """Fail rather than show partitions as filled whose parents' data is not there yet."""
     assert version.table is not None
-    table = workspace.store.table(version.table.id)
+    table = workspace.store.tables.get(version.table.id)
     left = [str(interval) for interval in intervals - table.intervals]
     if left:
         raise dg.Failure(

@@ -122,4 +122,4 @@ class Work:
             for event in stream_events(work, cancel, self.result):
                 tell(event)
                 recorded = self.recorder.record(event)
-                yield from passing_events(self.workspace.store.effects, recorded)
+                yield from passing_events(self.workspace.store.database.effects, recorded)

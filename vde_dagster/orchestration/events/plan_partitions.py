@@ -36,9 +36,9 @@ def forget_past_plans(store: StateStore, instance: dg.DagsterInstance) -> Sequen
         The plans' ids.
     """
     known = instance.get_dynamic_partitions(str(PLANS.name))
-    gone = idle(instance, sorted(store.past_plans(known)))
+    gone = idle(instance, sorted(store.plans.past(known)))
     for key in gone:
-        delete_partition(store.effects, instance, PLANS, key)
+        delete_partition(store.database.effects, instance, PLANS, key)
     return gone
 
 

@@ -63,7 +63,7 @@ def filled_partitions(
         partitions: The model's partitions.
     """
     found: dict[str, Filled] = {}
-    for fill in store.fills(table.id):
+    for fill in store.fills.log(table.id):
         ranges = [Interval(fill.start_at, fill.end_at)]
         keys = list(partition_keys(partitions, key, ranges))
         rows = fill.row_count if len(keys) == 1 else None

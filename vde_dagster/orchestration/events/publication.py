@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def combination_of(store: StateStore, environment: Environment) -> Combination:
     """Read the snapshots and tables of an environment."""
     entries = environment.entries
-    snapshots = store.snapshots(sorted({entry.snapshot_id for entry in entries.values()}))
-    tables = store.tables(sorted({e.table_id for e in entries.values() if e.table_id}))
+    snapshots = store.snapshots.load(sorted({entry.snapshot_id for entry in entries.values()}))
+    tables = store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id}))
     return Combination(entries, snapshots, tables)
 
 
@@ -66,9 +66,11 @@ def published_events(
             key = version_key(snapshot, combination.tables[entry.table_id])
             if _moved(catalog, environment, snapshot, key, combination):
                 yield from _again(catalog, store, instance, snapshot, key, combination, tags)
-    add_partitions(store.effects, instance, ENVIRONMENTS, [environment.name])
-    production = environment if environment.name == PRODUCTION else store.environment(PRODUCTION)
-    since = store.shown_since(environment.name, environment.version)
+    add_partitions(store.database.effects, instance, ENVIRONMENTS, [environment.name])
+    production = (
+        environment if environment.name == PRODUCTION else store.environments.get(PRODUCTION)
+    )
+    since = store.versions.shown_since(environment.name, environment.version)
     yield environment_event(environment, combination, since, production)
 
 

@@ -71,7 +71,7 @@ def sync(
     now = datetime.now(timezone.utc)
     looks = translator or VdeTranslator(workspace.root, workspace.settings.catalog)
     catalog = build_catalog(load_live(workspace, now), looks, now)
-    effects = workspace.store.effects
+    effects = workspace.store.database.effects
     count = wiped = 0
     for name, model in catalog.live.models.items():
         known = _known(instance, catalog.key(name))
@@ -148,7 +148,7 @@ def _known(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, str | No
 def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: Catalog) -> int:
     """Write the versions of every environment that Dagster has no event of, oldest first."""
     store = workspace.store
-    production = store.environment(PRODUCTION)
+    production = store.environments.get(PRODUCTION)
     written = 0
     known: set[str | None] = set()
     cursor: str | None = None
@@ -158,18 +158,18 @@ def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: C
         if not page.has_more:
             break
         cursor = page.cursor
-    add_partitions(store.effects, instance, ENVIRONMENTS, list(catalog.live.environments))
+    add_partitions(store.database.effects, instance, ENVIRONMENTS, list(catalog.live.environments))
     for name in catalog.live.environments:
-        for version in reversed(store.history(name)):
+        for version in reversed(store.versions.history(name)):
             if version.publication_id in known or version.dropped:
                 continue
-            environment: Environment | None = store.environment_at(name, version.version)
+            environment: Environment | None = store.versions.at(name, version.version)
             if environment is None:
                 continue
-            since = store.shown_since(name, version.version)
+            since = store.versions.shown_since(name, version.version)
             combination = combination_of(store, environment)
             event = environment_event(environment, combination, since, production)
-            report_event(store.effects, instance, event)
+            report_event(store.database.effects, instance, event)
             written += 1
     return written
 
@@ -177,7 +177,9 @@ def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: C
 def _plans(workspace: Workspace, instance: dg.DagsterInstance) -> None:
     """Give every plan that can still be approved a partition, and take the others' away."""
     store = workspace.store
-    waiting = [record.id for record in store.plans(limit=100) if record.status == "planned"]
-    past = store.past_plans(waiting)
-    add_partitions(store.effects, instance, PLANS, [key for key in waiting if key not in past])
+    waiting = [record.id for record in store.plans.recent(limit=100) if record.status == "planned"]
+    past = store.plans.past(waiting)
+    add_partitions(
+        store.database.effects, instance, PLANS, [key for key in waiting if key not in past]
+    )
     forget_past_plans(store, instance)

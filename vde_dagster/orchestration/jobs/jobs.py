@@ -94,7 +94,7 @@ def show_plan(
     if plan.is_empty:
         context.log.info(f"nothing to do for {plan.environment}")
         return
-    effects = workspace.store.effects
+    effects = workspace.store.database.effects
     add_partitions(effects, context.instance, PLANS, [plan.id])
     page = dg.AssetMaterialization(
         asset_key=PLAN_KEY,
@@ -202,7 +202,7 @@ def apply_here(
         metadata=work.metadata(),
         tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
     )
-    yield from passing_events(workspace.store.effects, [approved])
+    yield from passing_events(workspace.store.database.effects, [approved])
     forget_past_plans(workspace.store, context.instance)
 
 
@@ -230,7 +230,7 @@ def _rollback(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
             built=frozenset(),
             tags=tags,
         )
-        yield from passing_events(workspace.store.effects, events)
+        yield from passing_events(workspace.store.database.effects, events)
         forget_past_plans(workspace.store, context.instance)
         yield dg.Output(done.environment.version)
         reload_location(context.log)
@@ -307,8 +307,8 @@ def _drop_environment(hooks: Hooks) -> dg.JobDefinition:
 
 def _forget_dropped(instance: dg.DagsterInstance, workspace: Any) -> None:
     """Take partitions of environments away that exist no more, and of plans made for them."""
-    effects = workspace.store.effects
-    alive = set(workspace.store.environment_names())
+    effects = workspace.store.database.effects
+    alive = set(workspace.store.environments.names())
     for name in instance.get_dynamic_partitions(str(ENVIRONMENTS.name)):
         if name not in alive:
             delete_partition(effects, instance, ENVIRONMENTS, name)

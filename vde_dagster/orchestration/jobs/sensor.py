@@ -150,9 +150,9 @@ def _waiting(root: Path, plan_ids: Iterable[str]) -> tuple[dict[str, str], dict[
     from vde_dagster.execution.workspace import Workspace
 
     with Workspace.open(root) as workspace:
-        records = [workspace.store.plan_record(plan_id) for plan_id in plan_ids]
+        records = [workspace.store.plans.record(plan_id) for plan_id in plan_ids]
         waiting = {r.id: r.environment for r in records if r is not None and r.status == "planned"}
-        past = workspace.store.past_plans(waiting)
+        past = workspace.store.plans.past(waiting)
     return waiting, {plan_id: name for plan_id, name in waiting.items() if plan_id in past}
 
 

@@ -38,9 +38,9 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
 
     project = load_project_isolated(workspace.root, strict=False)
     store = workspace.store
-    environments = store.environments()
+    environments = store.environments.all()
     entries = [entry for env in environments for entry in env.entries.values()]
-    stored = store.snapshots(sorted({entry.snapshot_id for entry in entries}))
+    stored = store.snapshots.load(sorted({entry.snapshot_id for entry in entries}))
     published = _published(environments, stored)
 
     models = dict(project.models)
@@ -57,9 +57,9 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     snapshots = _build(workspace, models, published, errors)
 
     fills = {s.fill_version for s in snapshots.values() if s.has_table}
-    tables = {table.id: table for table in store.tables_by_fill(sorted(fills))}
+    tables = {table.id: table for table in store.tables.with_fill_versions(sorted(fills))}
     named = {entry.table_id for entry in entries if entry.table_id} - tables.keys()
-    tables.update(store.tables(sorted(named)))
+    tables.update(store.tables.load(sorted(named)))
     live = live_models(snapshots, environments, stored, tables, errors)
     loose += [text for name, text in errors.items() if name not in live]
     window = Window(now, default_start=project.settings.start_time)

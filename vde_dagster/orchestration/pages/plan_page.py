@@ -41,7 +41,7 @@ def plan_metadata(
         plan: The plan.
         estimate: How long a model's work is likely to take.
     """
-    previous = store.snapshots(
+    previous = store.snapshots.load(
         sorted({m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id})
     )
     changed = [m for m in plan.models if m.change is not Change.UNCHANGED or m.builds]

@@ -1,0 +1,126 @@
+"""What a version of an environment shows, kept as what changed between versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, insert, select, update
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.environment import Entry, Environment
+from vde_dagster.state import schema
+
+
+def read_head(conn: Connection, name: str) -> Row[Any] | None:
+    """Return the row that says which version of an environment is current, or None."""
+    table = schema.environments
+    query = select(table).where(table.c.environment == name)
+    return conn.execute(query).one_or_none()
+
+
+def read_version(conn: Connection, name: str, version: int) -> Environment | None:
+    """Return an environment as one of its versions left it, or None when that is unknown."""
+    table = schema.environment_versions
+    row = conn.execute(
+        select(table).where(table.c.environment == name, table.c.version == version)
+    ).one_or_none()
+    if row is None:
+        return None
+    entry = schema.entries
+    valid = (entry.c.valid_from <= version) & (
+        entry.c.valid_to.is_(None) | (entry.c.valid_to > version)
+    )
+    return Environment(
+        name=name,
+        version=version,
+        entries=_read_entries(conn, (entry.c.environment == name) & valid)[0],
+        publication_id=row.publication_id,
+        plan_id=row.plan_id,
+        published_at=row.published_at,
+        published_by=row.published_by,
+        expires_at=row.expires_at,
+        note=row.note,
+    )
+
+
+def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
+    """Close the entries that changed, open the new ones; return added, changed, removed."""
+    table = schema.entries
+    open_entries = (table.c.environment == environment.name) & table.c.valid_to.is_(None)
+    before, since = _read_entries(conn, open_entries)
+    after = environment.entries
+    removed = before.keys() - after.keys()
+    added = after.keys() - before.keys()
+    changed = {name for name in after.keys() & before.keys() if after[name] != before[name]}
+    _close(conn, environment.name, removed | changed, since, version)
+    opened = [after[name] for name in sorted(added | changed, key=_parts)]
+    if opened:
+        conn.execute(
+            insert(table),
+            [
+                {
+                    "environment": environment.name,
+                    "model_namespace": entry.name.namespace,
+                    "model_name": entry.name.name,
+                    "valid_from": version,
+                    "valid_to": None,
+                    "snapshot_id": entry.snapshot_id,
+                    "table_id": entry.table_id,
+                }
+                for entry in opened
+            ],
+        )
+    return len(added), len(changed), len(removed)
+
+
+def _read_entries(
+    conn: Connection, where: ColumnElement[bool]
+) -> tuple[dict[ModelName, Entry], dict[ModelName, int]]:
+    """Read entries by model, and since which version they are valid."""
+    entry = schema.entries.c
+    columns = (entry.model_namespace, entry.model_name, entry.snapshot_id, entry.table_id)
+    query = (
+        select(*columns, entry.valid_from)
+        .where(where)
+        .order_by(entry.model_namespace, entry.model_name)
+    )
+    found: dict[ModelName, Entry] = {}
+    since: dict[ModelName, int] = {}
+    for row in conn.execute(query):
+        name = ModelName(row.model_namespace, row.model_name)
+        found[name] = Entry(name, row.snapshot_id, row.table_id)
+        since[name] = row.valid_from
+    return found, since
+
+
+def _close(
+    conn: Connection,
+    environment: str,
+    names: Set[ModelName],
+    since: Mapping[ModelName, int],
+    version: int,
+) -> None:
+    # By the whole primary key: SQLite would search one by one among all that are open.
+    rows = [
+        {"ns": name.namespace, "model": name.name, "since": since[name]}
+        for name in sorted(names, key=_parts)
+    ]
+    if rows:
+        table = schema.entries
+        conn.execute(
+            update(table)
+            .where(
+                table.c.environment == environment,
+                table.c.model_namespace == bindparam("ns"),
+                table.c.model_name == bindparam("model"),
+                table.c.valid_from == bindparam("since"),
+            )
+            .values(valid_to=version),
+            rows,
+        )
+
+
+def _parts(name: ModelName) -> tuple[str, str]:
+    """Sort names by what they are made of: rows are written in the order of the primary key."""
+    return name.namespace, name.name

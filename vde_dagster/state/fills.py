@@ -1,0 +1,127 @@
+"""What is filled in physical tables: the ranges, and the log of who filled which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select
+
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.state import schema
+from vde_dagster.state.database import Database
+from vde_dagster.state.tables import LIVE, STATUS, not_live
+
+# Built once: building a statement takes longer than running it.
+_RANGE, _FILL = schema.intervals.c, schema.fills.c
+_TOUCHING = (
+    (_RANGE.table_id == bindparam("of"))
+    & (_RANGE.start_at <= bindparam("of_end"))
+    & (_RANGE.end_at >= bindparam("of_start"))
+)
+_TOUCHING_RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_TOUCHING)
+_DELETE_TOUCHING = delete(schema.intervals).where(_TOUCHING)
+_DELETE_FILL = delete(schema.fills).where(
+    _FILL.table_id == bindparam("of"),
+    _FILL.start_at == bindparam("of_start"),
+    _FILL.end_at == bindparam("of_end"),
+    _FILL.plan_id == bindparam("of_plan"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FillStore:
+    """Reading and writing what is filled in tables.
+
+    Args:
+        database: Where that is.
+    """
+
+    database: Database
+
+    def record(
+        self,
+        table_id: str,
+        interval: Interval,
+        plan_id: str,
+        iceberg_snapshot_id: int | None = None,
+        rows: int | None = None,
+        connection: Connection | None = None,
+    ) -> None:
+        """Record that a range of a table is filled and audited; recording it twice is harmless.
+
+        Args:
+            table_id: The table.
+            interval: What was filled (UTC, half-open).
+            plan_id: The plan that filled it.
+            iceberg_snapshot_id: The commit that holds the rows, when there was one.
+            rows: Rows in the range, when counted.
+            connection: A transaction to take part in.
+
+        Raises:
+            StoreError: The table is unknown or was given up to the janitor.
+        """
+
+        def work(conn: Connection) -> None:
+            status = conn.execute(STATUS, {"of": table_id}).scalar()
+            if status != LIVE:
+                raise not_live(table_id)
+            start, end = interval.start, interval.end
+            key = {"of": table_id, "of_start": start, "of_end": end, "of_plan": plan_id}
+            conn.execute(_DELETE_FILL, key)
+            conn.execute(
+                insert(schema.fills),
+                {
+                    "table_id": table_id,
+                    "start_at": start,
+                    "end_at": end,
+                    "plan_id": plan_id,
+                    "iceberg_snapshot_id": iceberg_snapshot_id,
+                    "row_count": rows,
+                    "recorded_at": self.database.clock.now(),
+                },
+            )
+            _change_intervals(conn, table_id, interval, add=True)
+
+        self.database.run(connection, work, name="state.record_intervals")
+
+    def remove(
+        self, table_id: str, interval: Interval, connection: Connection | None = None
+    ) -> None:
+        """Record that a range of a table has to be filled again."""
+        self.database.run(
+            connection,
+            lambda conn: _change_intervals(conn, table_id, interval, add=False),
+            name="state.remove_intervals",
+        )
+
+    def log(self, table_id: str) -> list[Row[Any]]:
+        """Return the log of fills of a table, newest first.
+
+        Rows have `start_at`, `end_at`, `plan_id`, `iceberg_snapshot_id`, `row_count` and
+        `recorded_at`.
+        """
+        query = (
+            select(schema.fills)
+            .where(schema.fills.c.table_id == table_id)
+            .order_by(schema.fills.c.recorded_at.desc(), schema.fills.c.start_at.desc())
+        )
+        with self.database.reading() as conn:
+            return list(conn.execute(query))
+
+
+def _change_intervals(conn: Connection, table_id: str, interval: Interval, *, add: bool) -> None:
+    """Replace the stored ranges that touch the interval by their union or difference."""
+    touching = {"of": table_id, "of_start": interval.start, "of_end": interval.end}
+    rows = conn.execute(_TOUCHING_RANGES, touching).all()
+    before = IntervalSet.of(Interval(row[0], row[1]) for row in rows)
+    change = IntervalSet((interval,))
+    after = before | change if add else before - change
+    if after == before:
+        return
+    conn.execute(_DELETE_TOUCHING, touching)
+    if after:
+        conn.execute(
+            insert(schema.intervals),
+            [{"table_id": table_id, "start_at": part.start, "end_at": part.end} for part in after],
+        )

@@ -1,0 +1,183 @@
+"""The versions that an environment ever had."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, exists, select, union
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.environment import Environment
+from vde_dagster.state import schema
+from vde_dagster.state.database import Database
+from vde_dagster.state.entries import read_head, read_version
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentVersion:
+    """One line of an environment's history.
+
+    Args:
+        environment: The environment.
+        version: Counts publications, from 1; goes on counting after a drop.
+        publication_id: The publication that made it.
+        plan_id: The plan that was applied, or None.
+        published_at: When (UTC).
+        published_by: Who.
+        note: Text for people.
+        added: Models that the version before had not.
+        changed: Models with another snapshot or table than before.
+        removed: Models that only the version before had.
+        dropped: Whether this version is the end of the environment.
+    """
+
+    environment: str
+    version: int
+    publication_id: str
+    plan_id: str | None
+    published_at: datetime
+    published_by: str
+    note: str
+    added: int
+    changed: int
+    removed: int
+    dropped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VersionStore:
+    """Reading the history of environments.
+
+    Args:
+        database: Where it is.
+    """
+
+    database: Database
+
+    def at(self, name: str, version: int) -> Environment | None:
+        """Return an environment as one of its publications left it, or None when unknown."""
+        with self.database.reading() as conn:
+            return read_version(conn, name, version)
+
+    def history(self, name: str, limit: int | None = None) -> list[EnvironmentVersion]:
+        """Return the versions of an environment, newest first."""
+        query = (
+            select(schema.environment_versions)
+            .where(schema.environment_versions.c.environment == name)
+            .order_by(schema.environment_versions.c.version.desc())
+            .limit(limit)
+        )
+        with self.database.reading() as conn:
+            return [
+                EnvironmentVersion(
+                    environment=row.environment,
+                    version=row.version,
+                    publication_id=row.publication_id,
+                    plan_id=row.plan_id,
+                    published_at=row.published_at,
+                    published_by=row.published_by,
+                    note=row.note,
+                    added=row.added,
+                    changed=row.changed,
+                    removed=row.removed,
+                    dropped=row.dropped,
+                )
+                for row in conn.execute(query)
+            ]
+
+    def differing(self, name: str, version: int) -> list[int]:
+        """Return earlier versions of an environment that may show something else than a version.
+
+        An environment that is run every hour has many versions with the very same entries: of
+        such neighbours only the newest is named.
+
+        Args:
+            name: The environment.
+            version: The version, which is in the history.
+
+        Returns:
+            Versions of the history, newest first; two of them may be equal, neighbours are not.
+        """
+        known, entry = schema.environment_versions.c, schema.entries.c
+        versions = (
+            select(known.version)
+            .where(known.environment == name, known.version < version)
+            .order_by(known.version.desc())
+        )
+        # What a version shows differs from what the one before showed where an entry begins or
+        # ends with it, and only there.
+        changes = union(
+            select(entry.valid_from).where(entry.environment == name),
+            select(entry.valid_to).where(entry.environment == name, entry.valid_to.is_not(None)),
+        )
+        with self.database.reading() as conn:
+            changed_at: list[int] = sorted(conn.execute(changes).scalars())
+            earlier: list[int] = list(conn.execute(versions).scalars())
+        found: list[int] = []
+        latest = bisect_right(changed_at, version)
+        for number in earlier:
+            place = bisect_right(changed_at, number)
+            if place != latest:
+                found.append(number)
+                latest = place
+        return found
+
+    def current_base(self, name: str, base_version: int) -> int | None:
+        """Return the version to which a plan that was made against a version can be applied.
+
+        It is the current one, as long as every model is served by the table and snapshot that it
+        had then: runs and backfills publish versions that differ in their tables' rows alone.
+
+        Args:
+            name: The environment.
+            base_version: The version that the plan was made against, 0 for none.
+
+        Returns:
+            The current version, or None when the environment has moved on.
+        """
+        with self.database.reading() as conn:
+            head = read_head(conn, name)
+            current = int(head.version) if head is not None and head.live else 0
+            if current == base_version:
+                return current
+            kept = current and conn.execute(select(kept_since(name, base_version))).scalar()
+        return current if kept else None
+
+    def shown_since(self, name: str, version: int) -> dict[ModelName, datetime]:
+        """Return since when (UTC) a version of an environment shows what it does, by model.
+
+        Models are left out whose version was introduced by a publication that is forgotten.
+        """
+        entry, known = schema.entries.c, schema.environment_versions.c
+        query = (
+            select(entry.model_namespace, entry.model_name, known.published_at)
+            .join_from(
+                schema.entries,
+                schema.environment_versions,
+                (known.environment == entry.environment) & (known.version == entry.valid_from),
+            )
+            .where(
+                entry.environment == name,
+                entry.valid_from <= version,
+                entry.valid_to.is_(None) | (entry.valid_to > version),
+            )
+        )
+        with self.database.reading() as conn:
+            return {ModelName(row[0], row[1]): row[2] for row in conn.execute(query)}
+
+
+def kept_since(
+    environment: str | ColumnElement[str], version: int | ColumnElement[int]
+) -> ColumnElement[bool]:
+    """Return the condition that no entry of an environment was opened or closed since a version.
+
+    Not true of a version that was forgotten: what was closed since then is forgotten, too.
+    """
+    entry, known = schema.entries.c, schema.environment_versions.c
+    moved = exists().where(
+        entry.environment == environment, (entry.valid_from > version) | (entry.valid_to > version)
+    )
+    kept = exists().where(known.environment == environment, known.version == version)
+    return kept & ~moved
