@@ -44,11 +44,12 @@ test-slow: $(STAMP)
 trino: $(STAMP)  ## Compare what a real Trino reads with Spark; needs Java 24 for Trino, fetches 0.5 GB once
 	$(BIN)/python -m vde_dagster_tests.lakehouse.trino_reads $(OPTIONS)
 
-check: $(STAMP)  ## Linters, formatting, types, and that the layers import only downwards
+check: $(STAMP)  ## Linters, formatting, types, that the layers import only downwards, and without circles
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/lint-imports --no-cache --config .ci/circles.toml
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

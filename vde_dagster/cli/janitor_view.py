@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from vde_dagster.lakehouse.janitor import Decision, JanitorReport
+    from vde_dagster.lakehouse.cleaning import Decision
+from vde_dagster.lakehouse.janitor import JanitorReport
 
 
 def show_janitor(console: Console, report: JanitorReport) -> None:

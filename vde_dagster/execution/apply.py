@@ -26,10 +26,10 @@ from vde_dagster.execution.events import (
 )
 from vde_dagster.execution.fill_table import TableFiller
 from vde_dagster.execution.plan_tasks import PlanTasks
+from vde_dagster.execution.plan_tests import PlanTests
 from vde_dagster.execution.publish import publish_plan
 from vde_dagster.execution.run_graph import run_graph
 from vde_dagster.execution.table_leases import TableLeases
-from vde_dagster.execution.unit_testing.plan_tests import PlanTests
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.execution.written import Written
 from vde_dagster.planning.environment import PRODUCTION, Environment

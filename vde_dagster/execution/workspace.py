@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from vde_dagster.execution.apply import ApplyResult
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.events import Event
+    from vde_dagster.execution.plan_tests import PlanTests
     from vde_dagster.execution.query import QueryResult
     from vde_dagster.execution.rollback import RollbackResult
-    from vde_dagster.execution.unit_testing.plan_tests import PlanTests
     from vde_dagster.lakehouse import Lakehouse
     from vde_dagster.lakehouse.fsck import Finding
     from vde_dagster.lakehouse.janitor import JanitorReport
@@ -251,8 +251,8 @@ class Workspace:
 
     def _unit_tests(self, plan: Plan) -> PlanTests | None:
         """Return the unit tests of the files; mistakes elsewhere in them stop no stored plan."""
+        from vde_dagster.execution.plan_tests import PlanTests
         from vde_dagster.execution.unit_testing.passed import PassedTests
-        from vde_dagster.execution.unit_testing.plan_tests import PlanTests
         from vde_dagster.project.loading.loader import load_project_isolated
 
         if plan.kind is PlanKind.RUN:

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, select
 from vde_dagster.errors import VdeError
 from vde_dagster.lakehouse.branch_names import PREFIX, parse_branch
 from vde_dagster.lakehouse.catalog import TABLE, Swap
+from vde_dagster.lakehouse.cleaning import Cleaning, Decision
 from vde_dagster.lakehouse.commit import Change, TableState, change_table
 from vde_dagster.lakehouse.files import read_metadata
-from vde_dagster.lakehouse.janitor import Cleaning, Decision
 from vde_dagster.lakehouse.locations import is_tables_own
 from vde_dagster.lakehouse.orphans import find_orphans
 from vde_dagster.lakehouse.snapshot_files import unused_files

@@ -7,7 +7,8 @@ import io
 from rich.console import Console
 
 from vde_dagster.cli.janitor_view import show_janitor
-from vde_dagster.lakehouse.janitor import Decision, JanitorReport
+from vde_dagster.lakehouse.cleaning import Decision
+from vde_dagster.lakehouse.janitor import JanitorReport
 
 
 def shown(*versions: tuple[str, int]) -> list[str]:

@@ -18,9 +18,9 @@ import pytest
 from pyiceberg.table import Table
 
 from vde_dagster.lakehouse import orphans, sweep
+from vde_dagster.lakehouse.cleaning import Cleaning, Decision
 from vde_dagster.lakehouse.files import MetadataFiles, StoredFile
 from vde_dagster.lakehouse.fsck import fsck
-from vde_dagster.lakehouse.janitor import Cleaning, Decision
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.state.leases import LeaseStore
 from vde_dagster.state.publications import PublicationStore
