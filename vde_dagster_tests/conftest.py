@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
-from vde_dagster.spark import SparkEngine, SparkSettings
+from vde_dagster.spark import SessionSettings, SparkEngine
 
 settings.register_profile("vde", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("vde")
@@ -100,9 +100,9 @@ def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngi
     engine.close()
 
 
-def small_spark(root: Path) -> SparkSettings:
+def small_spark(root: Path) -> SessionSettings:
     """Settings for an engine whose catalog, warehouse and log lie in a folder."""
-    return SparkSettings(
+    return SessionSettings(
         catalog="lakehouse",
         state_url=f"sqlite:///{root / 'vde.db'}",
         warehouse=str(root / "warehouse"),

@@ -19,7 +19,7 @@ from vde_dagster.orchestration.jobs.hooks import Notification, notification_hook
 from vde_dagster.orchestration.jobs.jobs import EXECUTOR, asset_jobs, op_jobs
 from vde_dagster.orchestration.jobs.schedules import schedules
 from vde_dagster.orchestration.jobs.sensor import code_sensor
-from vde_dagster.orchestration.models.catalog import Catalog, build_catalog
+from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.resource import WorkspaceResource
@@ -107,7 +107,7 @@ def _project_session() -> dg.ResourceDefinition:
     return pyspark
 
 
-def _assets(catalog: Catalog, taken: frozenset[dg.AssetKey]) -> Iterable[Any]:
+def _assets(catalog: AssetCatalog, taken: frozenset[dg.AssetKey]) -> Iterable[Any]:
     yield plan_asset(catalog)
     yield apply_asset(catalog)
     yield environment_asset()

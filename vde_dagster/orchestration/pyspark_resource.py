@@ -57,8 +57,8 @@ def spark_config(project_root: str | Path) -> dict[str, str]:
         ProjectError: The project's settings are wrong.
     """
     from vde_dagster.project.loading.loader import read_settings
-    from vde_dagster.spark import SparkSettings
+    from vde_dagster.spark import SessionSettings
     from vde_dagster.spark.settings import context_config, session_config
 
-    settings = SparkSettings.of(read_settings(Path(project_root).resolve()))
+    settings = SessionSettings.of(read_settings(Path(project_root).resolve()))
     return {**context_config(settings), **session_config(settings)}

@@ -27,7 +27,7 @@ from vde_dagster.spark.jobs import PlanJobs
 from vde_dagster.spark.layout import evolve_layout
 from vde_dagster.spark.python_models import model_context, run_python_model
 from vde_dagster.spark.sessions import Sessions
-from vde_dagster.spark.settings import SparkSettings
+from vde_dagster.spark.settings import SessionSettings
 from vde_dagster.spark.source import source_frame
 from vde_dagster.spark.strategies import Write, find_strategy
 from vde_dagster.spark.tables import create_physical_table
@@ -55,14 +55,14 @@ class SparkEngine:
 
     def __init__(
         self,
-        settings: Settings | SparkSettings,
+        settings: Settings | SessionSettings,
         project_root: Path | None = None,
         lakehouse: Lakehouse | None = None,
         *,
         join: Callable[[], SparkSession] | None = None,
     ) -> None:
-        if not isinstance(settings, SparkSettings):
-            settings = SparkSettings.of(settings)
+        if not isinstance(settings, SessionSettings):
+            settings = SessionSettings.of(settings)
         if lakehouse is not None:
             settings = replace(settings, reached=lakehouse.catalog.for_spark())
         self.settings = settings

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 
 from vde_dagster.errors import UsageError
-from vde_dagster.spark.settings import SparkSettings, session_config
+from vde_dagster.spark.settings import SessionSettings, session_config
 
 _SECRET = "password|secret|token|credential|key"
 _SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
 _SECRET_PART = re.compile(rf"((?:{_SECRET})[^=&;]*=)[^&;]*", re.IGNORECASE)
 
 
-def check_catalog(theirs: Mapping[str, str], settings: SparkSettings) -> None:
+def check_catalog(theirs: Mapping[str, str], settings: SessionSettings) -> None:
     """Check that a session means the same tables by the catalog's name as the project does.
 
     Args:

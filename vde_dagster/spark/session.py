@@ -18,7 +18,7 @@ from vde_dagster.errors import StoreError
 from vde_dagster.spark.java import check_java
 from vde_dagster.spark.joining import check_catalog
 from vde_dagster.spark.settings import (
-    SparkSettings,
+    SessionSettings,
     command_line_config,
     context_config,
     packages,
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 def start_session(
-    settings: SparkSettings, join: Callable[[], SparkSession] | None = None
+    settings: SessionSettings, join: Callable[[], SparkSession] | None = None
 ) -> SparkSession:
     """Return a session of its own for a project, in the process's one JVM.
 
@@ -60,7 +60,7 @@ def start_session(
         return session
 
 
-def new_session(root: SparkSession, settings: SparkSettings) -> SparkSession:
+def new_session(root: SparkSession, settings: SessionSettings) -> SparkSession:
     """Return a session beside another one, with a project's catalog and configuration.
 
     What only a new JVM could change is left as it is, with a warning where it differs.
@@ -93,7 +93,7 @@ def stop_session(session: SparkSession) -> None:
             _started_here = False
 
 
-def _start(settings: SparkSettings, join: Callable[[], SparkSession] | None) -> SparkSession:
+def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -> SparkSession:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -114,7 +114,7 @@ def _start(settings: SparkSettings, join: Callable[[], SparkSession] | None) -> 
     return new_session(root, settings)
 
 
-def _launch(settings: SparkSettings) -> None:
+def _launch(settings: SessionSettings) -> None:
     """Start the JVM with its streams in a file, so that Ivy's and Spark's chatter goes there.
 
     `launch_gateway` is what PySpark itself calls; only its `popen_kwargs` are ours.
@@ -167,7 +167,7 @@ def _off_main_thread(function: Callable[[], T]) -> T:
     return result[0]
 
 
-def _check_packages(root: SparkSession, settings: SparkSettings) -> None:
+def _check_packages(root: SparkSession, settings: SessionSettings) -> None:
     """Refuse a JVM that lacks Iceberg or the driver, where every statement would fail obscurely."""
     from py4j.protocol import Py4JJavaError
 
@@ -198,7 +198,7 @@ def _temporary_log() -> Path:
     return Path(name)
 
 
-def _launch_failure(log_file: Path, settings: SparkSettings) -> StoreError:
+def _launch_failure(log_file: Path, settings: SessionSettings) -> StoreError:
     text = log_file.read_text(errors="replace")
     missing = re.findall(r"unresolved dependency: ([^:\s]+[^:]*)", text)
     if missing:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.spark.iceberg import iceberg_catalog
 from vde_dagster.spark.session import new_session, start_session, stop_session
-from vde_dagster.spark.settings import SparkSettings
+from vde_dagster.spark.settings import SessionSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ class Sessions:
     """
 
     def __init__(
-        self, settings: SparkSettings, join: Callable[[], SparkSession] | None = None
+        self, settings: SessionSettings, join: Callable[[], SparkSession] | None = None
     ) -> None:
         self._settings = settings
         self._join = join

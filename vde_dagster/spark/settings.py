@@ -20,7 +20,7 @@ JAR_CACHE_VARIABLE = "VDE_JAR_CACHE"
 
 
 @dataclass(frozen=True, slots=True)
-class SparkSettings:
+class SessionSettings:
     """The input of this layer.
 
     Args:
@@ -50,7 +50,7 @@ class SparkSettings:
     reached: SparkCatalog | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, settings: Settings) -> SparkSettings:
+    def of(cls, settings: Settings) -> SessionSettings:
         """Take what Spark needs from a project's settings.
 
         Raises:
@@ -78,7 +78,7 @@ class SparkSettings:
         return self.reached or spark_catalog(self.state_url, self.warehouse, self.io)
 
 
-def catalog_config(settings: SparkSettings) -> dict[str, str]:
+def catalog_config(settings: SessionSettings) -> dict[str, str]:
     """Return the properties of the Iceberg catalog, which may be set on a running session."""
     prefix = f"spark.sql.catalog.{settings.catalog}"
     return {
@@ -88,7 +88,7 @@ def catalog_config(settings: SparkSettings) -> dict[str, str]:
     }
 
 
-def session_config(settings: SparkSettings) -> dict[str, str]:
+def session_config(settings: SessionSettings) -> dict[str, str]:
     """Return every property of a session that may differ between sessions of one JVM."""
     return {
         **catalog_config(settings),
@@ -102,7 +102,7 @@ def session_config(settings: SparkSettings) -> dict[str, str]:
     }
 
 
-def context_config(settings: SparkSettings) -> dict[str, str]:
+def context_config(settings: SessionSettings) -> dict[str, str]:
     """Return the configuration of a new JVM's Spark context; sessions add their catalogs."""
     config = {
         "spark.app.name": "vde",
@@ -140,7 +140,7 @@ def command_line_config(config: dict[str, str]) -> dict[str, str]:
     }
 
 
-def packages(settings: SparkSettings) -> tuple[str, ...]:
+def packages(settings: SessionSettings) -> tuple[str, ...]:
     """Return the Maven coordinates that the session loads."""
     needed = (ICEBERG_PACKAGE, *settings.iceberg.packages)
     chosen = {_artifact(package): package for package in needed}

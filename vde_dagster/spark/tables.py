@@ -16,7 +16,7 @@ from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.spark.iceberg import load_table
 from vde_dagster.spark.identifiers import rename_columns, string_literal
-from vde_dagster.spark.settings import SparkSettings
+from vde_dagster.spark.settings import SessionSettings
 from vde_dagster.spark.strategies import find_strategy
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _DEFAULTS = {
 
 def create_physical_table(
     session: SparkSession,
-    settings: SparkSettings,
+    settings: SessionSettings,
     table: PhysicalTable,
     snapshot: Snapshot,
     columns: tuple[tuple[str, str], ...],
@@ -77,7 +77,7 @@ def create_physical_table(
 
 
 def _create_by_statement(
-    session: SparkSession, settings: SparkSettings, ref: TableRef, layout: _TableLayout
+    session: SparkSession, settings: SessionSettings, ref: TableRef, layout: _TableLayout
 ) -> bool:
     """Let Spark make a table; False when something has the name already."""
     from pyspark.errors import AnalysisException
@@ -104,7 +104,7 @@ def _create_by_statement(
         return create()
 
 
-def _quoted(settings: SparkSettings, ref: TableRef) -> str:
+def _quoted(settings: SessionSettings, ref: TableRef) -> str:
     return ".".join(quote(part) for part in (settings.catalog, ref.namespace, ref.name))
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from vde_dagster.base.hashing import digest
 from vde_dagster.planning.kinds import register
 from vde_dagster.planning.kinds.base import version_of
-from vde_dagster.planning.kinds.incremental import Incremental
+from vde_dagster.planning.kinds.incremental import IncrementalMeaning
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
 from vde_dagster_tests.kinds.newest_rows import NewestRows
 
 
-class Newest(Incremental):
+class Newest(IncrementalMeaning):
     """Which rows are kept is decided by the key, the order and, among equals, by all columns."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:

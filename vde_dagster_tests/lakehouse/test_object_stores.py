@@ -16,7 +16,7 @@ from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.lakehouse.new_table import NewTable
 from vde_dagster.lakehouse.object_stores import for_spark
 from vde_dagster.planning.table import TableRef
-from vde_dagster.spark import SparkSettings
+from vde_dagster.spark import SessionSettings
 from vde_dagster.spark.settings import catalog_config, command_line_config
 from vde_dagster.state import StateStore
 from vde_dagster_tests.state.builders import environment, view
@@ -129,7 +129,7 @@ def test_a_projects_settings_reach_both_and_are_written_nowhere(
         io = workspace.lakehouse.files.file_io("s3://bucket/w")
         assert io.properties["s3.secret-access-key"] == "hunter2"
         reached = workspace.lakehouse.catalog.for_spark()
-        spark = SparkSettings.of(settings)
+        spark = SessionSettings.of(settings)
         config = catalog_config(spark)
         assert config["spark.sql.catalog.lakehouse.s3.secret-access-key"] == "hunter2"
         assert reached.properties["s3.secret-access-key"] == "hunter2"

@@ -13,7 +13,7 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.main_job import QUIET
-from vde_dagster.orchestration.models.catalog import Catalog, build_catalog
+from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster_tests.projects import SHOP, ProjectFolder
@@ -90,7 +90,7 @@ def page(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Page]:
         found.context.close()
 
 
-def load_catalog(folder: ProjectFolder, translator: VdeTranslator | None = None) -> Catalog:
+def load_catalog(folder: ProjectFolder, translator: VdeTranslator | None = None) -> AssetCatalog:
     """Load what a code location shows of a project."""
     with Workspace.open(folder.root) as workspace:
         live = load_live(workspace, NOW)

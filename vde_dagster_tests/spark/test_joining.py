@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from vde_dagster.errors import UsageError
-from vde_dagster.spark import SparkSettings
+from vde_dagster.spark import SessionSettings
 from vde_dagster.spark.joining import check_catalog
 from vde_dagster.spark.settings import context_config, session_config
 
-SETTINGS = SparkSettings(
+SETTINGS = SessionSettings(
     catalog="lake",
     state_url="postgresql://anna:ours-is-secret@db/vde",
     warehouse="s3://bucket/warehouse",

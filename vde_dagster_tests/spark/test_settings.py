@@ -9,7 +9,7 @@ import pytest
 
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.lakehouse.catalogs.sql_spark import jdbc_options
-from vde_dagster.spark import SparkSettings
+from vde_dagster.spark import SessionSettings
 from vde_dagster.spark.identifiers import rename_columns, string_literal
 from vde_dagster.spark.java import check_java, major_version
 from vde_dagster.spark.settings import (
@@ -20,9 +20,9 @@ from vde_dagster.spark.settings import (
 )
 
 
-def settings(url: str = "sqlite:////data/vde.db", **changes: object) -> SparkSettings:
+def settings(url: str = "sqlite:////data/vde.db", **changes: object) -> SessionSettings:
     values: dict[str, object] = {"catalog": "lake", "state_url": url, "warehouse": "s3://b/w"}
-    return SparkSettings(**{**values, **changes})  # type: ignore[arg-type]
+    return SessionSettings(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def test_sqlite_waits_for_other_writers() -> None:

@@ -10,7 +10,7 @@ from vde_dagster.orchestration.config import ApplyConfig
 from vde_dagster.orchestration.events.applying import Work
 from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
 from vde_dagster.orchestration.failures import as_failure
-from vde_dagster.orchestration.models.catalog import Catalog
+from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
     APPLY_KEY,
     BREAKING_CHECK,
@@ -43,7 +43,7 @@ Every publication and rollback adds an event with the view → table map, so the
 are the environment's history. The job `vde_rollback` takes a version from it."""
 
 
-def plan_asset(catalog: Catalog) -> dg.AssetsDefinition:
+def plan_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
     """Return the asset that shows stored plans.
 
     Mistakes in files of which no model is known are said in its description, for all to see.
@@ -84,7 +84,7 @@ def plan_asset(catalog: Catalog) -> dg.AssetsDefinition:
     return vde__plan
 
 
-def apply_asset(catalog: Catalog) -> dg.AssetsDefinition:
+def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
     """Return the asset whose materialisation applies a plan."""
 
     @dg.asset(

@@ -14,7 +14,7 @@ from vde_dagster.orchestration.events.provenance import data_version, newest_rec
 from vde_dagster.orchestration.events.publication import combination_of
 from vde_dagster.orchestration.events.unit_test_checks import unit_test_checks
 from vde_dagster.orchestration.failures import as_failure
-from vde_dagster.orchestration.models.catalog import Catalog, check_names
+from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names
 from vde_dagster.orchestration.models.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.models.partitions import partition_mapping, requested
 from vde_dagster.orchestration.models.translator import safe_name
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
 
-def model_specs(catalog: Catalog) -> dict[ModelName, dg.AssetSpec]:
+def model_specs(catalog: AssetCatalog) -> dict[ModelName, dg.AssetSpec]:
     """Complete the translator's specs with parents, partitions and code versions."""
     out = {}
     for name, model in catalog.live.models.items():
@@ -43,7 +43,7 @@ def model_specs(catalog: Catalog) -> dict[ModelName, dg.AssetSpec]:
     return out
 
 
-def _deps(catalog: Catalog, model: LiveModel) -> Iterator[dg.AssetDep]:
+def _deps(catalog: AssetCatalog, model: LiveModel) -> Iterator[dg.AssetDep]:
     for parent in model.snapshot.model.depends_on:
         if parent == model.name:
             continue
@@ -52,7 +52,7 @@ def _deps(catalog: Catalog, model: LiveModel) -> Iterator[dg.AssetDep]:
         yield dg.AssetDep(catalog.key(parent), partition_mapping=mapping)
 
 
-def model_asset(catalog: Catalog, spec: dg.AssetSpec, name: ModelName) -> Any:
+def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> Any:
     """Return the asset of a model: one that can be materialised where there is data to fill.
 
     The decorators of Dagster look at the function's signature anew for each of a thousand
@@ -117,7 +117,7 @@ def fill_model(
     context: dg.AssetExecutionContext,
     config: FillConfig,
     workspace: "Workspace",
-    catalog: Catalog,
+    catalog: AssetCatalog,
     name: ModelName,
 ) -> Iterator[Any]:
     """Fill the partitions that a run asks for.
@@ -181,7 +181,7 @@ def fill_model(
 
 
 def _check_parents(
-    catalog: Catalog, combination: Combination, name: ModelName, intervals: IntervalSet
+    catalog: AssetCatalog, combination: Combination, name: ModelName, intervals: IntervalSet
 ) -> None:
     """Refuse ranges for which a parent holds no data yet: they would be recorded and stay wrong."""
     snapshot = combination.snapshots[combination.entries[name].snapshot_id]

@@ -14,7 +14,7 @@ from vde_dagster.orchestration.events.records import passing_events
 from vde_dagster.orchestration.events.stream import Streamed, stream_events
 from vde_dagster.orchestration.events.watch import tell
 from vde_dagster.orchestration.failures import as_failure
-from vde_dagster.orchestration.models.catalog import Catalog
+from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Plan
 from vde_dagster.state.leases import DEFAULT_TTL_SECONDS
@@ -39,7 +39,7 @@ class Work:
     """
 
     context: StepContext
-    catalog: Catalog
+    catalog: AssetCatalog
     workspace: Workspace
     skip: dg.AssetKey | None = None
 

@@ -16,7 +16,7 @@ from vde_dagster.orchestration.events.provenance import (
     external_version,
     provenance_tags,
 )
-from vde_dagster.orchestration.models.catalog import Catalog, check_names
+from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names
 from vde_dagster.orchestration.models.live import version_key
 from vde_dagster.orchestration.models.partitions import partition_keys
 from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENT_TAG, PLAN_TAG
@@ -102,7 +102,7 @@ class Combination:
     def inputs(
         self,
         instance: dg.DagsterInstance,
-        catalog: Catalog,
+        catalog: AssetCatalog,
         snapshot: Snapshot,
         pointer: int | None,
     ) -> list[Input]:
@@ -131,7 +131,7 @@ class Combination:
 
 
 def filled_event(
-    catalog: Catalog,
+    catalog: AssetCatalog,
     snapshot: Snapshot,
     key: str,
     filled: Filled,
@@ -176,7 +176,7 @@ def partition_tags(filled: Filled) -> dict[str, str]:
 
 
 def view_event(
-    catalog: Catalog, snapshot: Snapshot, inputs: Sequence[Input], tags: Mapping[str, str]
+    catalog: AssetCatalog, snapshot: Snapshot, inputs: Sequence[Input], tags: Mapping[str, str]
 ) -> dg.AssetMaterialization:
     """Return the event of a published VIEW model, which holds no rows of its own."""
     key = snapshot.table_version
@@ -256,7 +256,7 @@ _VIEWS = dg.TableSchema(
 
 
 def check_event(
-    catalog: Catalog, snapshot: Snapshot, audit: Audit, interval: Interval, result: AuditResult
+    catalog: AssetCatalog, snapshot: Snapshot, audit: Audit, interval: Interval, result: AuditResult
 ) -> dg.AssetCheckEvaluation:
     """Return the evaluation of an audit, with the failing rows it kept."""
     metadata: dict[str, Any] = {

@@ -17,7 +17,7 @@ from vde_dagster.orchestration.events.projection import (
 )
 from vde_dagster.orchestration.events.provenance import newest_record
 from vde_dagster.orchestration.events.records import add_partitions
-from vde_dagster.orchestration.models.catalog import Catalog
+from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
 from vde_dagster.orchestration.names import ENVIRONMENTS
 from vde_dagster.planning.environment import PRODUCTION, Environment
@@ -36,7 +36,7 @@ def combination_of(store: StateStore, environment: Environment) -> Combination:
 
 
 def published_events(
-    catalog: Catalog,
+    catalog: AssetCatalog,
     store: StateStore,
     instance: dg.DagsterInstance,
     environment: Environment,
@@ -75,7 +75,7 @@ def published_events(
 
 
 def _moved(
-    catalog: Catalog,
+    catalog: AssetCatalog,
     environment: Environment,
     snapshot: Snapshot,
     key: str | None,
@@ -101,7 +101,7 @@ def _moved(
 
 
 def _again(
-    catalog: Catalog,
+    catalog: AssetCatalog,
     store: StateStore,
     instance: dg.DagsterInstance,
     snapshot: Snapshot,
@@ -130,7 +130,7 @@ def _again(
         )
 
 
-def _materialized(instance: dg.DagsterInstance, catalog: Catalog, name: ModelName) -> Set[str]:
+def _materialized(instance: dg.DagsterInstance, catalog: AssetCatalog, name: ModelName) -> Set[str]:
     return instance.get_materialized_partitions(catalog.key(name))
 
 

@@ -31,7 +31,7 @@ from vde_dagster.orchestration.events.projection import (
 from vde_dagster.orchestration.events.provenance import newest_record
 from vde_dagster.orchestration.events.publication import published_events
 from vde_dagster.orchestration.events.unit_test_checks import unit_test_event
-from vde_dagster.orchestration.models.catalog import Catalog
+from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.partitions import partition_keys
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 from vde_dagster.orchestration.pages.markdown import span, spans
@@ -58,7 +58,7 @@ class EventRecorder:
         skip: An asset whose materialisations the calling step yields itself.
     """
 
-    catalog: Catalog
+    catalog: AssetCatalog
     workspace: Workspace
     instance: dg.DagsterInstance
     log: logging.Logger | dg.DagsterLogManager

@@ -24,7 +24,7 @@ from vde_dagster.orchestration.events.projection import (
 from vde_dagster.orchestration.events.provenance import DATA_VERSION, data_version, newest_record
 from vde_dagster.orchestration.events.publication import combination_of
 from vde_dagster.orchestration.events.records import add_partitions, report_event, wipe_asset
-from vde_dagster.orchestration.models.catalog import Catalog, build_catalog
+from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
@@ -91,7 +91,9 @@ def sync(
     return SyncReport(count, written, wiped)
 
 
-def _gone(workspace: Workspace, catalog: Catalog, model: LiveModel, known: set[str]) -> set[str]:
+def _gone(
+    workspace: Workspace, catalog: AssetCatalog, model: LiveModel, known: set[str]
+) -> set[str]:
     """Return the partitions of published versions that Dagster shows and no table holds."""
     gone: set[str] = set()
     partitions = catalog.partitions[model.name]
@@ -108,7 +110,7 @@ def _gone(workspace: Workspace, catalog: Catalog, model: LiveModel, known: set[s
 def _of_version(
     workspace: Workspace,
     instance: dg.DagsterInstance,
-    catalog: Catalog,
+    catalog: AssetCatalog,
     name: ModelName,
     version: LiveVersion,
     known: dict[str, str | None],
@@ -145,7 +147,7 @@ def _known(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, str | No
         cursor = page.cursor
 
 
-def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: Catalog) -> int:
+def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: AssetCatalog) -> int:
     """Write the versions of every environment that Dagster has no event of, oldest first."""
     store = workspace.store
     production = store.environments.get(PRODUCTION)

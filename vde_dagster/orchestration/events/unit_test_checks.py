@@ -10,7 +10,7 @@ import dagster as dg
 from vde_dagster.base.hashing import digest
 from vde_dagster.execution.events import UnitTestFinished
 from vde_dagster.execution.unit_testing.compare import RowDifference
-from vde_dagster.orchestration.models.catalog import Catalog, check_names
+from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names
 from vde_dagster.orchestration.models.translator import safe_name
 from vde_dagster.orchestration.pages.markdown_table import markdown_table
 from vde_dagster.project.model import Model
@@ -58,7 +58,7 @@ def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, 
     return names
 
 
-def unit_test_event(catalog: Catalog, event: UnitTestFinished) -> dg.AssetCheckEvaluation:
+def unit_test_event(catalog: AssetCatalog, event: UnitTestFinished) -> dg.AssetCheckEvaluation:
     """Return the evaluation of a unit test, with the rows that differ."""
     snapshot, result = event.snapshot, event.result
     test = result.test

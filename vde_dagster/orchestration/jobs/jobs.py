@@ -23,7 +23,7 @@ from vde_dagster.orchestration.events.records import (
     passing_events,
 )
 from vde_dagster.orchestration.failures import as_failure
-from vde_dagster.orchestration.models.catalog import Catalog
+from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
     APPLY_KEY,
     ENVIRONMENT_TAG,
@@ -62,7 +62,7 @@ def asset_jobs(hooks: Hooks) -> list[Any]:
     ]
 
 
-def op_jobs(catalog: Catalog, hooks: Hooks) -> list[dg.JobDefinition]:
+def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
     """Return the jobs that need no partition."""
     return [
         _new_plan(catalog, hooks),
@@ -88,7 +88,7 @@ def plan_as_configured(workspace: Any, config: PlanConfig) -> Plan:
 
 
 def show_plan(
-    context: dg.OpExecutionContext, catalog: Catalog, workspace: Any, plan: Plan
+    context: dg.OpExecutionContext, catalog: AssetCatalog, workspace: Any, plan: Plan
 ) -> Iterator[Any]:
     """Give a plan its partition and its page."""
     if plan.is_empty:
@@ -107,7 +107,7 @@ def show_plan(
     context.log.info(f"plan {plan.id} is in vde/plan; approve it in vde/apply")
 
 
-def _new_plan(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
+def _new_plan(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
     @dg.op(description="Compare the project with an environment and store the plan.")
     def plan(
         context: dg.OpExecutionContext, config: PlanConfig, vde: WorkspaceResource
@@ -131,7 +131,7 @@ def _new_plan(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
     return vde_new_plan
 
 
-def _plan_and_apply(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
+def _plan_and_apply(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
     @dg.op(description="Plan the project for an environment and apply the plan at once.")
     def plan_and_apply(
         context: dg.OpExecutionContext, config: PlanAndApplyConfig, vde: WorkspaceResource
@@ -158,7 +158,7 @@ def _plan_and_apply(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
     return vde_plan_and_apply
 
 
-def _run(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
+def _run(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
     @dg.op(description="Compute what is due in an environment, as it was published.")
     def run(
         context: dg.OpExecutionContext, config: RunConfig, vde: WorkspaceResource
@@ -184,7 +184,7 @@ def _run(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
 
 def apply_here(
     context: dg.OpExecutionContext,
-    catalog: Catalog,
+    catalog: AssetCatalog,
     workspace: Any,
     plan: Plan,
     concurrency: int | None,
@@ -206,7 +206,7 @@ def apply_here(
     forget_past_plans(workspace.store, context.instance)
 
 
-def _rollback(catalog: Catalog, hooks: Hooks) -> dg.JobDefinition:
+def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
     @dg.op(description="Publish an earlier version of an environment again.")
     def rollback(
         context: dg.OpExecutionContext, config: RollbackConfig, vde: WorkspaceResource

@@ -19,7 +19,7 @@ from vde_dagster.project.model import Audit
 
 
 @dataclass(frozen=True)
-class Catalog:
+class AssetCatalog:
     """Names and partitions of everything in a code location.
 
     Args:
@@ -58,7 +58,7 @@ class Catalog:
         return self._more[snapshot.id]
 
 
-def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -> Catalog:
+def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -> AssetCatalog:
     """Give every live model its spec and its partitions.
 
     Args:
@@ -71,7 +71,7 @@ def build_catalog(live: LiveProject, translator: VdeTranslator, now: datetime) -
         name: model_partitions(model, live.starts.get(name), now)
         for name, model in live.models.items()
     }
-    return Catalog(live, specs, partitions, translator)
+    return AssetCatalog(live, specs, partitions, translator)
 
 
 def check_names(audits: Iterable[Audit]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from vde_dagster.orchestration.models.catalog import Catalog
+from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY
 from vde_dagster.orchestration.pages.markdown import (
     MAX_INLINE,
@@ -83,7 +83,7 @@ def breaking_check(plan: Plan) -> dict[str, Any]:
     }
 
 
-def estimator(instance: dg.DagsterInstance, catalog: Catalog) -> Estimate:
+def estimator(instance: dg.DagsterInstance, catalog: AssetCatalog) -> Estimate:
     """Return a function that estimates a model's work from its latest fills.
 
     Args:

@@ -1,9 +1,9 @@
 """What each kind of model means for plans."""
 
 from vde_dagster.planning.kinds.base import Meaning, meaning_of, register
-from vde_dagster.planning.kinds.incremental import TimeRange, UniqueKey
-from vde_dagster.planning.kinds.queries import Outside, Query
-from vde_dagster.planning.kinds.whole import SeedFile, Whole
+from vde_dagster.planning.kinds.incremental import TimeRangeMeaning, UniqueKeyMeaning
+from vde_dagster.planning.kinds.queries import ExternalMeaning, QueryMeaning
+from vde_dagster.planning.kinds.whole import SeedMeaning, WholeMeaning
 from vde_dagster.project.kinds import (
     Embedded,
     External,
@@ -14,11 +14,11 @@ from vde_dagster.project.kinds import (
     View,
 )
 
-register(Whole(), Full)
-register(SeedFile(), Seed)
-register(Query(), View, Embedded)
-register(Outside(), External)
-register(TimeRange(), IncrementalByTimeRange)
-register(UniqueKey(), IncrementalByUniqueKey)
+register(WholeMeaning(), Full)
+register(SeedMeaning(), Seed)
+register(QueryMeaning(), View, Embedded)
+register(ExternalMeaning(), External)
+register(TimeRangeMeaning(), IncrementalByTimeRange)
+register(UniqueKeyMeaning(), IncrementalByUniqueKey)
 
 __all__ = ["Meaning", "meaning_of", "register"]

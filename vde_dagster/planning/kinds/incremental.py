@@ -11,7 +11,7 @@ from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
 
 
-class Incremental(Meaning):
+class IncrementalMeaning(Meaning):
     """A table that is filled piece by piece.
 
     An audit looks at one piece at a time, so it proves nothing about the table.
@@ -28,7 +28,7 @@ class Incremental(Meaning):
         return ["batches", str(size)] if size else []
 
 
-class TimeRange(Incremental):
+class TimeRangeMeaning(IncrementalMeaning):
     """Each interval's rows replace those that were there."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
@@ -52,7 +52,7 @@ class TimeRange(Incremental):
         return f"SELECT * FROM ({rows}) WHERE {column.condition(interval)}"
 
 
-class UniqueKey(Incremental):
+class UniqueKeyMeaning(IncrementalMeaning):
     """One row per key: the newest that was merged."""
 
     def rows(self, model: Model, version: SemanticVersion) -> str:

@@ -8,7 +8,7 @@ from vde_dagster.planning.kinds.base import Meaning
 from vde_dagster.project.model import Model
 
 
-class Query(Meaning):
+class QueryMeaning(Meaning):
     """A query that its readers inline."""
 
     def fill(self, model: Model, rows: str) -> str:
@@ -16,7 +16,7 @@ class Query(Meaning):
         return digest("query", rows)
 
 
-class Outside(Query):
+class ExternalMeaning(QueryMeaning):
     """A table that others write: its name and its columns' types are all that is known of it."""
 
     def own_version(self, model: Model) -> semantics.SemanticVersion:

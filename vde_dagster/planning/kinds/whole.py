@@ -10,7 +10,7 @@ from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
 
 
-class Whole(Meaning):
+class WholeMeaning(Meaning):
     """A table whose blocking audits look at all of its rows, and so prove keys."""
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
@@ -22,7 +22,7 @@ class Whole(Meaning):
         return tuple(dict.fromkeys(keys))
 
 
-class SeedFile(Whole):
+class SeedMeaning(WholeMeaning):
     """Rows of a file: its hashes are the version, and once loaded they stay."""
 
     filled_once = True

@@ -50,7 +50,7 @@ class AddedColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeColumn:
+class IntervalColumn:
     """The output column that tells the rows of one interval from those of others.
 
     Args:
@@ -110,7 +110,7 @@ class Kind:
         return ()
 
     @property
-    def interval_column(self) -> TimeColumn | None:
+    def interval_column(self) -> IntervalColumn | None:
         """The column that tells intervals apart; None when rows do not say where they belong."""
         return None
 

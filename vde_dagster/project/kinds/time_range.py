@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from vde_dagster.project.kinds.base import Kind, Property, TimeColumn
+from vde_dagster.project.kinds.base import IntervalColumn, Kind, Property
 from vde_dagster.project.kinds.incremental import BATCH_SIZE, LOOKBACK
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class IncrementalByTimeRange(Kind):
         return (self.time_column,)
 
     @property
-    def interval_column(self) -> TimeColumn:
+    def interval_column(self) -> IntervalColumn:
         """The time column, with its format."""
-        return TimeColumn(self.time_column, self.time_format)
+        return IntervalColumn(self.time_column, self.time_format)
 
     @property
     def earlier_intervals(self) -> int:
