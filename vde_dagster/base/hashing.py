@@ -7,6 +7,11 @@ exist were made so:
 - `digest_values` of bytes, texts, numbers and None, as bytes: nodes of queries, hashed by the
   hundred thousand and mostly made of other such digests.
 - `content_digest` of one stretch of bytes, as hexadecimal digits: files.
+
+>>> digest("a", "bc") == digest("ab", "c")
+False
+>>> digest("a", None) == digest("a", "")
+False
 """
 
 from __future__ import annotations

@@ -121,6 +121,18 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
 
     Returns:
         (output column, physical column), in physical order.
+
+    A model of time column `day` that is defined as `SELECT d AS day, d AS also` has two outputs of
+    one version. Its table was made when it had `also` alone; that column is now filled from `day`,
+    since the fill has to find the rows of an interval by the time column:
+
+    >>> from types import SimpleNamespace as Some
+    >>> from vde_dagster.planning.table import PhysicalColumn
+    >>> outputs = [Some(name="day", version="v"), Some(name="also", version="v")]
+    >>> kind = Some(named_columns=("day",))
+    >>> made = Some(columns=[PhysicalColumn("also", "v")])
+    >>> fill_map(Some(model=Some(kind=kind), columns=outputs), made)
+    (('day', 'also'),)
     """
     wanted = {name.lower() for name in snapshot.model.kind.named_columns}
     there = {column.name: column.version for column in table.columns}

@@ -6,6 +6,15 @@ and the source's frame, the label, and the version of the column; so equal queri
 depths do not collide, and correlated ones are told apart. Where sources are equal (self joins),
 all ways to number them are tried and the least hash is kept, so that the order in which a query
 names them does not matter.
+
+>>> from vde_dagster.semantics import analyze
+>>> def rows(query):
+...     return analyze(query, {"t": {"a": "INT", "k": "INT"}}).version.rows
+>>> one = rows("SELECT x.a FROM t AS x JOIN t AS y ON x.k = y.a")
+>>> one == rows("SELECT n.a FROM t AS m JOIN t AS n ON m.a = n.k")
+True
+>>> one == rows("SELECT x.a FROM t AS x JOIN t AS y ON x.k = y.k")
+False
 """
 
 from __future__ import annotations

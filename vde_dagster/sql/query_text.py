@@ -3,6 +3,11 @@
 SQLGlot's generator exchanges words (`nvl` becomes `COALESCE`, `1.5BD` a cast). Here every token
 stays as it was written and only the blanks between them follow rules, so that a query that was
 merely formatted anew has the same text.
+
+>>> from sqlglot import tokenize
+>>> text = "select  nvl(a,0)AS b -- or nothing"
+>>> one_line(text, tokenize(text, read="spark"), {}, ())
+'select nvl(a, 0) AS b'
 """
 
 from __future__ import annotations

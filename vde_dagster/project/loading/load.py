@@ -36,6 +36,21 @@ _SETTINGS_FILES = ("pyproject.toml", "config.yaml")
 class ProjectLoad:
     """One load: what was read, and what is still to be read.
 
+    Only files that are not as they were are read:
+
+    >>> from tempfile import TemporaryDirectory
+    >>> folder = TemporaryDirectory()
+    >>> (Path(folder.name) / "models").mkdir()
+    >>> file = Path(folder.name) / "models" / "m.sql"
+    >>> _ = file.write_text("MODEL (name a.m); SELECT 1 AS one")
+    >>> ProjectLoad(Path(folder.name), use_cache=True).stale()
+    True
+    >>> [str(f.path) for f in ProjectLoad(Path(folder.name), use_cache=True).load_files()]
+    ['models/m.sql']
+    >>> ProjectLoad(Path(folder.name), use_cache=True).stale()
+    False
+    >>> folder.cleanup()
+
     Args:
         root: The project's folder.
         use_cache: Whether to use and to write `.vde/cache`.
