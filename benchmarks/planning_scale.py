@@ -5,9 +5,11 @@
 Ten layers; after the first, 40 % views, 30 % full and 30 % incremental models of eight to ten
 columns over one or two parents each, with joins, unions, common table expressions and windows; the
 first line is of models with twenty columns. No Spark runs: the published state is written to the
-state store as an apply would leave it. Processes set the garbage collector as `vde` does. Goals, in seconds of CPU with all imports: 6 cold, 0.5 for
-an unchanged project, 1.2 for a plan with one edit; 200 MB at most. Of 10,000 models: 5 for a plan
-without a change, 6 with one edit, 8 for a second environment.
+state store as an apply would leave it. Processes set the garbage collector as `vde` does.
+
+Goals, in seconds of CPU with all imports: 6 cold, 0.5 for an unchanged project, 1.2 for a plan with
+one edit; 200 MB at most. Of 10,000 models: 5 for a plan without a change, 6 with one edit, 8 for a
+second environment.
 
 A larger project is measured in turns with those of 100 and 1,000 models. The last column compares
 what each further model costs beyond 1,000 with what it costs up to there: 1.0 is linear growth.
