@@ -52,6 +52,10 @@ class Work:
         self._lease_wait_seconds = 1.25 * DEFAULT_TTL_SECONDS if is_retry else 0.0
         self.result: Streamed[ApplyResult] = Streamed()
         self._plan_id: str | None = None
+        if self.workspace.settings.dagster.preview_rows > 0:
+            from vde_dagster.lakehouse.preview import import_readers
+
+            import_readers()
 
     def apply(
         self,
