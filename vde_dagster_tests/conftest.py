@@ -71,16 +71,20 @@ PROOFS = frozenset(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what is fast first, then what searches, then what needs Spark, then servers."""
+    """Run what is fast first, then what searches, then servers, then what needs Spark.
+
+    Files of tests with servers take minutes each: begun last, one worker would end long after the
+    others.
+    """
     for item in items:
         if item.path.stem in PROOFS:
             item.add_marker(pytest.mark.proof)
 
     def cost(item: pytest.Item) -> int:
         if item.get_closest_marker("server"):
-            return 3
-        if item.get_closest_marker("spark"):
             return 2
+        if item.get_closest_marker("spark"):
+            return 3
         return 1 if item.get_closest_marker("proof") else 0
 
     items.sort(key=cost)
