@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.errors import ExecutionError
@@ -11,7 +10,7 @@ from vde_dagster.lakehouse.catalog import TABLE, Catalog
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.files import MetadataFiles, read_metadata
 from vde_dagster.lakehouse.fill_summaries import CommittedFill, committed_fills
-from vde_dagster.lakehouse.locations import table_location
+from vde_dagster.lakehouse.locations import table_location, warehouse_uri
 from vde_dagster.lakehouse.new_table import NewTable, create_table
 from vde_dagster.lakehouse.prepare import differences, ref_of
 from vde_dagster.lakehouse.publication import Publication
@@ -49,7 +48,7 @@ class Lakehouse:
     ) -> None:
         self.store = store
         self.catalog_name = catalog_name
-        self.warehouse = _as_location(warehouse)
+        self.warehouse = warehouse_uri(warehouse)
         self.files = MetadataFiles(store.database.effects, self.warehouse, io_properties)
         self.catalog: Catalog = catalog or SqlCatalog(
             store, catalog_name, self.warehouse, io_properties
@@ -195,9 +194,3 @@ class Lakehouse:
             f"the catalog '{self.catalog_name}' has no table {ref}",
             hint="apply the plan again; `vde fsck` says what is damaged",
         )
-
-
-def _as_location(warehouse: str) -> str:
-    if "://" in warehouse or warehouse.startswith("file:"):
-        return warehouse.rstrip("/")
-    return f"file://{Path(warehouse).resolve()}"

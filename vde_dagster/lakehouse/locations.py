@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import re
 import uuid
+from pathlib import Path
 
 from vde_dagster.planning.table import TableRef
 
 _PLAIN_FILE_NUMBER = re.compile(r"(\d+)-[^/]*$")
+
+
+def warehouse_uri(warehouse: str) -> str:
+    """Return a warehouse's URI: one spelling for a folder, whoever asks."""
+    if "://" in warehouse or warehouse.startswith("file:"):
+        return warehouse.rstrip("/")
+    return f"file://{Path(warehouse).resolve()}"
 
 
 def table_location(warehouse: str, ref: TableRef, table_id: str) -> str:

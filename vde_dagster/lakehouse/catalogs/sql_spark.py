@@ -8,6 +8,7 @@ from urllib.parse import quote as quote_url
 
 from vde_dagster.errors import UsageError
 from vde_dagster.lakehouse.catalog import SparkCatalog
+from vde_dagster.lakehouse.locations import warehouse_uri
 from vde_dagster.lakehouse.object_stores import for_spark
 
 SQLITE_PACKAGE = "org.xerial:sqlite-jdbc:3.49.1.0"
@@ -27,7 +28,7 @@ def spark_catalog(
 
     Args:
         state_url: SQLAlchemy URL of the database.
-        warehouse: URI of the directory that new tables are put in.
+        warehouse: Folder or URI that new tables are put in.
         io: PyIceberg's settings for object stores.
 
     Raises:
@@ -39,7 +40,7 @@ def spark_catalog(
     return SparkCatalog(
         properties={
             "type": "jdbc",
-            "warehouse": warehouse,
+            "warehouse": warehouse_uri(warehouse),
             "jdbc.schema-version": "V1",
             "cache-enabled": "false",
             **for_spark(io or {}, warehouse),
