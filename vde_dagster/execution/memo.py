@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 
+from vde_dagster.base.atomic_files import replacing
 from vde_dagster.planning.build_snapshots import Memo
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.snapshot_codec import snapshot_from_json, snapshot_to_json
@@ -55,13 +54,10 @@ class FileMemo(Memo):
         """Write what was used in this process, atomically, when anything is new."""
         if not self._changed:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.name)
-        with os.fdopen(handle, "wb") as file:
+        with replacing(self._path) as file:
             file.write(_FORMAT)
             for key, line in self._used.items():
                 file.write(key.encode() + b" " + line + b"\n")
-        os.replace(name, self._path)
         self._changed = False
 
     def _load(self) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,14 @@ from vde_dagster.planning.resolver import Resolver
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
-    from vde_dagster.project.loading.loader import Project
+    from vde_dagster.project.model import Model
+    from vde_dagster.sql.parsed import ParsedQueries
 
 
 def render_model(
     warehouse: Warehouse,
-    project: Project,
+    models: Mapping[ModelName, Model],
+    parsed: ParsedQueries,
     model: str,
     environment: str,
     start: datetime | None,
@@ -32,7 +35,6 @@ def render_model(
     The model's parents are those that a plan for the environment would give it.
     """
     name = ModelName.parse(model, warehouse.settings.default_namespace)
-    models = project.models
     if name not in models:
         close = closest(str(name), map(str, models))
         raise UsageError(
@@ -46,7 +48,7 @@ def render_model(
             f"{'in Python' if definition.python else ''}".rstrip(),
             hint="its file is " + str(definition.location.path),
         )
-    plan = plan_project(warehouse, models, environment, save=False)
+    plan = plan_project(warehouse, models, environment, parsed=parsed, save=False)
     resolver = Resolver(
         environment,
         plan.entries,

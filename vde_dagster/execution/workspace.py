@@ -370,7 +370,8 @@ class Workspace:
         from vde_dagster.execution.render_model import render_model
 
         environment = environment_name(environment)
-        return render_model(self.warehouse, self.project, model, environment, start, end)
+        models = self.project.models
+        return render_model(self.warehouse, models, self._parsed, model, environment, start, end)
 
     def fill(
         self,

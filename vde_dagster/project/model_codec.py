@@ -14,6 +14,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.kinds import kind_from_json
+from vde_dagster.project.kinds.base import as_tuples
 from vde_dagster.project.model import Audit, Column, Model, PythonSource
 
 Json = Any
@@ -102,11 +103,6 @@ _DEFAULTS = {
     else field.default
     for field in dataclasses.fields(Model)
 }
-
-
-def as_tuples(value: Json) -> Any:
-    """Turn lists, also those inside of lists, back into the tuples that they were."""
-    return tuple(as_tuples(item) for item in value) if isinstance(value, list) else value
 
 
 def location_to_json(location: SourceLocation) -> Json:

@@ -129,9 +129,8 @@ class _Withs:
                     return True
             else:
                 owned = node.args.get("with_")
-                if owned is below or not isinstance(owned, exp.With):
-                    pass
-                elif name in self._of(owned)[0]:
+                owner = owned if isinstance(owned, exp.With) and owned is not below else None
+                if owner is not None and name in self._of(owner)[0]:
                     return True
             below, node = node, node.parent
         return False

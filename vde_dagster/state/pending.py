@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, Row, insert, select
 
 from vde_dagster.planning.interval import Interval
 from vde_dagster.state import schema
@@ -32,6 +33,18 @@ class PendingInterval:
     interval: Interval
     iceberg_snapshot_id: int | None
     rows: int | None
+
+
+def pending_of(row: Row[Any]) -> PendingInterval:
+    """Read a row of the table of pending intervals."""
+    return PendingInterval(
+        plan_id=row.plan_id,
+        table_id=row.table_id,
+        branch=row.branch,
+        interval=Interval(row.start_at, row.end_at),
+        iceberg_snapshot_id=row.iceberg_snapshot_id,
+        rows=row.row_count,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +101,7 @@ class PendingStore:
             .order_by(table.c.table_id, table.c.start_at)
         )
         with self.database.reading(connection) as conn:
-            return [
-                PendingInterval(
-                    plan_id=row.plan_id,
-                    table_id=row.table_id,
-                    branch=row.branch,
-                    interval=Interval(row.start_at, row.end_at),
-                    iceberg_snapshot_id=row.iceberg_snapshot_id,
-                    rows=row.row_count,
-                )
-                for row in conn.execute(query)
-            ]
+            return [pending_of(row) for row in conn.execute(query)]
 
     def drop(
         self,

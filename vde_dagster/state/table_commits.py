@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, delete, select
 
 from vde_dagster.errors import ConflictError
-from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.state import schema
 from vde_dagster.state.leases import Lease
-from vde_dagster.state.pending import PendingInterval
+from vde_dagster.state.pending import PendingInterval, pending_of
 
 if TYPE_CHECKING:
     from vde_dagster.state.store import StateStore
@@ -111,15 +110,7 @@ def all_pending(store: StateStore) -> dict[str, list[PendingInterval]]:
     found: dict[str, list[PendingInterval]] = {}
     with store.database.reading() as conn:
         for row in conn.execute(query):
-            pending = PendingInterval(
-                plan_id=row.plan_id,
-                table_id=row.table_id,
-                branch=row.branch,
-                interval=Interval(row.start_at, row.end_at),
-                iceberg_snapshot_id=row.iceberg_snapshot_id,
-                rows=row.row_count,
-            )
-            found.setdefault(row.table_id, []).append(pending)
+            found.setdefault(row.table_id, []).append(pending_of(row))
     return found
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
@@ -57,11 +56,8 @@ class PassedTests:
         """Write what is remembered, atomically, when anything is new."""
         if not self._changed:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.name)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(self._load(), file, indent=0)
-        os.replace(name, self._path)
+        with replacing(self._path) as file:
+            file.write(json.dumps(self._load(), indent=0).encode())
         self._changed = False
 
     def _load(self) -> dict[str, str]:

@@ -119,7 +119,7 @@ def _build(
     """Build the working copy's snapshots, leaving out what cannot be understood."""
     while True:
         try:
-            return _snapshots(workspace, models)
+            return workspace.warehouse.snapshots_of(models)
         except ProjectError as error:
             names = _names_of(error, models, {})
             if error.location is not None and error.location.line is not None and len(names) > 1:
@@ -143,23 +143,3 @@ def _drop(models: dict[ModelName, Model], name: ModelName) -> None:
     for reader in readers:
         if reader in models:
             _drop(models, reader)
-
-
-def _snapshots(
-    workspace: Workspace, models: Mapping[ModelName, Model]
-) -> dict[ModelName, Snapshot]:
-    from vde_dagster.execution.memo import FileMemo
-    from vde_dagster.planning.build_snapshots import build_snapshots
-    from vde_dagster.planning.table import TableRef
-
-    def columns(name: ModelName) -> list[tuple[str, str]] | None:
-        ref = TableRef(name.namespace, name.name)
-        if not workspace.lakehouse.table_exists(ref):
-            return None
-        return [(column, type_) for column, type_, _ in workspace.lakehouse.table_columns(ref)]
-
-    settings = workspace.settings
-    memo = FileMemo(settings.work_dir / "cache" / "snapshots")
-    built = build_snapshots(models, columns, memo=memo, scalar_functions=settings.scalar_functions)
-    memo.save()
-    return built

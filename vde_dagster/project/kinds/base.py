@@ -179,9 +179,10 @@ def column_properties() -> frozenset[str]:
 
 def kind_from_json(data: Json) -> Kind:
     """Read what `Kind.to_json` wrote."""
-    values = {key: _tuples(value) for key, value in data.items() if key != "name"}
+    values = {key: as_tuples(value) for key, value in data.items() if key != "name"}
     return KINDS.by_name[data["name"]](**values)
 
 
-def _tuples(value: Json) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+def as_tuples(value: Json) -> Any:
+    """Make tuples of the lists that JSON has in their place, at every depth."""
+    return tuple(as_tuples(item) for item in value) if isinstance(value, list) else value

@@ -4,10 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vde_dagster.project.kinds.base import Property
+from vde_dagster.project.kinds.base import Kind, Property
 
 if TYPE_CHECKING:
     from vde_dagster.project.reading.header import Value
+
+
+class Incremental(Kind):
+    """Filled by intervals, with a lookback and a batch size.
+
+    Attributes:
+        lookback: How many earlier intervals each new one fills again.
+        batch_size: The most intervals that one job fills, or None for as many as are missing.
+    """
+
+    __slots__ = ()
+
+    lookback: int
+    batch_size: int | None
+
+    by_intervals = True
+
+    @property
+    def earlier_intervals(self) -> int:
+        """The lookback."""
+        return self.lookback
+
+    @property
+    def most_intervals(self) -> int | None:
+        """The batch size."""
+        return self.batch_size
 
 
 def _batch_size(value: Value) -> int:

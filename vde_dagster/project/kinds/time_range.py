@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.project.kinds.base import IntervalColumn, Kind, Property
-from vde_dagster.project.kinds.incremental import BATCH_SIZE, LOOKBACK
+from vde_dagster.project.kinds.incremental import BATCH_SIZE, LOOKBACK, Incremental
 
 if TYPE_CHECKING:
     from vde_dagster.project.reading.header import Value
@@ -24,7 +24,7 @@ def _time_column(value: Value) -> tuple[str, str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalByTimeRange(Kind):
+class IncrementalByTimeRange(Incremental):
     """Filled interval by interval; filling one overwrites exactly its rows.
 
     Args:
@@ -53,7 +53,6 @@ class IncrementalByTimeRange(Kind):
         LOOKBACK,
         BATCH_SIZE,
     )
-    by_intervals = True
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Kind:
@@ -71,13 +70,3 @@ class IncrementalByTimeRange(Kind):
     def interval_column(self) -> IntervalColumn:
         """The time column, with its format."""
         return IntervalColumn(self.time_column, self.time_format)
-
-    @property
-    def earlier_intervals(self) -> int:
-        """The lookback."""
-        return self.lookback
-
-    @property
-    def most_intervals(self) -> int | None:
-        """The batch size."""
-        return self.batch_size

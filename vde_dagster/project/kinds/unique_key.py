@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vde_dagster.project.kinds.base import Kind, Property
-from vde_dagster.project.kinds.incremental import BATCH_SIZE, LOOKBACK, key_columns
+from vde_dagster.project.kinds.base import Property
+from vde_dagster.project.kinds.incremental import BATCH_SIZE, LOOKBACK, Incremental, key_columns
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalByUniqueKey(Kind):
+class IncrementalByUniqueKey(Incremental):
     """Filled interval by interval; rows are merged on a key.
 
     Args:
@@ -36,19 +36,8 @@ class IncrementalByUniqueKey(Kind):
         LOOKBACK,
         BATCH_SIZE,
     )
-    by_intervals = True
 
     @property
     def named_columns(self) -> tuple[str, ...]:
         """The key."""
         return self.unique_key
-
-    @property
-    def earlier_intervals(self) -> int:
-        """The lookback."""
-        return self.lookback
-
-    @property
-    def most_intervals(self) -> int | None:
-        """The batch size."""
-        return self.batch_size

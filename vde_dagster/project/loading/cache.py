@@ -11,11 +11,11 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.atomic_files import replacing
 from vde_dagster.base.hashing import content_digest
 
 _CODE = ("base", "sql", "project")
@@ -100,15 +100,8 @@ def _write(path: Path, content: Any) -> None:
         ignore = path.parent.parent / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        try:
-            with open(handle, "wb") as file:
-                file.write(_header(body) + b"\n" + body)
-            os.replace(name, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name)
-            raise
+        with replacing(path) as file:
+            file.write(_header(body) + b"\n" + body)
     except OSError as error:
         # A read-only checkout loads all the same, only slower the next time.
         _LOG.debug("the project's cache was not written: %s", error)

@@ -8,9 +8,9 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, Unknown
+from vde_dagster.project.kinds.base import as_tuples
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.model_codec import (
-    as_tuples,
     location_from_json,
     location_to_json,
     model_from_json,
