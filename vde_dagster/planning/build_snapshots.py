@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from graphlib import TopologicalSorter
+from dataclasses import fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from vde_dagster import semantics
@@ -14,6 +14,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
+from vde_dagster.project.dag import parents_first
 from vde_dagster.project.model import Column, Model, PythonSource
 from vde_dagster.sql.parsed import ParsedQueries
 
@@ -25,6 +26,9 @@ CANONICALISER = semantics.canonicaliser()
 
 _STRING = re.compile(r"""([rR]'[^']*'|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
 """A string of Spark's; one with a doubled quote in it is two of them."""
+
+_TEXTS = ("query", "source")
+_OTHERS = attrgetter(*(field.name for field in fields(Model) if field.name not in _TEXTS))
 
 CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
 """Looks up (name, Spark SQL type) of a table of the project's catalog; None when it has no such."""
@@ -76,7 +80,7 @@ def build_snapshots(
     seen: dict[ModelName, str] = {}
     mistakes: list[ProjectError] = []
     try:
-        for name in TopologicalSorter(graph).static_order():
+        for name in parents_first(graph):
             model = models[name]
             if any(parent not in out for parent in graph[name]):
                 continue  # A parent has a mistake, so what it has is not known.
@@ -86,7 +90,7 @@ def build_snapshots(
                     model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
             parents = {parent: out[parent] for parent in sorted(graph[name])}
             read = [seen[parent] for parent in parents]
-            texts = (canonicaliser, repr(model), str(len(read)), *read)
+            texts = (canonicaliser, *_definition(model), str(len(read)), *read)
             key = digest("memo", *texts, *sorted(scalar_functions))
             known = memo.get(key, model)
             if known is not None:
@@ -110,6 +114,11 @@ def build_snapshots(
     if mistakes:
         raise ProjectError.of(mistakes)
     return out
+
+
+def _definition(model: Model) -> tuple[str | None, ...]:
+    """Return everything that defines a model as texts; its long ones are taken as they are."""
+    return (model.query, model.source, repr(_OTHERS(model)))
 
 
 def _nested(model: Model) -> ProjectError:

@@ -1,85 +1,215 @@
-"""Plans as JSON for the state store, written by hand: a plan names every model of a project."""
+"""Plans as JSON for the state store, without the content of their snapshots.
+
+Written by hand, in lists without names: a plan names every model of a project, and most of them
+have nothing to do. Plans of before, JSON objects that Pydantic reads, are `StoredPlan` field by
+field.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.interval import IntervalSet, iso
-from vde_dagster.planning.plan import Plan, PlannedModel
-from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.planning.environment import Entry
+from vde_dagster.planning.interval import Interval, IntervalSet, iso
+from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel, PlannedViews
+from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
 
 Json = Any
 
+_HEAD = ("id", "environment", "kind", "base_version", "created_at", "start", "end", "expires_at")
 
-def plan_to_json(plan: Plan) -> dict[str, Json]:
-    """Write a plan with its snapshots by id only, since those are stored once for all plans."""
+
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
+    """A plan with its snapshots by id only, since those are stored once for all plans."""
+
+    id: str
+    environment: str
+    kind: PlanKind
+    base_version: int
+    created_at: datetime
+    models: tuple[PlannedModel, ...]
+    views: PlannedViews
+    entries: tuple[Entry, ...]
+    snapshot_ids: tuple[str, ...]
+    start: datetime | None
+    end: datetime | None
+    expires_at: datetime | None
+
+
+def plan_to_json(plan: Plan) -> list[Json]:
+    """Write a plan as a list; what its models say already is not said again."""
+    entries = tuple(plan.entries.values())
+    snapshot_ids = tuple(plan.snapshots)
+    implied = _entries(plan.models)
+    return [
+        [_plain(getattr(plan, name)) for name in _HEAD],
+        [_model_to_json(model) for model in plan.models],
+        [[[ref.namespace, ref.name] for ref in refs] for refs in _view_changes(plan.views)],
+        None if entries == implied else [_entry_to_json(entry) for entry in entries],
+        None if snapshot_ids == _snapshot_ids(entries) else snapshot_ids,
+    ]
+
+
+def plan_from_json(data: list[Json]) -> StoredPlan:
+    """Read what `plan_to_json` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is something else.
+    """
+    head, models, views, entries, snapshot_ids = data
+    values = dict(zip(_HEAD, head, strict=True))
+    created, replaced, dropped = ([TableRef(*ref) for ref in refs] for refs in views)
+    read = tuple(map(_model_from_json, models))
+    kept = _entries(read) if entries is None else tuple(map(_entry_from_json, entries))
+    return StoredPlan(
+        id=values["id"],
+        environment=values["environment"],
+        kind=PlanKind(values["kind"]),
+        base_version=values["base_version"],
+        created_at=datetime.fromisoformat(_offset(values["created_at"])),
+        models=read,
+        views=PlannedViews(tuple(created), tuple(replaced), tuple(dropped)),
+        entries=kept,
+        snapshot_ids=_snapshot_ids(kept) if snapshot_ids is None else tuple(snapshot_ids),
+        start=_instant(values["start"]),
+        end=_instant(values["end"]),
+        expires_at=_instant(values["expires_at"]),
+    )
+
+
+def _entries(models: Iterable[PlannedModel]) -> tuple[Entry, ...]:
+    """Return the entries that a plan's models stand for."""
+    return tuple(
+        Entry(model.name, model.snapshot_id, model.table.id if model.table else None)
+        for model in models
+        if model.snapshot_id is not None
+    )
+
+
+def _snapshot_ids(entries: Iterable[Entry]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(entry.snapshot_id for entry in entries))
+
+
+def _entry_to_json(entry: Entry) -> Json:
+    return [entry.name.namespace, entry.name.name, entry.snapshot_id, entry.table_id]
+
+
+def _entry_from_json(data: Json) -> Entry:
+    namespace, name, snapshot_id, table_id = data
+    return Entry(ModelName(namespace, name), snapshot_id, table_id)
+
+
+def _model_to_json(model: PlannedModel) -> Json:
+    """Write a model as namespace, name, snapshot and table; what is to be done only if anything."""
+    table = _table_to_json(model.table) if model.table else None
+    plain = [model.name.namespace, model.name.name, model.snapshot_id, table]
+    idle = model.snapshot_id == model.previous_snapshot_id and model == _idle(
+        model.name, model.snapshot_id, model.table
+    )
+    return plain if idle else [*plain, _work_to_json(model)]
+
+
+def _idle(name: ModelName, snapshot_id: str | None, table: PhysicalTable | None) -> PlannedModel:
+    return PlannedModel(
+        name, Change.UNCHANGED, None, (), snapshot_id, snapshot_id, table, builds=False
+    )
+
+
+def _work_to_json(model: PlannedModel) -> Json:
     return {
-        "id": plan.id,
-        "environment": plan.environment,
-        "kind": plan.kind.value,
-        "base_version": plan.base_version,
-        "created_at": iso(plan.created_at),
-        "models": [_model(model) for model in plan.models],
-        "views": {
-            "created": [_ref(ref) for ref in plan.views.created],
-            "replaced": [_ref(ref) for ref in plan.views.replaced],
-            "dropped": [_ref(ref) for ref in plan.views.dropped],
-        },
-        "entries": [
-            {
-                "name": _name(entry.name),
-                "snapshot_id": entry.snapshot_id,
-                "table_id": entry.table_id,
-            }
-            for entry in plan.entries.values()
-        ],
-        "snapshot_ids": list(plan.snapshots),
-        "start": iso(plan.start) if plan.start else None,
-        "end": iso(plan.end) if plan.end else None,
-        "expires_at": iso(plan.expires_at) if plan.expires_at else None,
-    }
-
-
-def _model(model: PlannedModel) -> Json:
-    return {
-        "name": _name(model.name),
         "change": model.change.value,
         "category": model.category.value if model.category else None,
         "reasons": model.reasons,
-        "snapshot_id": model.snapshot_id,
-        "previous_snapshot_id": model.previous_snapshot_id,
-        "table": _table(model.table) if model.table else None,
+        "previous": model.previous_snapshot_id,
         "builds": model.builds,
-        "intervals": _ranges(model.intervals),
+        "intervals": _ranges_to_json(model.intervals),
         "audits": model.audits,
         "restate": model.restate,
         "layout": model.layout,
     }
 
 
-def _table(table: PhysicalTable) -> Json:
-    return {
-        "id": table.id,
-        "ref": _ref(table.ref),
-        "fill_version": table.fill_version,
-        "columns": [
-            {"name": c.name, "version": c.version, "type": c.type, "earlier": c.earlier}
-            for c in table.columns
-        ],
-        "snapshot_id": table.snapshot_id,
-        "intervals": _ranges(table.intervals),
-        "created": table.created,
-    }
+def _model_from_json(data: Json) -> PlannedModel:
+    namespace, name, snapshot_id, stored, *work = data
+    named = ModelName(namespace, name)
+    table = _table_from_json(stored) if stored else None
+    if not work:
+        return _idle(named, snapshot_id, table)
+    (does,) = work
+    return PlannedModel(
+        name=named,
+        change=Change(does["change"]),
+        category=Category(does["category"]) if does["category"] else None,
+        reasons=tuple(does["reasons"]),
+        snapshot_id=snapshot_id,
+        previous_snapshot_id=does["previous"],
+        table=table,
+        builds=does["builds"],
+        intervals=_ranges_from_json(does["intervals"]),
+        audits=does["audits"],
+        restate=does["restate"],
+        layout=does["layout"],
+    )
 
 
-def _ranges(intervals: IntervalSet) -> Json:
-    return {"ranges": intervals.to_json()}
+def _table_to_json(table: PhysicalTable) -> Json:
+    return [
+        table.id,
+        table.ref.namespace,
+        table.ref.name,
+        table.fill_version,
+        [[c.name, c.version, c.type, *c.earlier] for c in table.columns],
+        table.snapshot_id,
+        _ranges_to_json(table.intervals),
+        table.created,
+    ]
 
 
-def _ref(ref: TableRef) -> Json:
-    return {"namespace": ref.namespace, "name": ref.name}
+def _table_from_json(data: Json) -> PhysicalTable:
+    id_, namespace, name, fill_version, columns, snapshot_id, ranges, created = data
+    return PhysicalTable(
+        id_,
+        TableRef(namespace, name),
+        fill_version,
+        tuple(PhysicalColumn(n, v, t, tuple(earlier)) for n, v, t, *earlier in columns),
+        snapshot_id,
+        _ranges_from_json(ranges),
+        created,
+    )
 
 
-def _name(name: ModelName) -> Json:
-    return {"namespace": name.namespace, "name": name.name}
+def _ranges_to_json(intervals: IntervalSet) -> Json:
+    return [[iso(interval.start), iso(interval.end)] for interval in intervals.ranges]
+
+
+def _ranges_from_json(data: Json) -> IntervalSet:
+    return IntervalSet(
+        tuple(
+            Interval(datetime.fromisoformat(_offset(a)), datetime.fromisoformat(_offset(b)))
+            for a, b in data
+        )
+    )
+
+
+def _view_changes(views: PlannedViews) -> tuple[tuple[TableRef, ...], ...]:
+    return views.created, views.replaced, views.dropped
+
+
+def _plain(value: Any) -> Json:
+    if isinstance(value, datetime):
+        return iso(value)
+    return value.value if isinstance(value, PlanKind) else value
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(_offset(text)) if text else None
+
+
+def _offset(text: str) -> str:
+    # Python 3.10 does not read a Z.
+    return text.replace("Z", "+00:00")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
@@ -12,6 +13,7 @@ from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.project.model import Model
 
 Models = Mapping[ModelName, Model]
+Node = TypeVar("Node", bound=Hashable)
 
 
 def parents(models: Models, name: ModelName) -> tuple[ModelName, ...]:
@@ -26,6 +28,28 @@ def children(models: Models) -> dict[ModelName, list[ModelName]]:
         for parent in parents(models, name):
             found[parent].append(name)
     return found
+
+
+def parents_first(graph: Mapping[Node, Sequence[Node]]) -> list[Node]:
+    """Return a graph's nodes, each after those that it names; as they stand if they do already.
+
+    Args:
+        graph: What each node comes after; all of them are nodes of the graph.
+
+    Raises:
+        graphlib.CycleError: They come after each other in a circle.
+
+    >>> parents_first({"b": [], "a": ["b"]})
+    ['b', 'a']
+    >>> parents_first({"a": ["b"], "b": []})
+    ['b', 'a']
+    """
+    seen: set[Node] = set()
+    for node, before in graph.items():
+        if not seen.issuperset(before):
+            return list(TopologicalSorter(graph).static_order())
+        seen.add(node)
+    return list(graph)
 
 
 def topological_order(models: Models) -> tuple[ModelName, ...]:

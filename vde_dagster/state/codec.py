@@ -5,14 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import zlib
-from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.errors import StoreError
-from vde_dagster.planning.environment import Entry
-from vde_dagster.planning.plan import Plan, PlanKind, PlannedModel, PlannedViews
-from vde_dagster.planning.plan_codec import plan_to_json
+from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.plan_codec import StoredPlan, plan_from_json, plan_to_json
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.snapshot_codec import stored_from_json, stored_to_json
 from vde_dagster.planning.table import PhysicalColumn
@@ -21,24 +18,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class StoredPlan:
-    """A plan with its snapshots by id only, since those are stored once for all plans."""
-
-    id: str
-    environment: str
-    kind: PlanKind
-    base_version: int
-    created_at: datetime
-    models: tuple[PlannedModel, ...]
-    views: PlannedViews
-    entries: tuple[Entry, ...]
-    snapshot_ids: tuple[str, ...]
-    start: datetime | None
-    end: datetime | None
-    expires_at: datetime | None
 
 
 @functools.cache
@@ -98,7 +77,13 @@ def load_stored_plan(data: bytes) -> StoredPlan:
     Raises:
         StoreError: It was written by code whose plans were of another form.
     """
-    return _read(_plan_adapter(), data)
+    text = zlib.decompress(data)
+    if not text.startswith(b"["):  # An object by Pydantic, as the first plans were stored.
+        return _read(_plan_adapter(), data)
+    try:
+        return plan_from_json(json.loads(text))
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable(error) from error
 
 
 def _read(adapter: TypeAdapter[T], data: bytes) -> T:

@@ -10,11 +10,13 @@ from pydantic import TypeAdapter
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError, UsageError
-from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.plan import Category, Change, Plan, PlannedModel
+from vde_dagster.planning.plan_codec import StoredPlan
 from vde_dagster.planning.work import AuditResult, AuditTask
 from vde_dagster.project.kinds import External, Full, IncrementalByUniqueKey, Seed, View
 from vde_dagster.state import StateStore
-from vde_dagster.state.codec import StoredPlan, dump_plan, load_stored_plan
+from vde_dagster.state.codec import dump_plan, load_stored_plan, to_plan
 from vde_dagster_tests.state.builders import (
     T0,
     FakeClock,
@@ -150,11 +152,67 @@ def test_audit_results_keep_failing_rows(store: StateStore) -> None:
 def test_stored_plan_leaves_out_no_field_of_a_plan() -> None:
     stored = {field.name for field in fields(StoredPlan)}
     assert stored == {field.name for field in fields(Plan)} - {"snapshots"} | {"snapshot_ids"}
-    made = plan(tables=[replace(table(), created=True)])
-    made = replace(made, start=None, end=T0, expires_at=T0.replace(microsecond=7))
-    written = dump_plan(made)
-    # Pydantic writes every field there is.
-    assert zlib.decompress(written) == TypeAdapter(StoredPlan).dump_json(load_stored_plan(written))
+    made = replace(several_plans(), start=None, end=T0, expires_at=T0.replace(microsecond=7))
+    read = load_stored_plan(dump_plan(made))
+    assert to_plan(read, made.snapshots) == made
+    assert read.snapshot_ids == tuple(made.snapshots)
+    for lost in fields(PlannedModel):
+        assert any(getattr(model, lost.name) != _EMPTY[lost.name] for model in made.models)
+
+
+def test_plan_whose_entries_are_not_those_of_its_models_keeps_them() -> None:
+    made = several_plans()
+    entries = dict(list(made.entries.items())[1:])
+    other = replace(made, entries=entries, snapshots=dict(reversed(made.snapshots.items())))
+    read = load_stored_plan(dump_plan(other))
+    assert to_plan(read, other.snapshots) == other
+    assert read.snapshot_ids == tuple(other.snapshots)
+
+
+def test_plan_in_the_form_of_before_is_read() -> None:
+    made = several_plans()
+    stored = load_stored_plan(dump_plan(made))
+    before = zlib.compress(TypeAdapter(StoredPlan).dump_json(stored))
+    assert load_stored_plan(before) == stored
+
+
+_EMPTY = {
+    "name": None, "change": Change.UNCHANGED, "category": None, "reasons": (), "snapshot_id": None,
+    "previous_snapshot_id": None, "table": None, "builds": False, "intervals": IntervalSet(),
+    "audits": False, "restate": False, "layout": False,
+}  # fmt: skip
+
+
+def several_plans() -> Plan:
+    """A plan with a model of every sort: idle, built, audited, restated, laid out, removed."""
+    made = plan(tables=[replace(table(), created=True, intervals=days(0, 3))])
+    (first, *rest) = made.models
+    busy = replace(
+        first,
+        name=ModelName("db", "busy"),
+        change=Change.MODIFIED,
+        category=Category.BREAKING,
+        reasons=("filter changed", "x → y"),
+        previous_snapshot_id="before",
+        builds=True,
+        intervals=days(1, 2),
+        audits=True,
+        restate=True,
+        layout=True,
+    )
+    idle = replace(
+        first,
+        change=Change.UNCHANGED,
+        category=None,
+        reasons=(),
+        previous_snapshot_id=first.snapshot_id,
+        builds=False,
+        intervals=IntervalSet(),
+    )
+    gone = PlannedModel(
+        ModelName("db", "gone"), Change.REMOVED, None, ("removed",), None, "b", None, False
+    )
+    return replace(made, models=(idle, *rest, busy, gone))
 
 
 def test_plan_does_not_look_for_snapshots_that_environments_hold(store: StateStore) -> None:
