@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vde_dagster.errors import UsageError
 
 
-@functools.total_ordering
-@dataclass(frozen=True, slots=True)
-class ModelName:
+class ModelName(NamedTuple):
     """A model's two-part name, `namespace.name`, compared without regard to case.
 
     Spark resolves unquoted and quoted identifiers alike without regard to case, so names are
-    kept in lower case and two spellings of one name are one model.
+    kept in lower case and two spellings of one name are one model. A tuple, since a plan of
+    thousands of models compares and looks up names by the hundred thousand.
 
     Args:
         namespace: The schema that production publishes the model's view in.
@@ -43,9 +41,6 @@ class ModelName:
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.name}"
-
-    def __lt__(self, other: ModelName) -> bool:
-        return (self.namespace, self.name) < (other.namespace, other.name)
 
 
 def split_identifier(text: str) -> list[str]:

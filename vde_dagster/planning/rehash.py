@@ -67,8 +67,7 @@ def _rehash_table(table: PhysicalTable, old: Snapshot, new: Snapshot) -> Physica
     now = {column.name: column.version for column in new.columns}
     versions = {column.version: now[column.name] for column in old.columns if column.name in now}
     columns = tuple(
-        replace(
-            column,
+        column._replace(
             version=versions[column.version],
             earlier=tuple(dict.fromkeys((column.version, *column.earlier))),
         )

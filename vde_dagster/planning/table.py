@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.planning.interval import IntervalSet
@@ -25,8 +26,7 @@ class TableRef:
         return f"{self.namespace}.{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class PhysicalColumn:
+class PhysicalColumn(NamedTuple):
     """A column of a physical table.
 
     Args:

@@ -149,7 +149,7 @@ class TableStore:
         types = dict(columns)
 
         typed = tuple(
-            replace(column, type=types.get(column.name, column.type)) for column in table.columns
+            column._replace(type=types.get(column.name, column.type)) for column in table.columns
         )
 
         def work(conn: Connection) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any
 
 from vde_dagster.base.hashing import content_digest
@@ -57,7 +58,7 @@ class Hasher:
         found = self._contents.get(path)
         if found is None:
             full = os.path.join(self.root, path)
-            identity = _identity(full)
+            identity = _identity(os.stat(full))
             now = time.time_ns()
             with open(full, "rb", buffering=0) as file:
                 found = self._contents[path] = file.read()
@@ -84,14 +85,15 @@ class Hasher:
     def _hash(self, path: str) -> str:
         full = os.path.join(self.root, path)
         try:
-            identity = _identity(full)
+            stat = os.stat(full)
         except (FileNotFoundError, NotADirectoryError):
             return "missing"
-        if os.path.isdir(full):
+        if S_ISDIR(stat.st_mode):
             names = "\0".join(sorted(os.listdir(full)))
             return content_digest(os.fsencode(names))
-        if not os.path.isfile(full):
+        if not S_ISREG(stat.st_mode):
             return "neither a file nor a folder"
+        identity = _identity(stat)
         known = self.known.get(path)
         if known is not None and known[:4] == identity:
             self.stats[path] = known
@@ -110,8 +112,7 @@ class Hasher:
             self.stats.pop(path, None)
 
 
-def _identity(full: str) -> list[int]:
-    stat = os.stat(full)
+def _identity(stat: os.stat_result) -> list[int]:
     return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
 
 
