@@ -136,8 +136,12 @@ class Applier:
         self.on_event(ApplyStarted(plan))
         if self.tests is not None:
             self.tests.run(plan, self.warehouse.engine, self.on_event, self.stop)
+        target = self._resolver(plan)
+        for model in plan.models:
+            if model.table is not None and (model.builds or model.layout):
+                target.require_writable(model.table)
         leases = self._hold_tables(plan, held)
-        tasks = PlanTasks(plan, self._resolver(plan), Written(), self.warehouse.settings.catalog)
+        tasks = PlanTasks(plan, target, Written(), self.warehouse.settings.catalog)
         filler = TableFiller(
             tasks, self.warehouse, leases, lease.token, self._events.put, self.stop
         )
@@ -185,13 +189,12 @@ class Applier:
 
     def _resolver(self, plan: Plan) -> Resolver:
         production = self.warehouse.store.environments.get(PRODUCTION)
-        entries = production.entries.values() if production else ()
         return Resolver(
             environment=plan.environment,
             entries=plan.entries,
             snapshots=plan.snapshots,
             tables={model.table.id: model.table for model in plan.models if model.table},
-            production=frozenset(entry.table_id for entry in entries if entry.table_id),
+            production=production.tables if production else frozenset(),
         )
 
     def _hold_tables(self, plan: Plan, until: ExitStack) -> TableLeases:

@@ -10,7 +10,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.make_plans import plan_run
 from vde_dagster.planning.cadence import Cadence
-from vde_dagster.planning.environment import PRODUCTION, Environment
+from vde_dagster.planning.environment import PRODUCTION, Environment, protected_tables
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Plan, PlannedModel
 from vde_dagster.planning.snapshot import Snapshot
@@ -25,7 +25,8 @@ def plan_backfill(
     """Plan to fill ranges of a stored snapshot's table.
 
     The plan is made against the environment that shows the snapshot, production first; what is
-    written becomes visible in one publication. Restating a range restates it in every descendant.
+    written becomes visible in one publication. Restating a range restates it in every descendant,
+    but for the tables that production shows when another environment's are restated.
 
     Args:
         warehouse: The project's warehouse.
@@ -39,7 +40,11 @@ def plan_backfill(
     environment = _showing(warehouse, snapshot_id)
     plan = plan_run(warehouse, environment.name, save=False)
     name = next(n for n, e in environment.entries.items() if e.snapshot_id == snapshot_id)
-    targets = {name} | (_descendants(plan, name) if restate else set())
+    targets = {name}
+    if restate:
+        production = warehouse.store.environments.get(PRODUCTION)
+        protected = protected_tables(environment.name, production)
+        targets |= _descendants(plan, name, protected)
     models = tuple(
         _limited(model, plan.snapshots[model.snapshot_id], intervals, restate)
         if model.name in targets and model.snapshot_id is not None
@@ -65,9 +70,12 @@ def _showing(warehouse: Warehouse, snapshot_id: str) -> Environment:
     )
 
 
-def _descendants(plan: Plan, name: ModelName) -> set[ModelName]:
+def _descendants(plan: Plan, name: ModelName, protected: frozenset[str]) -> set[ModelName]:
+    """Name what reads a model, directly or not; what a protected table holds is not its rows."""
     found = {name}
     for model in plan.models:
+        if model.table is not None and model.table.id in protected:
+            continue
         if model.snapshot_id and set(plan.snapshots[model.snapshot_id].parents) & found:
             found.add(model.name)
     return found - {name}

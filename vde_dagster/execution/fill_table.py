@@ -73,7 +73,6 @@ class TableFiller:
     ) -> PhysicalTable:
         table = self.warehouse.store.tables.get(table.id)
         if model.builds:
-            table = self.tasks.target.writable(table)
             table = self._fill_missing(model, snapshot, table, lease)
         if not table.created:
             # Nothing was to be filled, but views and other models have to find it.

@@ -28,9 +28,10 @@ from vde_dagster.lakehouse.prepare import PreparedPublication, prepare
 from vde_dagster.lakehouse.publication import Publication
 from vde_dagster.lakehouse.settle import recover, settle
 from vde_dagster.lakehouse.view_ledger import forget_views, record_views
-from vde_dagster.planning.environment import Environment
+from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.state.rows import insert_if_absent
 from vde_dagster.state.schema import namespaces as namespace_ledger
+from vde_dagster.state.table_commits import shown_by_production
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -167,6 +168,7 @@ def _commit(
     atomic = catalog.promises.atomic_with_state
     for lease in publication.leases:
         store.leases.check(conn, lease)
+    _leave_production_alone(conn, lakehouse, publication)
     environment = _write_environment(conn, lakehouse, publication)
     store.publications.commit(conn, environment.publication_id, environment.version, settled=atomic)
     _create_namespaces(conn, lakehouse, prepared, environment.name)
@@ -187,6 +189,19 @@ def _commit(
         if store.plans.record(publication.plan_id, conn) is not None:
             store.plans.set_status(publication.plan_id, "applied", None, conn)
     return environment
+
+
+def _leave_production_alone(
+    conn: Connection, lakehouse: Lakehouse, publication: Publication
+) -> None:
+    """Make sure that no other environment's publication moves what production reads."""
+    name = publication.environment.name
+    if name == PRODUCTION:
+        return
+    tables = {item.table_id: item.ref for item in publication.fast_forwards}
+    moved = lakehouse.store.shown.shown_by(conn, PRODUCTION, tables)
+    if moved:
+        raise shown_by_production(str(tables[min(moved)]), name)
 
 
 def _write_environment(

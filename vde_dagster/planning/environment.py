@@ -53,6 +53,22 @@ class Environment:
     expires_at: datetime | None = None
     note: str = ""
 
+    @property
+    def tables(self) -> frozenset[str]:
+        """The ids of the tables that it shows."""
+        entries = self.entries.values()
+        return frozenset(entry.table_id for entry in entries if entry.table_id is not None)
+
+
+def protected_tables(environment: str, production: Environment | None) -> frozenset[str]:
+    """Return the ids of the tables that an environment may not write: production reads them.
+
+    Args:
+        environment: The environment that would write.
+        production: Production's current version; None when it does not exist.
+    """
+    return frozenset() if environment == PRODUCTION or production is None else production.tables
+
 
 def environment_name(text: str) -> str:
     """Check and normalise an environment's name.

@@ -8,7 +8,13 @@ from datetime import datetime, timedelta
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.compare import classify, reasons
-from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, view_ref
+from vde_dagster.planning.environment import (
+    PRODUCTION,
+    Entry,
+    Environment,
+    protected_tables,
+    view_ref,
+)
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.missing import (
     ALWAYS,
@@ -150,8 +156,8 @@ def _planned(
         for name, snapshot in snapshots.items()
         if name in old and old[name].id != snapshot.id
     }
-    protected = _protected(request.environment, state)
-    shown = _tables_of(state.base)
+    protected = protected_tables(request.environment, state.production)
+    shown = state.base.tables if state.base is not None else frozenset[str]()
     complete: dict[ModelName, IntervalSet] = {}
     building: set[ModelName] = set()
     moving: set[ModelName] = set()
@@ -247,17 +253,6 @@ def _fills(
     if request.window.start is not None or request.window.end is not None:
         return snapshot.is_incremental or not table.intervals
     return table.id not in shown
-
-
-def _protected(environment: str, state: WarehouseState) -> frozenset[str]:
-    """Return the tables that this environment may not write: production reads them."""
-    return frozenset() if environment == PRODUCTION else _tables_of(state.production)
-
-
-def _tables_of(environment: Environment | None) -> frozenset[str]:
-    """Return the ids of the tables that an environment shows."""
-    entries = environment.entries.values() if environment is not None else ()
-    return frozenset(entry.table_id for entry in entries if entry.table_id)
 
 
 def _audits_due(

@@ -77,8 +77,8 @@ class Resolver:
             snapshot, table, column_map(snapshot, table), self.branches.get(entry.table_id)
         )
 
-    def writable(self, table: PhysicalTable) -> PhysicalTable:
-        """Return the table if this environment may write it.
+    def require_writable(self, table: PhysicalTable) -> None:
+        """Make sure that the environment may write a table.
 
         Raises:
             ConflictError: Production reads it and this environment is not production.
@@ -86,9 +86,9 @@ class Resolver:
         if self.environment != PRODUCTION and table.id in self.production:
             raise ConflictError(
                 f"environment '{self.environment}' may not write {table.ref}: production reads it",
-                hint=f"run the production environment instead: vde run {PRODUCTION}",
+                hint=f"plan again: vde plan {self.environment}; what production shows is filled by "
+                f"its own runs: vde run {PRODUCTION}",
             )
-        return table
 
 
 def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:

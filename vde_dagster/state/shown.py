@@ -52,6 +52,21 @@ class ShownStore:
         """Say whether the current version of any environment shows a table."""
         return connection.execute(_SHOWING, {"of": table_id}).first() is not None
 
+    def shown_by(
+        self, connection: Connection, environment: str, ids: Iterable[str]
+    ) -> frozenset[str]:
+        """Return those of some tables that an environment's current version shows."""
+        entry = schema.entries.c
+        found: set[str] = set()
+        for part in chunks(list(dict.fromkeys(ids))):
+            query = select(entry.table_id).where(
+                entry.environment == environment,
+                entry.table_id.in_(part),
+                entry.valid_to.is_(None),
+            )
+            found.update(connection.execute(query).scalars())
+        return frozenset(found)
+
     def among(self, ids: Iterable[str]) -> frozenset[str]:
         """Return those of some tables that the current version of any environment shows."""
         entry = schema.entries.c

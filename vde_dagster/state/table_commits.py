@@ -25,6 +25,19 @@ class TableShownError(ConflictError):
     """A table that nobody could read has been published while it was filled."""
 
 
+def shown_by_production(subject: str, environment: str) -> ConflictError:
+    """Return the error of an environment that would write what production reads.
+
+    Args:
+        subject: The table.
+        environment: The environment that would write it.
+    """
+    return ConflictError(
+        f"production has begun to show {subject} since the plan for '{environment}' was made",
+        hint=f"plan again: vde plan {environment}; production's own runs fill what it shows",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class TableCommit:
     """What goes with a table's next metadata.

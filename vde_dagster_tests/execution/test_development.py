@@ -1,0 +1,173 @@
+"""What development does never moves what production reads, whoever is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ConflictError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.work import FillResult, FillTask
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+DAILY, WEEK = ModelName("db", "daily"), ModelName("db", "week")
+FILES = {
+    "models/daily.sql": """
+        MODEL (name db.daily, kind INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 1),
+          start '2024-01-01');
+        SELECT CAST('2024-01-01' AS DATE) AS day, 1 AS n, 2 AS other
+    """,
+    "models/week.sql": "MODEL (name db.week, kind FULL); SELECT sum(n) AS n FROM db.daily",
+}
+THIRD = datetime(2024, 1, 3, 12, tzinfo=timezone.utc)
+FIFTH = THIRD + timedelta(days=2)
+
+
+class Interrupting(FakeSpark):
+    """An engine that lets something happen before the commit of a fill, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], None] | None = None
+
+    def fill(self, task: FillTask) -> FillResult:
+        """Commit a range, after what was to happen first."""
+        happens, self.meanwhile = self.meanwhile, None
+        if happens is not None:
+            happens()
+        return super().fill(task)
+
+
+@pytest.fixture
+def engine() -> Interrupting:
+    return Interrupting()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, engine: Interrupting) -> Iterator[Workspace]:
+    """Development shows a version of `db.daily` up to the third, which production does not."""
+    folder = ProjectFolder(tmp_path / "project", FILES)
+    with open_fake(folder.root, engine) as opened:
+        opened.apply(opened.plan("prod", now=THIRD))
+        folder.edit("models/daily.sql", "1 AS n", "3 AS n")
+        opened.reload()
+        opened.apply(opened.plan("dev", now=THIRD))
+        yield opened
+
+
+def table_of(workspace: Workspace, environment: str, name: ModelName = DAILY) -> PhysicalTable:
+    shown = workspace.store.environments.get(environment)
+    assert shown is not None
+    table_id = shown.entries[name].table_id
+    assert table_id is not None
+    return workspace.store.tables.get(table_id)
+
+
+def head(workspace: Workspace, table: PhysicalTable) -> int | None:
+    return workspace.lakehouse.main_snapshot(table.ref)
+
+
+def promote(workspace: Workspace) -> None:
+    """Let production show what development does, and compute nothing."""
+    with open_fake(workspace.root) as other:
+        plan = other.plan("prod", now=THIRD, skip_backfill=True)
+        assert other.apply(plan).published
+        assert not plan.builds
+
+
+def run_of(workspace: Workspace) -> Plan:
+    run = workspace.plan_run("dev", now=FIFTH)
+    assert {model.name for model in run.builds} == {DAILY, WEEK}
+    return run
+
+
+def test_run_of_development_fills_no_table_that_production_shows(workspace: Workspace) -> None:
+    promote(workspace)
+    assert workspace.plan_run("dev", now=FIFTH).is_empty
+    run = workspace.plan_run("prod", now=FIFTH)
+    assert workspace.apply(run).published
+    assert table_of(workspace, "dev").intervals == table_of(workspace, "prod").intervals
+
+
+def test_run_that_was_planned_before_production_showed_its_table_writes_nothing(
+    workspace: Workspace,
+) -> None:
+    run = run_of(workspace)
+    promote(workspace)
+    table = table_of(workspace, "prod")
+    before = head(workspace, table)
+    with pytest.raises(ConflictError, match="production reads it"):
+        workspace.apply(run)
+    assert head(workspace, table) == before
+    assert workspace.store.tables.get(table.id).intervals == table.intervals
+
+
+def test_table_that_production_shows_during_a_run_of_development_does_not_move(
+    workspace: Workspace, engine: Interrupting
+) -> None:
+    run = run_of(workspace)
+    table = table_of(workspace, "dev")
+    before = head(workspace, table)
+    engine.meanwhile = lambda: promote(workspace)
+    with pytest.raises(ConflictError, match=r"production has begun to show .*: vde plan dev"):
+        workspace.apply(run)
+    assert table_of(workspace, "prod").id == table.id
+    assert head(workspace, table) == before
+    assert workspace.store.tables.get(table.id).intervals == table.intervals
+    version = workspace.store.environments.get("dev")
+    assert version is not None
+    assert version.version == 1
+    assert workspace.apply(workspace.plan_run("prod", now=FIFTH)).published
+    assert head(workspace, table) != before
+
+
+def test_new_table_that_production_shows_while_development_fills_it_does_not_move(
+    workspace: Workspace, engine: Interrupting, tmp_path: Path
+) -> None:
+    ProjectFolder(tmp_path / "project").edit("models/daily.sql", "3 AS n", "4 AS n")
+    workspace.reload()
+    plan = workspace.plan("dev", now=FIFTH)
+    filled: list[int | None] = []
+
+    def second_batch() -> None:
+        promote(workspace)
+        filled.append(head(workspace, table_of(workspace, "prod")))
+
+    def first_batch() -> None:
+        engine.meanwhile = second_batch
+
+    engine.meanwhile = first_batch
+    with pytest.raises(ConflictError, match="production has begun to show"):
+        workspace.apply(plan)
+    table = table_of(workspace, "prod")
+    first_day = Interval(THIRD.replace(day=1, hour=0), THIRD.replace(day=2, hour=0))
+    assert table.intervals == IntervalSet((first_day,))
+    assert [head(workspace, table)] == filled
+
+
+def test_computing_again_in_development_leaves_out_what_production_shows(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    promote(workspace)
+    # Another column, which `db.week` does not read: its table stays production's.
+    ProjectFolder(tmp_path / "project").edit("models/daily.sql", "2 AS other", "5 AS other")
+    workspace.reload()
+    workspace.apply(workspace.plan("dev", now=THIRD))
+    dev = workspace.store.environments.get("dev")
+    assert dev is not None
+    week = table_of(workspace, "prod", WEEK)
+    assert dev.entries[WEEK].table_id == week.id
+    assert dev.entries[DAILY].table_id != table_of(workspace, "prod").id
+    before = head(workspace, week)
+    days = table_of(workspace, "dev").intervals
+    result = workspace.fill(dev.entries[DAILY].snapshot_id, days, restate=True)
+    assert [model.name for model in result.plan.builds] == [DAILY]
+    assert head(workspace, week) == before
