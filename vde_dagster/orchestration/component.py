@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
@@ -17,6 +18,7 @@ from vde_dagster.orchestration.jobs.jobs import EXECUTOR
 from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.project.loading.loader import read_settings
+from vde_dagster.project.settings import Settings
 
 
 def _scope(model: LiveModel) -> Mapping[str, Any]:
@@ -59,7 +61,7 @@ class VdeProjectComponent(dg.Component, dg.Resolvable):
         """Build everything from the project's files and its state.
 
         Raises:
-            UsageError: There is no such folder.
+            UsageError: There is no such folder, or another component has the same names.
             ProjectError: The project's settings are wrong.
         """
         root = (Path(context.path) / self.project).resolve()
@@ -68,10 +70,28 @@ class VdeProjectComponent(dg.Component, dg.Resolvable):
                 f"there is no folder {root}",
                 hint="set `project` in defs.yaml, relative to its own folder",
             )
+        settings = read_settings(root)
+        _take_prefix(context, settings)
         translator = None
         if self.translation is not None:
-            translator = _Translated(root, read_settings(root).catalog, self.translation)
+            translator = _Translated(root, settings.catalog, self.translation)
         return vde_definitions(root, translator, executor=EXECUTOR if self.in_process else None)
+
+
+_PREFIXES: WeakKeyDictionary[Any, dict[str, tuple[Path, Path]]] = WeakKeyDictionary()
+"""By tree of components, known by its tracker: which component and project has a prefix."""
+
+
+def _take_prefix(context: dg.ComponentLoadContext, settings: Settings) -> None:
+    """Refuse two projects of the same names, before Dagster trips over the first of them."""
+    prefix, own = settings.dagster.prefix, Path(context.path)
+    taken = _PREFIXES.setdefault(context.component_tree.state_tracker, {})
+    component, project = taken.setdefault(prefix, (own, settings.root))
+    if component != own:
+        raise UsageError(
+            f"{project} and {settings.root} would have the same names in this code location",
+            hint='write prefix = "a_name" under [tool.vde.dagster] in the pyproject.toml of one',
+        )
 
 
 class _Translated(VdeTranslator):

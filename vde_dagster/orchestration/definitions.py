@@ -22,6 +22,7 @@ from vde_dagster.orchestration.jobs.sensor import code_sensor
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
+from vde_dagster.orchestration.names import Names
 from vde_dagster.orchestration.resource import WorkspaceResource
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def vde_definitions(
             the project can as well be merged later with `Definitions.merge`.
         spark: Your own resource of dagster-pyspark, if you have one: models run in its JVM. Its
             session needs the project's catalog, see `spark_config`. By default your assets get
-            the project's session; either way it is the resource `pyspark`.
+            the project's session; either way it is the resource `pyspark`, after the prefix if
+            the project has one.
         notify: Called when a job of the project succeeds or fails.
         executor: Runs everything in one process by default, so that one Spark session serves a
             whole run; None leaves the choice to definitions that this is merged with.
@@ -66,43 +68,49 @@ def vde_definitions(
     with Workspace.open(root) as workspace:
         settings = workspace.settings
         now = datetime.now(timezone.utc)
-        looks = translator or VdeTranslator(root, settings.catalog)
+        names = Names.of(settings)
+        looks = (translator or VdeTranslator(root, settings.catalog)).of_project(names)
         catalog = build_catalog(load_live(workspace, now), looks, now)
 
     hooks = notification_hooks(notify) if notify else frozenset()
-    by_partition = asset_jobs(hooks)
+    by_partition = asset_jobs(names, hooks)
     others = op_jobs(catalog, hooks)
-    named = {job.name: job for job in others}
+    jobs = {job.name: job for job in others}
+    run, janitor = (jobs[names.named(name)] for name in ("vde_run", "vde_janitor"))
     return dg.Definitions(
         assets=[*_assets(catalog, _keys(assets)), *assets],
         jobs=[*by_partition, *others],
-        schedules=schedules(settings, named["vde_run"], named["vde_janitor"]),
-        sensors=[code_sensor(root, settings, by_partition)],
-        resources=_resources(root, spark),
+        schedules=schedules(names, settings, run, janitor),
+        sensors=[code_sensor(names, root, settings, by_partition)],
+        resources=_resources(names, root, spark),
         executor=executor,
     )
 
 
-def _resources(root: Path, spark: PySparkResource | LazyPySparkResource | None) -> dict[str, Any]:
+def _resources(
+    names: Names, root: Path, spark: PySparkResource | LazyPySparkResource | None
+) -> dict[str, Any]:
+    pyspark = names.named("pyspark")
     if spark is None:
-        return {"vde": WorkspaceResource(project_root=str(root)), "pyspark": _project_session()}
-    return {"vde": WorkspaceResource(project_root=str(root), spark=spark), "pyspark": spark}
+        workspace = WorkspaceResource(project_root=str(root))
+        return {names.resource: workspace, pyspark: _project_session(names)}
+    return {names.resource: WorkspaceResource(project_root=str(root), spark=spark), pyspark: spark}
 
 
-def _project_session() -> dg.ResourceDefinition:
+def _project_session(names: Names) -> dg.ResourceDefinition:
     """Return the resource that is a `VdePySparkResource` in runs which need it.
 
     To import it, and PySpark with it, is half a second of every load and of every run.
     """
 
     @dg.resource(
-        required_resource_keys={"vde"},
+        required_resource_keys={names.resource},
         description="The project's Spark session, as a LazyPySparkResource of dagster-pyspark.",
     )
     def pyspark(context: dg.InitResourceContext) -> VdePySparkResource:
         from vde_dagster.orchestration.pyspark_resource import VdePySparkResource
 
-        return VdePySparkResource(vde=context.resources.vde)
+        return VdePySparkResource(vde=getattr(context.resources, names.resource))
 
     return pyspark
 
@@ -110,7 +118,7 @@ def _project_session() -> dg.ResourceDefinition:
 def _assets(catalog: AssetCatalog, taken: frozenset[dg.AssetKey]) -> Iterable[Any]:
     yield plan_asset(catalog)
     yield apply_asset(catalog)
-    yield environment_asset()
+    yield environment_asset(catalog)
     for name, spec in model_specs(catalog).items():
         if spec.key not in taken:
             yield model_asset(catalog, spec, name)

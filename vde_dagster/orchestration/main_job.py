@@ -89,17 +89,18 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     from vde_dagster.orchestration.events.watch import watching
     from vde_dagster.orchestration.instance import open_instance
     from vde_dagster.orchestration.jobs.progress import MainJobProgress
-    from vde_dagster.orchestration.names import PLANS
+    from vde_dagster.orchestration.names import Names
     from vde_dagster.orchestration.resource import lend
 
     logging.getLogger("alembic").setLevel(logging.WARNING)
     definitions = vde_definitions(workspace.root)
+    names = Names.of(workspace.settings)
     progress = MainJobProgress(console, plan)
     with open_instance(workspace.root) as instance, lend(workspace):
-        add_partitions(workspace.store.database.effects, instance, PLANS, [plan.id])
+        add_partitions(workspace.store.database.effects, instance, names.plans, [plan.id])
         with progress, watching(progress.show):
             for name in ("vde_plan_job", "vde_apply_job"):
-                job = definitions.resolve_job_def(name)
+                job = definitions.resolve_job_def(names.named(name))
                 _run(job, instance, plan)
     environment = workspace.store.environments.get(plan.environment)
     assert environment is not None

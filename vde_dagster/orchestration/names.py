@@ -2,24 +2,106 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
 import dagster as dg
 
-PLAN_KEY = dg.AssetKey(["vde", "plan"])
-APPLY_KEY = dg.AssetKey(["vde", "apply"])
-ENVIRONMENT_KEY = dg.AssetKey(["vde", "environment"])
-
-PLANS = dg.DynamicPartitionsDefinition(name="vde_plans")
-ENVIRONMENTS = dg.DynamicPartitionsDefinition(name="vde_environments")
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.project.settings import Settings
 
 SNAPSHOT = "snapshot"
 """The dimension of versions; it sorts before `time`, which decides the page's first column."""
 TIME = "time"
 
-GROUP = "vde"
 POOL = "vde_spark"
-LOCATION = "vde"
+"""The same for every project: it is a machine that has room for one Spark session."""
 BREAKING_CHECK = "no_breaking_changes"
 
 PLAN_TAG = "vde/plan"
 ENVIRONMENT_TAG = "vde/environment"
 VERSION_TAG = "vde/version"
+PROJECT_TAG = "vde/project"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of one project's assets, partitions, jobs, sensors, schedules and resources.
+
+    Asset keys, ops and resources are unique in a code location, partitions and run tags in a
+    whole Dagster instance: projects that share one are told apart by a prefix.
+
+    Args:
+        prefix: The setting `dagster.prefix`; empty for the short names.
+    """
+
+    prefix: str = ""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Names:
+        """Return the names that a project's settings ask for."""
+        return cls(settings.dagster.prefix)
+
+    def of_asset(self, *path: str) -> dg.AssetKey:
+        """Return an asset key of the project, such as `schema / model`."""
+        return dg.AssetKey([self.prefix, *path] if self.prefix else [*path])
+
+    def named(self, name: str) -> str:
+        """Return the project's own form of a name of a job, op, sensor, group or resource."""
+        return f"{self.prefix}_{name}" if self.prefix else name
+
+    @property
+    def plan_key(self) -> dg.AssetKey:
+        """The asset of plans."""
+        return self.of_asset("vde", "plan")
+
+    @property
+    def apply_key(self) -> dg.AssetKey:
+        """The asset of approvals."""
+        return self.of_asset("vde", "apply")
+
+    @property
+    def environment_key(self) -> dg.AssetKey:
+        """The asset of environments."""
+        return self.of_asset("vde", "environment")
+
+    @property
+    def plans(self) -> dg.DynamicPartitionsDefinition:
+        """The plans, by their ids."""
+        return dg.DynamicPartitionsDefinition(name=self.named("vde_plans"))
+
+    @property
+    def environments(self) -> dg.DynamicPartitionsDefinition:
+        """The environments, by their names."""
+        return dg.DynamicPartitionsDefinition(name=self.named("vde_environments"))
+
+    @property
+    def group(self) -> str:
+        """The group of plans, approvals and environments."""
+        return self.named("vde")
+
+    @property
+    def resource(self) -> str:
+        """The resource that gives steps the project's workspace."""
+        return self.named("vde")
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags of every run of the project's jobs."""
+        return {PROJECT_TAG: self.prefix} if self.prefix else {}
+
+    def workspace(self, context: Any) -> Workspace:
+        """Return the project's workspace in a step that requires `resource`."""
+        workspace: Workspace = getattr(context.resources, self.resource).get()
+        return workspace
+
+
+SHORT = Names()
+"""The names of a project that stands alone."""
+
+PLAN_KEY = SHORT.plan_key
+APPLY_KEY = SHORT.apply_key
+ENVIRONMENT_KEY = SHORT.environment_key
+PLANS = SHORT.plans
+ENVIRONMENTS = SHORT.environments

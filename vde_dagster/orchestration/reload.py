@@ -7,8 +7,6 @@ import os
 import urllib.request
 from typing import Protocol
 
-from vde_dagster.orchestration.names import LOCATION
-
 URL_VARIABLE = "VDE_DAGSTER_URL"
 DEFAULT_URL = "http://127.0.0.1:3000"
 _MUTATION = """
@@ -22,7 +20,7 @@ class _Log(Protocol):
     def debug(self, msg: object) -> None: ...
 
 
-def reload_location(log: _Log, location: str = LOCATION) -> bool:
+def reload_location(log: _Log, location: str = "vde") -> bool:
     """Ask the webserver to load a code location again; without one nothing happens.
 
     New versions are seen by the next run in any case: the page alone needs this, so whatever

@@ -90,6 +90,8 @@ class DagsterSettings:
         janitor_cron: When clean-up runs (UTC).
         sensor_interval_seconds: How often the files are looked at.
         default_environment: The environment that plans are made for when none is named.
+        prefix: Begins every name of the project in Dagster, asset keys too, where several
+            projects share a code location or an instance; empty for the short names.
         preview_rows: How many of the newest rows of a fill Dagster shows, and keeps; 0 for none.
     """
 
@@ -100,6 +102,7 @@ class DagsterSettings:
     janitor_cron: str = "0 3 * * *"
     sensor_interval_seconds: int = 30
     default_environment: str = "prod"
+    prefix: str = ""
     preview_rows: int = 10
 
 

@@ -15,19 +15,27 @@ from vde_dagster_tests.projects import ProjectFolder
 
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **attributes: object) -> dg.Definitions:
     """Load a Dagster project whose only definitions are one component."""
+    return load_all(tmp_path, monkeypatch, warehouse=attributes)
+
+
+def load_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **components: dict[str, object]
+) -> dg.Definitions:
+    """Load a Dagster project of components, each with its attributes, by folder."""
     package = f"location_{tmp_path.name}".replace("-", "_")
-    folder = tmp_path / "dagster_project" / package / "defs" / "warehouse"
-    folder.mkdir(parents=True)
-    for part in (folder.parent, folder.parent.parent):
+    defs = tmp_path / "dagster_project" / package / "defs"
+    for name, attributes in components.items():
+        (defs / name).mkdir(parents=True)
+        told = {"type": "vde_dagster.orchestration.VdeProjectComponent", "attributes": attributes}
+        (defs / name / "defs.yaml").write_text(yaml.safe_dump(told))
+    for part in (defs, defs.parent):
         (part / "__init__.py").touch()
     (tmp_path / "dagster_project" / "pyproject.toml").write_text(
         f'[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "{package}"\n'
     )
-    told = {"type": "vde_dagster.orchestration.VdeProjectComponent", "attributes": attributes}
-    (folder / "defs.yaml").write_text(yaml.safe_dump(told))
     monkeypatch.syspath_prepend(str(tmp_path / "dagster_project"))
     try:
-        return dg.load_from_defs_folder(path_within_project=folder)
+        return dg.load_from_defs_folder(path_within_project=defs)
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == package]:
             del sys.modules[name]
@@ -77,3 +85,36 @@ def test_a_wrong_folder_is_one_clear_message(
     assert isinstance(cause, UsageError)
     assert "there is no folder" in cause.message
     assert "set `project` in defs.yaml" in (cause.hint or "")
+
+
+def test_two_projects_are_two_components_of_one_location(
+    days: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = ProjectFolder(
+        tmp_path / "other",
+        {
+            "models/orders.sql": "MODEL (name staging.orders, kind FULL); SELECT 1 AS n",
+            "pyproject.toml": '[tool.vde.dagster]\nprefix = "sales"\n',
+        },
+    )
+    defs = load_all(
+        tmp_path, monkeypatch, one={"project": str(days.root)}, two={"project": str(other.root)}
+    )
+    dg.Definitions.validate_loadable(defs)
+    keys = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
+    assert {"staging/orders", "vde/plan", "sales/staging/orders", "sales/vde/plan"} <= keys
+
+
+def test_two_projects_of_the_same_names_are_told_what_to_write(
+    days: ProjectFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = ProjectFolder(tmp_path / "other", {"models/a.sql": "MODEL (name s.a); SELECT 1 AS n"})
+    with pytest.raises(Exception, match=r"defs\.yaml") as raised:
+        load_all(
+            tmp_path, monkeypatch, one={"project": str(days.root)}, two={"project": str(other.root)}
+        )
+    cause = raised.value.__cause__
+    assert isinstance(cause, UsageError)
+    assert str(days.root) in cause.message
+    assert str(other.root) in cause.message
+    assert 'prefix = "a_name"' in (cause.hint or "")

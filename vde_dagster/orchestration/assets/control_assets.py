@@ -12,20 +12,13 @@ from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
-    APPLY_KEY,
     BREAKING_CHECK,
-    ENVIRONMENT_KEY,
     ENVIRONMENT_TAG,
-    ENVIRONMENTS,
-    GROUP,
-    PLAN_KEY,
     PLAN_TAG,
-    PLANS,
     POOL,
 )
 from vde_dagster.orchestration.pages.plan_page import breaking_check, estimator, plan_metadata
 from vde_dagster.orchestration.reload import reload_location
-from vde_dagster.orchestration.resource import WorkspaceResource
 
 _PLAN_TEXT = """What a change of the project will do, one partition a plan.
 
@@ -55,21 +48,24 @@ def plan_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         [_PLAN_TEXT, *(f"**A file is wrong now:** {error}" for error in catalog.live.errors)]
     )
 
+    names = catalog.names
+
     @dg.asset(
-        key=PLAN_KEY,
-        partitions_def=PLANS,
-        group_name=GROUP,
+        key=names.plan_key,
+        partitions_def=names.plans,
+        group_name=names.group,
         description=text,
         check_specs=[
             dg.AssetCheckSpec(
                 BREAKING_CHECK,
-                asset=PLAN_KEY,
+                asset=names.plan_key,
                 description="Warns when existing rows or values change.",
             )
         ],
+        required_resource_keys={names.resource},
     )
-    def vde__plan(context: dg.AssetExecutionContext, vde: WorkspaceResource) -> Iterator[Any]:
-        workspace = vde.get()
+    def vde__plan(context: dg.AssetExecutionContext) -> Iterator[Any]:
+        workspace = names.workspace(context)
         with as_failure():
             plan = workspace.load_plan(context.partition_key)
             estimate = estimator(context.instance, catalog)
@@ -77,7 +73,7 @@ def plan_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         yield dg.MaterializeResult(
             metadata=metadata,
             tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
-            check_results=[dg.AssetCheckResult(**breaking_check(plan))],
+            check_results=[dg.AssetCheckResult(**breaking_check(plan, names.plan_key))],
         )
         reload_location(context.log)
 
@@ -87,18 +83,19 @@ def plan_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
 def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
     """Return the asset whose materialisation applies a plan."""
 
+    names = catalog.names
+
     @dg.asset(
-        key=APPLY_KEY,
-        partitions_def=PLANS,
-        deps=[PLAN_KEY],
-        group_name=GROUP,
+        key=names.apply_key,
+        partitions_def=names.plans,
+        deps=[names.plan_key],
+        group_name=names.group,
         description=_APPLY_TEXT,
         pool=POOL,
+        required_resource_keys={names.resource},
     )
-    def vde__apply(
-        context: dg.AssetExecutionContext, config: ApplyConfig, vde: WorkspaceResource
-    ) -> Iterator[Any]:
-        workspace = vde.get()
+    def vde__apply(context: dg.AssetExecutionContext, config: ApplyConfig) -> Iterator[Any]:
+        workspace = names.workspace(context)
         with as_failure():
             plan = workspace.load_plan(context.partition_key)
         work = Work(context, catalog, workspace)
@@ -109,17 +106,18 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
             metadata=work.metadata(),
             tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
         )
-        forget_past_plans(workspace.store, context.instance)
+        forget_past_plans(workspace.store, context.instance, names.plans)
         reload_location(context.log)
 
     return vde__apply
 
 
-def environment_asset() -> dg.AssetSpec:
+def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
     """Return the external asset that shows environments."""
+    names = catalog.names
     return dg.AssetSpec(
-        key=ENVIRONMENT_KEY,
-        partitions_def=ENVIRONMENTS,
-        group_name=GROUP,
+        key=names.environment_key,
+        partitions_def=names.environments,
+        group_name=names.group,
         description=_ENVIRONMENT_TEXT,
     )

@@ -83,7 +83,7 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
 
     def compute(context: dg.AssetExecutionContext, _inputs: Any) -> Iterator[Any]:
         config = FillConfig(**context.op_execution_context.op_config)
-        yield from fill_model(context, config, context.resources.vde.get(), catalog, name)
+        yield from fill_model(context, config, catalog.names.workspace(context), catalog, name)
 
     operation = dg.OpDefinition(
         compute_fn=compute,
@@ -93,7 +93,7 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
         # evaluate none.
         outs={RESULT: _OUT, **{f"check_{check}": _CHECK_OUT for check in checks}},
         config_schema=_CONFIG,
-        required_resource_keys={"vde"},
+        required_resource_keys={catalog.names.resource},
         pool=POOL,
     )
     return dg.AssetsDefinition(

@@ -22,7 +22,11 @@ _FINISHED = {
 _UNFINISHED = [status for status in dg.DagsterRunStatus if status not in _FINISHED]
 
 
-def forget_past_plans(store: StateStore, instance: dg.DagsterInstance) -> Sequence[str]:
+def forget_past_plans(
+    store: StateStore,
+    instance: dg.DagsterInstance,
+    plans: dg.DynamicPartitionsDefinition = PLANS,
+) -> Sequence[str]:
     """Take the partitions of plans away that nobody can approve any more.
 
     These are plans that the store has forgotten, and those that were never published and whose
@@ -31,14 +35,15 @@ def forget_past_plans(store: StateStore, instance: dg.DagsterInstance) -> Sequen
     Args:
         store: The state store.
         instance: The Dagster instance.
+        plans: The project's plans.
 
     Returns:
         The plans' ids.
     """
-    known = instance.get_dynamic_partitions(str(PLANS.name))
+    known = instance.get_dynamic_partitions(str(plans.name))
     gone = idle(instance, sorted(store.plans.past(known)))
     for key in gone:
-        delete_partition(store.database.effects, instance, PLANS, key)
+        delete_partition(store.database.effects, instance, plans, key)
     return gone
 
 

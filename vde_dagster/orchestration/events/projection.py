@@ -193,6 +193,7 @@ def environment_event(
     combination: Combination,
     since: Mapping[ModelName, datetime],
     production: Environment | None,
+    asset: dg.AssetKey = ENVIRONMENT_KEY,
 ) -> dg.AssetMaterialization:
     """Return the event of a published environment: which view shows which table, since when.
 
@@ -201,6 +202,7 @@ def environment_event(
         combination: Its snapshots and tables.
         since: When (UTC) each model's entry was published first, as far as it is known.
         production: Production as it is now, to tell shared tables from own ones.
+        asset: The project's asset of environments.
     """
     shared = {entry.table_id for entry in production.entries.values()} if production else set()
     records = []
@@ -242,7 +244,7 @@ def environment_event(
     if environment.plan_id:
         tags[PLAN_TAG] = environment.plan_id
     return dg.AssetMaterialization(
-        asset_key=ENVIRONMENT_KEY,
+        asset_key=asset,
         partition=environment.name,
         description=f"version {environment.version}",
         metadata=metadata,

@@ -19,7 +19,6 @@ from vde_dagster.orchestration.events.provenance import newest_record
 from vde_dagster.orchestration.events.records import add_partitions
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
-from vde_dagster.orchestration.names import ENVIRONMENTS
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.snapshot import Snapshot
 
@@ -66,12 +65,14 @@ def published_events(
             key = version_key(snapshot, combination.tables[entry.table_id])
             if _moved(catalog, environment, snapshot, key, combination):
                 yield from _again(catalog, store, instance, snapshot, key, combination, tags)
-    add_partitions(store.database.effects, instance, ENVIRONMENTS, [environment.name])
+    add_partitions(store.database.effects, instance, catalog.names.environments, [environment.name])
     production = (
         environment if environment.name == PRODUCTION else store.environments.get(PRODUCTION)
     )
     since = store.versions.shown_since(environment.name, environment.version)
-    yield environment_event(environment, combination, since, production)
+    yield environment_event(
+        environment, combination, since, production, catalog.names.environment_key
+    )
 
 
 def _moved(

@@ -28,7 +28,7 @@ from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENTS, PLANS
+from vde_dagster.orchestration.names import Names
 from vde_dagster.planning.environment import PRODUCTION
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def sync(
     """
     now = datetime.now(timezone.utc)
     looks = translator or VdeTranslator(workspace.root, workspace.settings.catalog)
+    looks = looks.of_project(Names.of(workspace.settings))
     catalog = build_catalog(load_live(workspace, now), looks, now)
     effects = workspace.store.database.effects
     count = wiped = 0
@@ -87,7 +88,7 @@ def sync(
                     report_event(effects, instance, event)
                     count += 1
     written = _environments(workspace, instance, catalog)
-    _plans(workspace, instance)
+    _plans(workspace, instance, catalog.names)
     return SyncReport(count, written, wiped)
 
 
@@ -155,12 +156,19 @@ def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: A
     known: set[str | None] = set()
     cursor: str | None = None
     while True:
-        page = instance.fetch_materializations(ENVIRONMENT_KEY, limit=1000, cursor=cursor)
+        page = instance.fetch_materializations(
+            catalog.names.environment_key, limit=1000, cursor=cursor
+        )
         known |= {(r.event_log_entry.tags or {}).get(DATA_VERSION) for r in page.records}
         if not page.has_more:
             break
         cursor = page.cursor
-    add_partitions(store.database.effects, instance, ENVIRONMENTS, list(catalog.live.environments))
+    add_partitions(
+        store.database.effects,
+        instance,
+        catalog.names.environments,
+        list(catalog.live.environments),
+    )
     for name in catalog.live.environments:
         for version in reversed(store.versions.history(name)):
             if version.publication_id in known or version.dropped:
@@ -170,18 +178,20 @@ def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: A
                 continue
             since = store.versions.shown_since(name, version.version)
             combination = combination_of(store, environment)
-            event = environment_event(environment, combination, since, production)
+            event = environment_event(
+                environment, combination, since, production, catalog.names.environment_key
+            )
             report_event(store.database.effects, instance, event)
             written += 1
     return written
 
 
-def _plans(workspace: Workspace, instance: dg.DagsterInstance) -> None:
+def _plans(workspace: Workspace, instance: dg.DagsterInstance, names: Names) -> None:
     """Give every plan that can still be approved a partition, and take the others' away."""
     store = workspace.store
     waiting = [record.id for record in store.plans.recent(limit=100) if record.status == "planned"]
     past = store.plans.past(waiting)
     add_partitions(
-        store.database.effects, instance, PLANS, [key for key in waiting if key not in past]
+        store.database.effects, instance, names.plans, [key for key in waiting if key not in past]
     )
-    forget_past_plans(store, instance)
+    forget_past_plans(store, instance, names.plans)

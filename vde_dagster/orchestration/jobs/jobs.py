@@ -25,38 +25,36 @@ from vde_dagster.orchestration.events.records import (
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
-    APPLY_KEY,
     ENVIRONMENT_TAG,
-    ENVIRONMENTS,
-    PLAN_KEY,
     PLAN_TAG,
-    PLANS,
+    Names,
 )
 from vde_dagster.orchestration.pages.janitor_page import report_metadata
 from vde_dagster.orchestration.pages.plan_page import breaking_check, estimator, plan_metadata
 from vde_dagster.orchestration.reload import reload_location
-from vde_dagster.orchestration.resource import WorkspaceResource
 from vde_dagster.planning.plan import Plan
 
 Hooks = frozenset[dg.HookDefinition]
 EXECUTOR = dg.in_process_executor
 
 
-def asset_jobs(hooks: Hooks) -> list[Any]:
+def asset_jobs(names: Names, hooks: Hooks) -> list[Any]:
     """Return the jobs over the control assets, by partition: a plan's id."""
     return [
         dg.define_asset_job(
-            "vde_plan_job",
-            selection=dg.AssetSelection.assets(PLAN_KEY),
+            names.named("vde_plan_job"),
+            selection=dg.AssetSelection.assets(names.plan_key),
             description="Show a stored plan: materialise its partition of vde/plan.",
             hooks=set(hooks),
+            tags=names.tags,
             executor_def=EXECUTOR,
         ),
         dg.define_asset_job(
-            "vde_apply_job",
-            selection=dg.AssetSelection.assets(APPLY_KEY),
+            names.named("vde_apply_job"),
+            selection=dg.AssetSelection.assets(names.apply_key),
             description="Approve a plan: materialise its partition of vde/apply.",
             hooks=set(hooks),
+            tags=names.tags,
             executor_def=EXECUTOR,
         ),
     ]
@@ -69,8 +67,8 @@ def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
         _plan_and_apply(catalog, hooks),
         _run(catalog, hooks),
         _rollback(catalog, hooks),
-        _janitor(hooks),
-        _drop_environment(hooks),
+        _janitor(catalog, hooks),
+        _drop_environment(catalog, hooks),
     ]
 
 
@@ -95,24 +93,28 @@ def show_plan(
         context.log.info(f"nothing to do for {plan.environment}")
         return
     effects = workspace.store.database.effects
-    add_partitions(effects, context.instance, PLANS, [plan.id])
+    add_partitions(effects, context.instance, catalog.names.plans, [plan.id])
     page = dg.AssetMaterialization(
-        asset_key=PLAN_KEY,
+        asset_key=catalog.names.plan_key,
         partition=plan.id,
         metadata=plan_metadata(workspace.store, plan, estimator(context.instance, catalog)),
         tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
     )
-    check = dg.AssetCheckEvaluation(**breaking_check(plan))
+    check = dg.AssetCheckEvaluation(**breaking_check(plan, catalog.names.plan_key))
     yield from passing_events(effects, (page, check))
     context.log.info(f"plan {plan.id} is in vde/plan; approve it in vde/apply")
 
 
 def _new_plan(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
-    @dg.op(description="Compare the project with an environment and store the plan.")
-    def plan(
-        context: dg.OpExecutionContext, config: PlanConfig, vde: WorkspaceResource
-    ) -> Iterator[Any]:
-        workspace = vde.get()
+    names = catalog.names
+
+    @dg.op(
+        name=names.named("plan"),
+        description="Compare the project with an environment and store the plan.",
+        required_resource_keys={names.resource},
+    )
+    def plan(context: dg.OpExecutionContext, config: PlanConfig) -> Iterator[Any]:
+        workspace = names.workspace(context)
         with as_failure():
             made = plan_as_configured(workspace, config)
         yield from show_plan(context, catalog, workspace, made)
@@ -120,8 +122,9 @@ def _new_plan(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         reload_location(context.log)
 
     @dg.job(
-        name="vde_new_plan",
+        name=names.named("vde_new_plan"),
         description="Make a plan for any environment, to be read in vde/plan before it is applied.",
+        tags=names.tags,
         executor_def=EXECUTOR,
         hooks=set(hooks),
     )
@@ -132,11 +135,15 @@ def _new_plan(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
 
 
 def _plan_and_apply(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
-    @dg.op(description="Plan the project for an environment and apply the plan at once.")
-    def plan_and_apply(
-        context: dg.OpExecutionContext, config: PlanAndApplyConfig, vde: WorkspaceResource
-    ) -> Iterator[Any]:
-        workspace = vde.get()
+    names = catalog.names
+
+    @dg.op(
+        name=names.named("plan_and_apply"),
+        description="Plan the project for an environment and apply the plan at once.",
+        required_resource_keys={names.resource},
+    )
+    def plan_and_apply(context: dg.OpExecutionContext, config: PlanAndApplyConfig) -> Iterator[Any]:
+        workspace = names.workspace(context)
         with as_failure():
             plan = plan_as_configured(workspace, config)
         yield from show_plan(context, catalog, workspace, plan)
@@ -147,8 +154,9 @@ def _plan_and_apply(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         reload_location(context.log)
 
     @dg.job(
-        name="vde_plan_and_apply",
+        name=names.named("vde_plan_and_apply"),
         description="Bring an environment to the project's state in one go (what `make run` does).",
+        tags=names.tags,
         executor_def=EXECUTOR,
         hooks=set(hooks),
     )
@@ -159,11 +167,15 @@ def _plan_and_apply(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
 
 
 def _run(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
-    @dg.op(description="Compute what is due in an environment, as it was published.")
-    def run(
-        context: dg.OpExecutionContext, config: RunConfig, vde: WorkspaceResource
-    ) -> Iterator[Any]:
-        workspace = vde.get()
+    names = catalog.names
+
+    @dg.op(
+        name=names.named("run"),
+        description="Compute what is due in an environment, as it was published.",
+        required_resource_keys={names.resource},
+    )
+    def run(context: dg.OpExecutionContext, config: RunConfig) -> Iterator[Any]:
+        workspace = names.workspace(context)
         with as_failure():
             plan = workspace.plan_run(config.environment)
         yield from show_plan(context, catalog, workspace, plan)
@@ -171,8 +183,9 @@ def _run(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         yield dg.Output(plan.id)
 
     @dg.job(
-        name="vde_run",
+        name=names.named("vde_run"),
         description="Compute what is due in an environment; its schedule launches this.",
+        tags=names.tags,
         executor_def=EXECUTOR,
         hooks=set(hooks),
     )
@@ -197,21 +210,25 @@ def apply_here(
     work = Work(context, catalog, workspace)
     yield from work.apply(plan, concurrency=concurrency, skip_tests=skip_tests)
     approved = dg.AssetMaterialization(
-        asset_key=APPLY_KEY,
+        asset_key=catalog.names.apply_key,
         partition=plan.id,
         metadata=work.metadata(),
         tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
     )
     yield from passing_events(workspace.store.database.effects, [approved])
-    forget_past_plans(workspace.store, context.instance)
+    forget_past_plans(workspace.store, context.instance, catalog.names.plans)
 
 
 def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
-    @dg.op(description="Publish an earlier version of an environment again.")
-    def rollback(
-        context: dg.OpExecutionContext, config: RollbackConfig, vde: WorkspaceResource
-    ) -> Iterator[Any]:
-        workspace = vde.get()
+    names = catalog.names
+
+    @dg.op(
+        name=names.named("rollback"),
+        description="Publish an earlier version of an environment again.",
+        required_resource_keys={names.resource},
+    )
+    def rollback(context: dg.OpExecutionContext, config: RollbackConfig) -> Iterator[Any]:
+        workspace = names.workspace(context)
         with as_failure():
             done = workspace.rollback(config.environment, config.version)
         context.log.info(
@@ -231,13 +248,14 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
             tags=tags,
         )
         yield from passing_events(workspace.store.database.effects, events)
-        forget_past_plans(workspace.store, context.instance)
+        forget_past_plans(workspace.store, context.instance, catalog.names.plans)
         yield dg.Output(done.environment.version)
         reload_location(context.log)
 
     @dg.job(
-        name="vde_rollback",
+        name=names.named("vde_rollback"),
         description="Take an environment back to an earlier version; moves no data.",
+        tags=names.tags,
         executor_def=EXECUTOR,
         hooks=set(hooks),
     )
@@ -247,15 +265,19 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
     return vde_rollback
 
 
-def _janitor(hooks: Hooks) -> dg.JobDefinition:
-    @dg.op(description="Drop what no kept version of any environment reaches.")
-    def janitor(
-        context: dg.OpExecutionContext, config: JanitorConfig, vde: WorkspaceResource
-    ) -> Iterator[Any]:
-        workspace = vde.get()
+def _janitor(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
+    names = catalog.names
+
+    @dg.op(
+        name=names.named("janitor"),
+        description="Drop what no kept version of any environment reaches.",
+        required_resource_keys={names.resource},
+    )
+    def janitor(context: dg.OpExecutionContext, config: JanitorConfig) -> Iterator[Any]:
+        workspace = names.workspace(context)
         with as_failure():
             report = workspace.janitor(dry_run=config.dry_run)
-        _forget_dropped(context.instance, workspace)
+        _forget_dropped(names, context.instance, workspace)
         metadata = report_metadata(report)
         context.log.info(
             f"{metadata['vde/steps']} steps, {report.bytes:,} bytes, {metadata['vde/kept']} kept"
@@ -270,8 +292,9 @@ def _janitor(hooks: Hooks) -> dg.JobDefinition:
         yield dg.Output(None, metadata=metadata)
 
     @dg.job(
-        name="vde_janitor",
+        name=names.named("vde_janitor"),
         description="Clean up expired environments and tables that nothing refers to.",
+        tags=names.tags,
         executor_def=EXECUTOR,
         hooks=set(hooks),
     )
@@ -281,21 +304,26 @@ def _janitor(hooks: Hooks) -> dg.JobDefinition:
     return vde_janitor
 
 
-def _drop_environment(hooks: Hooks) -> dg.JobDefinition:
-    @dg.op(description="Let an environment expire now.")
-    def drop_environment(
-        context: dg.OpExecutionContext, config: DropConfig, vde: WorkspaceResource
-    ) -> None:
-        workspace = vde.get()
+def _drop_environment(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
+    names = catalog.names
+
+    @dg.op(
+        name=names.named("drop_environment"),
+        description="Let an environment expire now.",
+        required_resource_keys={names.resource},
+    )
+    def drop_environment(context: dg.OpExecutionContext, config: DropConfig) -> None:
+        workspace = names.workspace(context)
         with as_failure():
             workspace.drop_environment(config.environment)
         context.log.info(f"{config.environment} is dropped with the next clean-up (vde_janitor)")
-        _forget_dropped(context.instance, workspace)
+        _forget_dropped(names, context.instance, workspace)
         reload_location(context.log)
 
     @dg.job(
-        name="vde_drop_environment",
+        name=names.named("vde_drop_environment"),
         description="Drop an environment other than production.",
+        tags=names.tags,
         executor_def=EXECUTOR,
         hooks=set(hooks),
     )
@@ -305,11 +333,11 @@ def _drop_environment(hooks: Hooks) -> dg.JobDefinition:
     return vde_drop_environment
 
 
-def _forget_dropped(instance: dg.DagsterInstance, workspace: Any) -> None:
+def _forget_dropped(names: Names, instance: dg.DagsterInstance, workspace: Any) -> None:
     """Take partitions of environments away that exist no more, and of plans made for them."""
     effects = workspace.store.database.effects
     alive = set(workspace.store.environments.names())
-    for name in instance.get_dynamic_partitions(str(ENVIRONMENTS.name)):
+    for name in instance.get_dynamic_partitions(str(names.environments.name)):
         if name not in alive:
-            delete_partition(effects, instance, ENVIRONMENTS, name)
-    forget_past_plans(workspace.store, instance)
+            delete_partition(effects, instance, names.environments, name)
+    forget_past_plans(workspace.store, instance, names.plans)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dagster as dg
 
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, Names
 from vde_dagster.project.settings import Settings
 
 HOURLY = "0 * * * *"
 
 
 def schedules(
-    settings: Settings, run_job: dg.JobDefinition, janitor_job: dg.JobDefinition
+    names: Names, settings: Settings, run_job: dg.JobDefinition, janitor_job: dg.JobDefinition
 ) -> list[dg.ScheduleDefinition]:
     """Return the schedules of a project.
 
@@ -20,6 +20,7 @@ def schedules(
     so ticks may come more often than any model's.
 
     Args:
+        names: The project's names.
         settings: The project's settings.
         run_job: The job of a scheduled run.
         janitor_job: The job of the clean-up.
@@ -28,12 +29,12 @@ def schedules(
     running = dg.DefaultScheduleStatus.RUNNING if crons else dg.DefaultScheduleStatus.STOPPED
     out = [
         dg.ScheduleDefinition(
-            name=f"vde_run_{environment}",
+            name=names.named(f"vde_run_{environment}"),
             description=f"Computes what is due in {environment}.",
             job=run_job,
             cron_schedule=cron,
             execution_timezone="UTC",
-            run_config={"ops": {"run": {"config": {"environment": environment}}}},
+            run_config={"ops": {names.named("run"): {"config": {"environment": environment}}}},
             tags={ENVIRONMENT_TAG: environment},
             default_status=running,
         )
@@ -41,7 +42,7 @@ def schedules(
     ]
     out.append(
         dg.ScheduleDefinition(
-            name="vde_janitor",
+            name=names.named("vde_janitor"),
             description="Drops expired environments and tables that nothing refers to.",
             job=janitor_job,
             cron_schedule=settings.dagster.janitor_cron,

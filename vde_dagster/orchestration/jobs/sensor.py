@@ -10,7 +10,7 @@ import dagster as dg
 
 from vde_dagster.errors import VdeError
 from vde_dagster.orchestration.events.plan_partitions import idle
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, PLANS
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, SHORT, Names
 from vde_dagster.planning.plan import Category, Change, Plan
 
 if TYPE_CHECKING:
@@ -23,17 +23,20 @@ _HARMLESS = {
 }
 
 
-def code_sensor(root: Path, settings: Settings, jobs: Sequence[Any]) -> dg.SensorDefinition:
+def code_sensor(
+    names: Names, root: Path, settings: Settings, jobs: Sequence[Any]
+) -> dg.SensorDefinition:
     """Return the sensor.
 
     Args:
+        names: The project's names.
         root: The project's folder.
         settings: Its settings: interval, environments and what is applied without being asked.
         jobs: The jobs that it requests: `vde_plan_job` and `vde_apply_job`.
     """
 
     @dg.sensor(
-        name="vde_code_changes",
+        name=names.named("vde_code_changes"),
         description="Looks at the project's files; plans every change of their meaning.",
         jobs=jobs,
         minimum_interval_seconds=settings.dagster.sensor_interval_seconds,
@@ -44,13 +47,16 @@ def code_sensor(root: Path, settings: Settings, jobs: Sequence[Any]) -> dg.Senso
             instance = context.instance
         except dg.DagsterInvariantViolationError:  # the context of a test
             instance = None
-        return evaluate(root, context.cursor, instance)
+        return evaluate(root, context.cursor, instance, names)
 
     return vde_code_changes
 
 
 def evaluate(
-    root: Path, cursor: str | None, instance: dg.DagsterInstance | None
+    root: Path,
+    cursor: str | None,
+    instance: dg.DagsterInstance | None,
+    names: Names = SHORT,
 ) -> dg.SensorResult | dg.SkipReason:
     """Look at the files once.
 
@@ -65,6 +71,7 @@ def evaluate(
         cursor: What the last tick returned.
         instance: The Dagster instance; without one no plan is withdrawn, since nobody can tell
             whether a run works on it.
+        names: The project's names.
 
     Raises:
         Failure: A file is wrong; says where and what to do.
@@ -89,30 +96,31 @@ def evaluate(
         raise dg.Failure(str(error)) from error
     withdrawn = idle(instance, replaced) if instance else []
     left = [plan_id for plan_id in waiting if plan_id not in past and plan_id not in withdrawn]
-    return _result(found, plans, left, withdrawn)
+    return _result(names, found, plans, left, withdrawn)
 
 
 def _result(
+    names: Names,
     found: str,
     plans: Sequence[tuple[Plan, AutoApply]],
     left: Sequence[str],
     withdrawn: Sequence[str],
 ) -> dg.SensorResult:
     """Ask for the pages of new plans, for what is applied unasked, and for partitions."""
-    partitions: list[Any] = [PLANS.build_delete_request(withdrawn)] if withdrawn else []
+    partitions: list[Any] = [names.plans.build_delete_request(withdrawn)] if withdrawn else []
     requests = []
     made = [plan.id for plan, _ in plans if not plan.is_empty]
     if made:
-        partitions.append(PLANS.build_add_request(made))
+        partitions.append(names.plans.build_add_request(made))
     for plan, policy in plans:
         if not plan.is_empty:
-            requests.append(_request("vde_plan_job", plan.id, plan))
+            requests.append(_request(names.named("vde_plan_job"), plan.id, plan))
             if applies_itself(plan, policy):
-                requests.append(_request("vde_apply_job", f"apply-{plan.id}", plan))
-    names = ", ".join(plan.environment for plan, _ in plans)
+                requests.append(_request(names.named("vde_apply_job"), f"apply-{plan.id}", plan))
+    planned = ", ".join(plan.environment for plan, _ in plans)
     return dg.SensorResult(
         run_requests=requests or None,
-        skip_reason=None if made else dg.SkipReason(f"the change means nothing for {names}"),
+        skip_reason=None if made else dg.SkipReason(f"the change means nothing for {planned}"),
         dynamic_partitions_requests=partitions,
         cursor=" ".join([found, *made, *left]),
     )

@@ -14,6 +14,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.live import LiveModel, LiveProject
 from vde_dagster.orchestration.models.partitions import model_partitions
 from vde_dagster.orchestration.models.translator import VdeTranslator, safe_name
+from vde_dagster.orchestration.names import Names
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.model import Audit
 
@@ -34,6 +35,11 @@ class AssetCatalog:
     partitions: Mapping[ModelName, dg.PartitionsDefinition | None]
     translator: VdeTranslator
     _more: dict[str, dg.PartitionsDefinition | None] = field(default_factory=dict)
+
+    @property
+    def names(self) -> Names:
+        """The names of the project's other assets, of jobs and partitions."""
+        return self.translator.names
 
     def key(self, name: ModelName) -> dg.AssetKey:
         """Return the asset key of a model or of a table that models read."""

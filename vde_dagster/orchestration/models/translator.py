@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import warnings
 from pathlib import Path
@@ -11,6 +12,7 @@ import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.live import LiveModel
+from vde_dagster.orchestration.names import SHORT, Names
 from vde_dagster.project.model import Model
 
 _INVALID = re.compile(r"[^A-Za-z0-9_]")
@@ -33,13 +35,24 @@ class VdeTranslator:
         catalog: The Iceberg catalog's name, a part of table names.
     """
 
+    names: Names = SHORT
+
     def __init__(self, root: Path | None = None, catalog: str = "lakehouse") -> None:
         self.root = root
         self.catalog = catalog
 
+    def of_project(self, names: Names) -> VdeTranslator:
+        """Return the same translator with the names of a project; `vde_definitions` does this."""
+        found = copy.copy(self)
+        found.names = names
+        return found
+
     def get_asset_key(self, name: ModelName) -> dg.AssetKey:
-        """Return the asset key of a model or of a table that models read: schema / name."""
-        return dg.AssetKey([name.namespace, name.name])
+        """Return the asset key of a model or of a table that models read: schema / name.
+
+        Where the project has a prefix, the key begins with it.
+        """
+        return self.names.of_asset(name.namespace, name.name)
 
     def get_asset_spec(self, model: LiveModel) -> dg.AssetSpec:
         """Return everything that is shown of a model.
@@ -51,7 +64,7 @@ class VdeTranslator:
         return dg.AssetSpec(
             key=self.get_asset_key(model.name),
             description=self.get_description(model),
-            group_name=safe_name(model.name.namespace),
+            group_name=self.names.named(safe_name(model.name.namespace)),
             kinds=self.get_kinds(definition),
             owners=self.get_owners(definition),
             tags={_INVALID_TAG.sub("_", tag)[:63]: "" for tag in definition.tags},

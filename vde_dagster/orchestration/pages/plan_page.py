@@ -68,11 +68,11 @@ def plan_metadata(
     }
 
 
-def breaking_check(plan: Plan) -> dict[str, Any]:
-    """Return the fields of the check that warns of breaking changes."""
+def breaking_check(plan: Plan, asset: dg.AssetKey = PLAN_KEY) -> dict[str, Any]:
+    """Return the fields of the check that warns of breaking changes, on the asset of plans."""
     found = breaking(plan)
     return {
-        "asset_key": PLAN_KEY,
+        "asset_key": asset,
         "check_name": BREAKING_CHECK,
         "passed": not found,
         "severity": dg.AssetCheckSeverity.WARN,

@@ -206,6 +206,13 @@ def _check_values(settings: Settings, text: str) -> None:
             raise _problem(
                 key, f"setting '{key}': {error}", text, "write @daily or 0 5 * * *"
             ) from None
+    if not re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)?", settings.dagster.prefix):
+        raise _problem(
+            "dagster.prefix",
+            f"setting 'dagster.prefix': '{settings.dagster.prefix}' is no name",
+            text,
+            "write letters, digits and _, a letter first",
+        )
     _check_dialect(settings, text)
 
 
