@@ -76,7 +76,7 @@ def vde_definitions(
     return dg.Definitions(
         assets=[*_assets(catalog, _keys(assets)), *assets],
         jobs=[*by_partition, *others],
-        schedules=schedules(settings, named["vde_run"], named["vde_janitor"]),
+        schedules=schedules(root, settings, named["vde_run"], named["vde_janitor"]),
         sensors=[code_sensor(root, settings, by_partition)],
         resources=_resources(root, spark),
         executor=executor,
