@@ -23,7 +23,7 @@ from signal import SIGINT, SIGKILL, SIGTERM, Signals
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.orchestration.instance import HOME_VARIABLE, dagster_home
 from vde_dagster.orchestration.reload import URL_VARIABLE
-from vde_dagster.project.loading.loader import load_project
+from vde_dagster.orchestration.require_models import require_models
 from vde_dagster.project.reading.settings_source import read_tools
 
 LOG = "ui.log"
@@ -137,20 +137,15 @@ def workspace_of(root: Path) -> str | None:
         None where the project's own `workspace.yaml` or `pyproject.toml` says it.
 
     Raises:
-        UsageError: The folder has no models.
-        ProjectError: There is no such folder, or its settings are wrong.
+        UsageError: There is no such folder, or it has no models.
+        ProjectError: The project's settings are wrong.
     """
     if (root / _WORKSPACE).is_file():
         return None
-    project = load_project(root, strict=False)
     _, tools = read_tools(root)
     if "dagster" in tools or "dg" in tools:
         return None
-    if not project.models and not project.problems:
-        raise UsageError(
-            f"there are no models in {root}",
-            hint="give a project's folder with --project, or make a project with `vde init`",
-        )
+    project = require_models(root)
     location = {"location_name": project.settings.name, "working_directory": str(root)}
     definitions = root / "definitions.py"
     if definitions.is_file():
