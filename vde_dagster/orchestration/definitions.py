@@ -22,7 +22,7 @@ from vde_dagster.orchestration.jobs.sensor import code_sensor
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.resource import WorkspaceResource
+from vde_dagster.orchestration.resource import workspace_resource
 
 if TYPE_CHECKING:
     from dagster_pyspark import LazyPySparkResource, PySparkResource
@@ -85,8 +85,8 @@ def vde_definitions(
 
 def _resources(root: Path, spark: PySparkResource | LazyPySparkResource | None) -> dict[str, Any]:
     if spark is None:
-        return {"vde": WorkspaceResource(project_root=str(root)), "pyspark": _project_session()}
-    return {"vde": WorkspaceResource(project_root=str(root), spark=spark), "pyspark": spark}
+        return {"vde": workspace_resource(root), "pyspark": _project_session()}
+    return {"vde": workspace_resource(root, spark="pyspark"), "pyspark": spark}
 
 
 def _project_session() -> dg.ResourceDefinition:
@@ -96,6 +96,7 @@ def _project_session() -> dg.ResourceDefinition:
     """
 
     @dg.resource(
+        config_schema={},
         required_resource_keys={"vde"},
         description="The project's Spark session, as a LazyPySparkResource of dagster-pyspark.",
     )
