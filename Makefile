@@ -9,10 +9,8 @@ ENVIRONMENT ?= prod
 run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
 	@$(BIN)/python -m vde_dagster.orchestration.main_job --project . --environment $(ENVIRONMENT)
 
-ui: $(STAMP)  ## Open Dagster's UI on the example: http://127.0.0.1:3000
-	@mkdir -p .dagster_home
-	@cp dagster.yaml .dagster_home/dagster.yaml
-	DAGSTER_HOME="$(CURDIR)/.dagster_home" $(BIN)/dagster dev --workspace workspace.yaml
+ui: $(STAMP)  ## Open Dagster on the example: http://127.0.0.1:3000
+	@$(BIN)/vde ui
 
 test: test-fast test-proof test-sqlglot test-slow  ## All tests, the fast ones first
 

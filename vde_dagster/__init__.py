@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.orchestration.definitions import vde_definitions
     from vde_dagster.project.macros.registry import macro, model
 
-__all__ = ["macro", "model", "vde_definitions"]
+__all__ = ["Workspace", "macro", "model", "vde_definitions"]
 
 _HOMES = {
+    "Workspace": "vde_dagster.execution.workspace",
     "macro": "vde_dagster.project.macros.registry",
     "model": "vde_dagster.project.macros.registry",
     "vde_definitions": "vde_dagster.orchestration.definitions",

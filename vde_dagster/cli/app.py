@@ -16,6 +16,7 @@ from vde_dagster.cli.commands import (
     inspecting,
     moving_state,
     planning,
+    serving,
     starting,
     syncing,
     testing,
@@ -49,6 +50,7 @@ app.command("query")(inspecting.query)
 app.command("test")(testing.run_tests)
 app.command("sync")(syncing.sync)
 app.command("fsck")(checking.fsck)
+app.command("ui")(serving.ui)
 app.command("schema")(describing.schema)
 app.add_typer(moving_state.state, name="state", no_args_is_help=True)
 

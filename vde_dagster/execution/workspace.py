@@ -18,6 +18,7 @@ from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Plan, PlanKind
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from vde_dagster.execution.apply import ApplyResult
@@ -353,6 +354,22 @@ class Workspace:
         from vde_dagster.execution.query import query_environment
 
         return query_environment(self.warehouse, environment_name(environment), sql, limit, raw=raw)
+
+    def read(self, environment: str, model: str, columns: Sequence[str] = ()) -> pa.Table:
+        """Read a published model into memory, without an engine and so without a JVM.
+
+        Args:
+            environment: The environment.
+            model: The model, with a table of its own: of any kind but VIEW, EMBEDDED and EXTERNAL.
+            columns: The columns to read; all by default.
+
+        Raises:
+            UsageError: There is no such environment, model or column, or the model has no table.
+        """
+        from vde_dagster.execution.read_published import read_published
+
+        name = ModelName.parse(model, self.settings.default_namespace)
+        return read_published(self.warehouse, environment_name(environment), name, columns)
 
     def render(
         self,

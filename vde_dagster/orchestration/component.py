@@ -17,6 +17,7 @@ from vde_dagster.orchestration.definitions import vde_definitions
 from vde_dagster.orchestration.jobs.jobs import EXECUTOR
 from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.orchestration.models.translator import VdeTranslator
+from vde_dagster.orchestration.scaffolder import VdeProjectScaffolder
 from vde_dagster.project.loading.loader import read_settings
 from vde_dagster.project.settings import Settings
 
@@ -25,6 +26,7 @@ def _scope(model: LiveModel) -> Mapping[str, Any]:
     return {"model": model.snapshot.model, "kind": model.snapshot.model.kind.name}
 
 
+@dg.scaffold_with(VdeProjectScaffolder)
 @dataclass
 class VdeProjectComponent(dg.Component, dg.Resolvable):
     """Models, plans, environments, jobs, the sensor and the schedules of one project.
@@ -64,7 +66,8 @@ class VdeProjectComponent(dg.Component, dg.Resolvable):
             UsageError: There is no such folder, or another component has the same names.
             ProjectError: The project's settings are wrong.
         """
-        root = (Path(context.path) / self.project).resolve()
+        here = Path(context.path)  # the folder of a defs.yaml, a component.py itself
+        root = ((here.parent if here.is_file() else here) / self.project).resolve()
         if not root.is_dir():
             raise UsageError(
                 f"there is no folder {root}",

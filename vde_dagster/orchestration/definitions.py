@@ -23,7 +23,7 @@ from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import Names
-from vde_dagster.orchestration.resource import WorkspaceResource
+from vde_dagster.orchestration.resource import workspace_resource
 
 if TYPE_CHECKING:
     from dagster_pyspark import LazyPySparkResource, PySparkResource
@@ -80,7 +80,7 @@ def vde_definitions(
     return dg.Definitions(
         assets=[*_assets(catalog, _keys(assets)), *assets],
         jobs=[*by_partition, *others],
-        schedules=schedules(names, settings, run, janitor),
+        schedules=schedules(root, names, settings, run, janitor),
         sensors=[code_sensor(names, root, settings, by_partition)],
         resources=_resources(names, root, spark),
         executor=executor,
@@ -92,9 +92,8 @@ def _resources(
 ) -> dict[str, Any]:
     pyspark = names.named("pyspark")
     if spark is None:
-        workspace = WorkspaceResource(project_root=str(root))
-        return {names.resource: workspace, pyspark: _project_session(names)}
-    return {names.resource: WorkspaceResource(project_root=str(root), spark=spark), pyspark: spark}
+        return {names.resource: workspace_resource(root), pyspark: _project_session(names)}
+    return {names.resource: workspace_resource(root, spark=pyspark), pyspark: spark}
 
 
 def _project_session(names: Names) -> dg.ResourceDefinition:
@@ -104,6 +103,7 @@ def _project_session(names: Names) -> dg.ResourceDefinition:
     """
 
     @dg.resource(
+        config_schema={},
         required_resource_keys={names.resource},
         description="The project's Spark session, as a LazyPySparkResource of dagster-pyspark.",
     )

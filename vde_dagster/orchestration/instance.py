@@ -11,14 +11,16 @@ if TYPE_CHECKING:
 
 HOME_VARIABLE = "DAGSTER_HOME"
 HOME_FOLDER = ".dagster_home"
-_PLAIN = "telemetry:\n  enabled: false\nnux:\n  enabled: false\n"
+INSTANCE_CONFIG = Path(__file__).parent / "dagster.yaml"
+"""The configuration of instances whose project has none of its own."""
 
 
 def dagster_home(root: Path) -> Path:
     """Return the project's Dagster home, made when it is missing.
 
-    It is the folder in `DAGSTER_HOME`, or `.dagster_home` of the project; a new one gets the
-    project's `dagster.yaml`, or a plain one without telemetry.
+    It is the folder in `DAGSTER_HOME`, or `.dagster_home` of the project. A new one gets the
+    project's `dagster.yaml`, or the one for one machine that comes with the package; that of the
+    project is copied again when it changed, unless `DAGSTER_HOME` names the folder.
 
     Args:
         root: The project's folder.
@@ -27,9 +29,9 @@ def dagster_home(root: Path) -> Path:
     home = Path(given).expanduser().resolve() if given else root.resolve() / HOME_FOLDER
     home.mkdir(parents=True, exist_ok=True)
     config = home / "dagster.yaml"
-    if not given or not config.exists():
-        own = root / "dagster.yaml"
-        text = own.read_text("utf-8") if own.is_file() else _PLAIN
+    own = root / "dagster.yaml"
+    if not config.exists() or (not given and own.is_file()):
+        text = (own if own.is_file() else INSTANCE_CONFIG).read_text("utf-8")
         if not config.exists() or config.read_text("utf-8") != text:
             config.write_text(text, "utf-8")
     return home

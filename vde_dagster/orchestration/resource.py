@@ -76,3 +76,30 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
     def _session_to_join(self) -> "Callable[[], SparkSession] | None":
         resource = self.spark
         return None if resource is None else lambda: resource.spark_session
+
+
+def workspace_resource(root: Path, *, spark: str | None = None) -> dg.ResourceDefinition:
+    """Return the resource that is a `WorkspaceResource` in runs.
+
+    Nothing of it can be chosen, so the launchpad's forms leave it out: there the fields of a
+    `ConfigurableResource` stand in every run's configuration.
+
+    Args:
+        root: The project's folder.
+        spark: The key of a resource of dagster-pyspark whose session is joined.
+    """
+
+    @dg.resource(
+        config_schema={},
+        required_resource_keys={spark} if spark else set(),
+        description="The project: its files, its state, and Spark when that is needed.",
+    )
+    def vde(context: dg.InitResourceContext) -> Iterator[WorkspaceResource]:
+        joined = {"spark": getattr(context.resources, spark)} if spark else {}
+        opened = WorkspaceResource(project_root=str(root), **joined)
+        try:
+            yield opened
+        finally:
+            opened.teardown_after_execution(context)
+
+    return vde

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
+import dagster as dg
+import pytest
+
 from vde_dagster.cli.new_project import new_project
+from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
+
+NEW = [
+    ".gitignore",
+    "README.md",
+    "definitions.py",
+    "models/audits/not_negative.sql",
+    "models/marts/daily_revenue.sql",
+    "models/raw/orders.sql",
+    "models/seeds/orders.csv",
+    "models/staging/orders.sql",
+    "models/tests/test_daily_revenue.yaml",
+    "pyproject.toml",
+]
+
+
+def files_of(root: Path) -> list[str]:
+    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
 
 
 def test_init_makes_a_project_that_loads(tmp_path: Path, vde: Vde) -> None:
     made = vde("init", tmp_path / "shop", "--json")
     assert made.code == 0
-    assert "models/marts/daily_revenue.sql" in made.json["files"]
-    assert ".gitignore" in made.json["files"]
+    assert made.json["files"] == files_of(tmp_path / "shop") == NEW
+    assert made.json["kept"] == []
     shown = vde("info", "--project", tmp_path / "shop", "--json").json
     assert {model["name"]: model["kind"] for model in shown["models"]} == {
         "raw.orders": "SEED",
@@ -23,18 +45,75 @@ def test_init_makes_a_project_that_loads(tmp_path: Path, vde: Vde) -> None:
     assert shown["environments"] == []
 
 
+def test_its_definitions_are_a_code_location(tmp_path: Path, vde: Vde) -> None:
+    assert vde("init", tmp_path / "shop").code == 0
+    defs = runpy.run_path(str(tmp_path / "shop" / "definitions.py"))["defs"]
+    dg.Definitions.validate_loadable(defs)
+    keys = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
+    assert {"raw/orders", "staging/orders", "marts/daily_revenue", "vde/plan"} <= keys
+    checks = {key.name for key in defs.resolve_asset_graph().asset_check_keys}
+    assert "test_orders_of_a_day_are_added_up" in checks
+    assert any(name.startswith("not_negative") for name in checks)
+
+
+def test_dagster_can_be_left_out(tmp_path: Path, vde: Vde) -> None:
+    made = vde("init", tmp_path, "--no-dagster")
+    assert made.code == 0
+    assert files_of(tmp_path) == [path for path in NEW if path != "definitions.py"]
+    assert made.err == f"next: vde apply prod --project {tmp_path}\n"
+
+
+def test_init_says_what_to_call_next(
+    tmp_path: Path, vde: Vde, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert vde("init").err == "next: vde apply prod\n      vde ui\n"
+    assert vde("init", "my [shop]").err.endswith("vde ui --project 'my [shop]'\n")
+
+
 def test_init_takes_the_folder_from_project_too(tmp_path: Path, vde: Vde) -> None:
     assert vde("init", "--project", tmp_path / "here").code == 0
     assert (tmp_path / "here" / "models").is_dir()
 
 
-def test_init_leaves_an_existing_project_alone(tmp_path: Path, vde: Vde) -> None:
-    (tmp_path / "models").mkdir()
-    before = sorted(tmp_path.rglob("*"))
+@pytest.mark.parametrize(
+    ("there", "named"),
+    [
+        ("models/mine.sql", "models"),
+        ("models/raw/orders.sql", "models"),
+        ("definitions.py", "definitions.py"),
+    ],
+)
+def test_init_leaves_an_existing_project_alone(
+    there: str, named: str, tmp_path: Path, vde: Vde
+) -> None:
+    (tmp_path / there).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / there).write_text("mine")
     refused = vde("init", tmp_path)
     assert refused.code == 2
-    assert "already has models" in refused.err
-    assert sorted(tmp_path.rglob("*")) == before
+    assert refused.err.splitlines()[0] == f"error: '{tmp_path}' already has {named}"
+    assert files_of(tmp_path) == [there]
+    assert (tmp_path / there).read_text() == "mine"
+
+
+def test_init_keeps_the_files_that_any_folder_has(tmp_path: Path, vde: Vde) -> None:
+    own = ("pyproject.toml", "README.md", ".gitignore")
+    for path in own:
+        (tmp_path / path).write_text("# mine\n")
+    made = vde("init", tmp_path)
+    assert made.code == 0
+    assert "kept as they were: .gitignore, README.md, pyproject.toml" in made.err
+    assert "let .gitignore name them" in made.err
+    assert files_of(tmp_path) == NEW
+    assert [(tmp_path / path).read_text() for path in own] == ["# mine\n"] * 3
+    assert vde("plan", "prod", "--project", tmp_path).code == 0
+
+
+def test_a_file_is_no_folder_for_a_project(tmp_path: Path, vde: Vde) -> None:
+    (tmp_path / "shop").write_text("mine")
+    refused = vde("init", tmp_path / "shop")
+    assert refused.code == 2
+    assert "is a file" in refused.err
 
 
 def test_the_plan_of_the_new_project_starts_no_java_and_is_told_for_people_too(
@@ -47,3 +126,23 @@ def test_the_plan_of_the_new_project_starts_no_java_and_is_told_for_people_too(
     assert "7 days, 2024-01-01 … 2024-01-07" in shown.out
     assert "3 created" in shown.out
     assert "apply it with: vde apply prod --plan prod-" in shown.err
+
+
+@pytest.mark.spark
+def test_a_new_project_is_planned_applied_and_queried_as_its_readme_says(
+    tmp_path: Path, vde: Vde, monkeypatch: pytest.MonkeyPatch, spark_engine: SparkEngine
+) -> None:
+    (tmp_path / "shop").mkdir()
+    monkeypatch.chdir(tmp_path / "shop")
+    assert vde("init").code == 0
+    assert vde("plan", "prod").code == 0
+    applied = vde("apply", "prod", "--json")
+    assert applied.code == 0, applied.err
+    assert applied.json["environment"]["models"] == 3
+    query = "SELECT * FROM marts.daily_revenue ORDER BY order_date"
+    assert query in Path("README.md").read_text()
+    rows = vde("query", "prod", query, "--json").json["rows"]
+    assert rows[0] == ["2024-01-01", 2, 2, "55.50"]
+    assert [row[0] for row in rows] == [f"2024-01-0{day}" for day in (1, 2, 4, 5, 7)]
+    assert vde("test", "--json").json["passed"] == 1
+    assert vde("plan", "prod", "--json").json["empty"] is True

@@ -15,7 +15,7 @@ from vde_dagster_tests.orchestration.servers import Dagster
 def open_launchpad(page: Page, dagster: Dagster, job: str) -> None:
     """Open a job's form and wait until it can be edited."""
     page.goto(f"{dagster.url}/locations/vde/jobs/{job}/playground")
-    expect(line_with(page, "project_root: ")).to_be_visible(timeout=SECONDS)
+    expect(page.locator(".CodeMirror-line").first).to_be_visible(timeout=SECONDS)
 
 
 def line_with(page: Page, text: str) -> Locator:

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 
 import dagster as dg
 
+from vde_dagster.orchestration.instance import INSTANCE_CONFIG
+
 T = TypeVar("T")
 REPOSITORY = Path(__file__).resolve().parents[2]
 SECONDS = 600.0
@@ -199,7 +201,7 @@ def running_dagster(project: Path, home: Path) -> Iterator[Dagster]:
         home: An empty folder for the instance.
     """
     home.mkdir(parents=True, exist_ok=True)
-    (home / "dagster.yaml").write_text((REPOSITORY / "dagster.yaml").read_text())
+    (home / "dagster.yaml").write_text(INSTANCE_CONFIG.read_text())
     # Two processes that create the same SQLite files at once disturb each other.
     dg.DagsterInstance.from_config(str(home)).dispose()
     port = free_port()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import dagster as dg
 import pytest
 
@@ -40,6 +43,45 @@ def test_every_job_is_there_with_a_described_form(days: ProjectFolder) -> None:
             config = node.definition.config_schema.config_type
             for field_name, field in getattr(config, "fields", {}).items():
                 assert field.description, f"{name}: {field_name} is not documented"
+
+
+def test_the_launchpad_shows_what_a_person_can_choose_and_no_more(days: ProjectFolder) -> None:
+    definitions = vde_definitions(days.root)
+    plan = {"environment", "start", "end", "select", "skip_backfill"}
+    applying = {"concurrency", "skip_tests"}
+    forms = {
+        "vde_plan_job": set(),
+        "vde_apply_job": {f"vde__apply.{field}" for field in (*applying, "who")},
+        "vde_new_plan": {f"plan.{field}" for field in plan},
+        "vde_plan_and_apply": {f"plan_and_apply.{field}" for field in plan | applying},
+        "vde_run": {"run.environment", "run.concurrency"},
+        "vde_rollback": {"rollback.environment", "rollback.version"},
+        "vde_janitor": {"janitor.dry_run"},
+        "vde_drop_environment": {"drop_environment.environment"},
+    }
+    for name, fields in forms.items():
+        shown = dict(choices(definitions.resolve_job_def(name).run_config_schema.config_type))
+        of_ours = {path for path in shown if not path.startswith(OF_DAGSTER)}
+        assert of_ours == {f"ops.{field}" for field in fields}
+        assert all(text for path, text in shown.items() if path.startswith("ops."))
+    everything = definitions.resolve_implicit_global_asset_job_def().run_config_schema.config_type
+    shown = dict(choices(everything))
+    assert "ops.marts__daily.only_missing" in shown
+    assert not [path for path in shown if not path.startswith(("ops.", *OF_DAGSTER))]
+
+
+OF_DAGSTER = ("execution.", "loggers.", "resources.io_manager.", "inputs")
+"""What every Dagster job has in its launchpad."""
+
+
+def choices(form: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Walk a form: each field that takes a value, by its path, with its description."""
+    for name, field in getattr(form, "fields", {}).items():
+        here = path if name == "config" else f"{path}.{name}".strip(".")
+        if getattr(field.config_type, "fields", None) is not None:
+            yield from choices(field.config_type, here)
+        elif field.config_type.key != "Any":  # a step that takes nothing takes anything
+            yield here, field.description
 
 
 def test_parents_are_edges_and_external_tables_are_nodes(days: ProjectFolder) -> None:

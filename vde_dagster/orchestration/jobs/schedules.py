@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import dagster as dg
 
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, Names
@@ -11,15 +14,21 @@ HOURLY = "0 * * * *"
 
 
 def schedules(
-    names: Names, settings: Settings, run_job: dg.JobDefinition, janitor_job: dg.JobDefinition
+    root: Path,
+    names: Names,
+    settings: Settings,
+    run_job: dg.JobDefinition,
+    janitor_job: dg.JobDefinition,
 ) -> list[dg.ScheduleDefinition]:
     """Return the schedules of a project.
 
     Environments that the settings name are running from the start; without any, production
     has an hourly schedule to be switched on. A run fills only what is due by each model's cron,
-    so ticks may come more often than any model's.
+    so ticks may come more often than any model's. The tick of an environment that does not exist
+    is skipped, with what to do.
 
     Args:
+        root: The project's folder.
         names: The project's names.
         settings: The project's settings.
         run_job: The job of a scheduled run.
@@ -34,8 +43,7 @@ def schedules(
             job=run_job,
             cron_schedule=cron,
             execution_timezone="UTC",
-            run_config={"ops": {names.named("run"): {"config": {"environment": environment}}}},
-            tags={ENVIRONMENT_TAG: environment},
+            execution_fn=_tick(root, names, environment),
             default_status=running,
         )
         for environment, cron in (crons or {"prod": HOURLY}).items()
@@ -51,3 +59,24 @@ def schedules(
         )
     )
     return out
+
+
+def _tick(
+    root: Path, names: Names, environment: str
+) -> Callable[[dg.ScheduleEvaluationContext], dg.RunRequest | dg.SkipReason]:
+    def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        from vde_dagster.execution.workspace import Workspace
+
+        with Workspace.open(root) as workspace:
+            if not workspace.store.environments.exists(environment):
+                return dg.SkipReason(
+                    f"there is no environment {environment!r} yet: make it with "
+                    f"`vde apply {environment}` or the job {names.named('vde_plan_and_apply')}; or "
+                    "take it out of [tool.vde.dagster] schedules"
+                )
+        return dg.RunRequest(
+            run_config={"ops": {names.named("run"): {"config": {"environment": environment}}}},
+            tags={ENVIRONMENT_TAG: environment},
+        )
+
+    return tick

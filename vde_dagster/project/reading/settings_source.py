@@ -56,6 +56,25 @@ def load_settings(root: Path) -> Settings:
 
 
 def _read_table(root: Path) -> tuple[str, dict[str, Any]]:
+    text, tools = read_tools(root)
+    table = tools.get("vde", {})
+    if not isinstance(table, dict):
+        raise _problem("", "tool.vde has to be a table", text, "write [tool.vde]")
+    return text, table
+
+
+def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
+    """Read what a folder's `pyproject.toml` says to tools.
+
+    Args:
+        root: The folder.
+
+    Returns:
+        The file's text, and `[tool]`; both empty where there is none.
+
+    Raises:
+        ProjectError: The file is no TOML.
+    """
     path = root / _PYPROJECT
     if not path.is_file():
         return "", {}
@@ -77,10 +96,7 @@ def _read_table(root: Path) -> tuple[str, dict[str, Any]]:
             location=SourceLocation(_PYPROJECT, line, column),
         ) from error
     tools = document.get("tool", {})
-    table = tools.get("vde", {}) if isinstance(tools, dict) else {}
-    if not isinstance(table, dict):
-        raise _problem("", "tool.vde has to be a table", text, "write [tool.vde]")
-    return text, table
+    return text, tools if isinstance(tools, dict) else {}
 
 
 def _sqlmesh_defaults(root: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ MODEL (
   audits (
     not_null(columns := (order_id, ordered_at)),
     unique_values(columns := (order_id)),
-    accepted_values(column := status, is_in := ('paid', 'cancelled'))
+    accepted_values(column := status, is_in := ('paid', 'cancelled')),
+    not_negative(column := amount)
   )
 );

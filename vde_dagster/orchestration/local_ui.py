@@ -1,0 +1,241 @@
+"""Dagster on one project on this machine: what `vde ui` starts, and stops again as a whole.
+
+`dagster dev` runs a webserver, a daemon and code servers. They are one process group of their own,
+so that nothing of them outlives the command, a run's Spark included.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from signal import SIGINT, SIGKILL, SIGTERM, Signals
+
+from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster.orchestration.instance import HOME_VARIABLE, dagster_home
+from vde_dagster.orchestration.reload import URL_VARIABLE
+from vde_dagster.orchestration.require_models import require_models
+from vde_dagster.project.reading.settings_source import read_tools
+
+LOG = "ui.log"
+_LOCK = "ui.lock"
+_WORKSPACE = "workspace.yaml"
+_WRITTEN = "vde-workspace.yaml"
+_OWN_LOCATION = "vde_dagster.orchestration.location"
+_START_SECONDS = 180.0
+_STOP_SECONDS = 30.0
+_LAST_SECONDS = 10.0
+_LOCATIONS = """
+{ workspaceOrError { ... on Workspace { locationEntries { name locationOrLoadError {
+  ... on PythonError { message } } } } } }
+"""
+
+
+@dataclass(frozen=True)
+class LocalUi:
+    """A running Dagster.
+
+    Args:
+        url: Where its pages are.
+        home: The instance's folder.
+        log: The file with what its processes say.
+        process: `dagster dev`, the leader of a process group.
+    """
+
+    url: str
+    home: Path
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    def wait(self) -> None:
+        """Wait until it ends.
+
+        Raises:
+            ExecutionError: It ended by itself, so something is wrong.
+        """
+        self.process.wait()
+        raise ExecutionError(f"Dagster ended: {_last_line(self.log)}", hint=f"see {self.log}")
+
+    def load_errors(self) -> dict[str, str]:
+        """Return the code locations that could not be loaded, with the reason."""
+        request = urllib.request.Request(
+            f"{self.url}/graphql",
+            json.dumps({"query": _LOCATIONS}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            entries = json.load(answer)["data"]["workspaceOrError"]["locationEntries"]
+        found = {entry["name"]: (entry["locationOrLoadError"] or {}) for entry in entries}
+        return {name: said["message"] for name, said in found.items() if "message" in said}
+
+
+@contextmanager
+def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
+    """Run Dagster on a project; it answers when the block begins and is gone when it ended.
+
+    Args:
+        root: The project's folder.
+        host: The address to listen on.
+        port: The port to listen on.
+
+    Raises:
+        UsageError: There is no project, the webserver is not installed, the port is taken, or
+            Dagster runs on this home already. Nothing was started.
+        ExecutionError: Dagster does not start.
+    """
+    root = root.resolve()
+    _check_installed()
+    target = workspace_of(root)
+    home = dagster_home(root)
+    url = f"http://{host}:{port}"
+    with _alone(home, url):
+        _check_free(host, port)
+        if target is not None:
+            workspace = home / _WRITTEN
+            workspace.write_text(target, "utf-8")
+            chosen = ["--workspace", str(workspace)]
+        else:
+            chosen = []
+        command = [sys.executable, "-m", "dagster", "dev", "--host", host, "--port", str(port)]
+        log = home / LOG
+        with log.open("wb") as written:
+            process = subprocess.Popen(
+                [*command, *chosen],
+                cwd=root,
+                env={
+                    **os.environ,
+                    HOME_VARIABLE: str(home),
+                    URL_VARIABLE: url,
+                    "VDE_PROJECT": str(root),
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        found = LocalUi(url, home, log, process)
+        try:
+            _wait_until_it_answers(found)
+            yield found
+        finally:
+            _stop(process)
+
+
+def workspace_of(root: Path) -> str | None:
+    """Return the text of Dagster's workspace for a project.
+
+    Returns:
+        None where the project's own `workspace.yaml` or `pyproject.toml` says it.
+
+    Raises:
+        UsageError: There is no such folder, or it has no models.
+        ProjectError: The project's settings are wrong.
+    """
+    if (root / _WORKSPACE).is_file():
+        return None
+    _, tools = read_tools(root)
+    if "dagster" in tools or "dg" in tools:
+        return None
+    project = require_models(root)
+    location = {"location_name": project.settings.name, "working_directory": str(root)}
+    definitions = root / "definitions.py"
+    if definitions.is_file():
+        target = {"python_file": {"relative_path": str(definitions), **location}}
+    else:
+        target = {
+            "python_module": {"module_name": "vde_dagster.orchestration.location", **location}
+        }
+    # YAML reads JSON.
+    return f"# Written by `vde ui`.\n{json.dumps({'load_from': [target]}, indent=2)}\n"
+
+
+def _check_installed() -> None:
+    if find_spec("dagster_webserver") is None:
+        raise UsageError(
+            "Dagster's pages need the package dagster-webserver, which is not installed",
+            hint="pip install dagster-webserver",
+        )
+
+
+def _check_free(host: str, port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise UsageError(
+                f"{host}:{port} cannot be used: {error.strerror}",
+                hint=f"give another port: vde ui --port {port + 1}",
+            ) from error
+
+
+@contextmanager
+def _alone(home: Path, url: str) -> Iterator[None]:
+    """Hold the home's lock: two `dagster dev` on one home disturb each other silently."""
+    import fcntl
+
+    with (home / _LOCK).open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.seek(0)
+            raise UsageError(
+                f"Dagster runs on {home} already: {lock.read().strip()}",
+                hint="open that page, or stop the other one first",
+            ) from error
+        lock.truncate(0)
+        lock.write(url)
+        lock.flush()
+        yield
+
+
+def _wait_until_it_answers(ui: LocalUi) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        if ui.process.poll() is not None:
+            ui.wait()
+        with suppress(OSError), urllib.request.urlopen(f"{ui.url}/server_info", timeout=5):
+            return
+        time.sleep(0.2)
+    raise ExecutionError(
+        f"Dagster did not answer at {ui.url} within {_START_SECONDS:.0f} s", hint=f"see {ui.log}"
+    )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End `dagster dev`, then what is left of its group; another Ctrl-C shortens the wait."""
+    with suppress(KeyboardInterrupt):
+        process.send_signal(SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
+    for signal in (SIGTERM, SIGKILL):
+        with suppress(KeyboardInterrupt):
+            if _ended(process, signal):
+                return
+
+
+def _ended(process: subprocess.Popen[bytes], signal: Signals) -> bool:
+    deadline = time.monotonic() + _LAST_SECONDS
+    try:
+        os.killpg(process.pid, signal)
+        while time.monotonic() < deadline:
+            process.poll()
+            os.killpg(process.pid, 0)
+            time.sleep(0.1)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
