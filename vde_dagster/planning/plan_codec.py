@@ -38,6 +38,7 @@ def plan_to_json(plan: Plan) -> dict[str, Json]:
         "start": iso(plan.start) if plan.start else None,
         "end": iso(plan.end) if plan.end else None,
         "expires_at": iso(plan.expires_at) if plan.expires_at else None,
+        "warnings": list(plan.warnings),
     }
 
 

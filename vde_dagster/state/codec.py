@@ -39,6 +39,7 @@ class StoredPlan:
     start: datetime | None
     end: datetime | None
     expires_at: datetime | None
+    warnings: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -132,6 +133,7 @@ def to_plan(stored: StoredPlan, snapshots: dict[str, Snapshot]) -> Plan:
         start=stored.start,
         end=stored.end,
         expires_at=stored.expires_at,
+        warnings=stored.warnings,
     )
 
 
