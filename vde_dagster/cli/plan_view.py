@@ -41,6 +41,7 @@ def show_plan(
 
     if plan.is_empty:
         console.print(f"[bold]{plan.environment}[/] is up to date: nothing to do")
+        show_warnings(console, plan)
         return
     tree = Tree(_title(plan))
     works = [model for model in plan.models if model.builds]
@@ -58,6 +59,15 @@ def show_plan(
         tree.add(f"[dim]leaves {count(untouched, 'model')} as they are[/]")
     _add_views(tree, plan)
     console.print(tree)
+    show_warnings(console, plan)
+
+
+def show_warnings(console: Console, plan: Plan) -> None:
+    """Print what looks like a mistake in the project, one a line."""
+    from rich.text import Text
+
+    for warning in plan.warnings:
+        console.print(Text("warning: ", style="yellow").append(warning, style="default"))
 
 
 def _title(plan: Plan) -> str:

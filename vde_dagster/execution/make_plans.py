@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.snapshot import Snapshot
     from vde_dagster.project.model import Model
+    from vde_dagster.project.problem import Problem
     from vde_dagster.sql.parsed import ParsedQueries
     from vde_dagster.state import StateStore
 
@@ -42,7 +44,8 @@ def plan_project(
     """Plan a project's models for an environment; see `Workspace.plan`."""
     if select:
         models = select_models(warehouse.store, environment, models, select)
-    snapshots = warehouse.snapshots_of(models, parsed)
+    warnings: list[Problem] = []
+    snapshots = warehouse.snapshots_of(models, parsed, warnings)
     state = gather_state(warehouse.store, environment, snapshots, warehouse.snapshots_of)
     return _make(
         warehouse,
@@ -55,6 +58,7 @@ def plan_project(
         skip_backfill=skip_backfill,
         now=now,
         save=save,
+        warnings=tuple(str(warning) for warning in warnings),
     )
 
 
@@ -91,6 +95,7 @@ def _make(
     skip_backfill: bool = False,
     now: datetime | None,
     save: bool,
+    warnings: tuple[str, ...] = (),
 ) -> Plan:
     now = utc(now) if now else warehouse.store.database.clock.now()
     if start is not None and end is not None:
@@ -116,6 +121,7 @@ def _make(
         plan_id=f"{environment}-{uuid.uuid4().hex[:10]}",
         unique_id=lambda: uuid.uuid4().hex,
     )
+    plan = replace(plan, warnings=warnings) if warnings else plan
     if save and not plan.is_empty:
         warehouse.store.plans.save(plan, state.held)
     return plan

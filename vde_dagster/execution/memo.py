@@ -1,4 +1,4 @@
-"""Snapshots remembered between processes, by the hash of everything that decides them."""
+"""Snapshots and problems remembered between processes, by the hash of all that decides them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import json
 from pathlib import Path
 
 from vde_dagster.base.atomic_files import replacing
-from vde_dagster.planning.build_snapshots import Memo
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.build_snapshots import Built, Memo
 from vde_dagster.planning.snapshot_codec import snapshot_from_json, snapshot_to_json
 from vde_dagster.project.model import Model
+from vde_dagster.project.problem import Problem
 
-_FORMAT = b"vde-memo-3\n"
+_FORMAT = b"vde-memo-4\n"
 
 
 class FileMemo(Memo):
     """A memo in one file: a line per snapshot, `key<space>as_seen<space>json`.
+
+    The JSON is the snapshot's list, and the model's problems as one more item of it.
 
     Reading it costs one read and no parsing of what is not asked for. It holds nothing that
     cannot be computed again, so a file that cannot be read is an empty one.
@@ -30,24 +32,28 @@ class FileMemo(Memo):
         self._used: dict[str, bytes] = {}
         self._changed = False
 
-    def get(self, key: str, model: Model) -> tuple[Snapshot, str] | None:
-        """Return the remembered snapshot of a model and its `as_seen`, or None."""
+    def get(self, key: str, model: Model) -> Built | None:
+        """Return what was remembered of a model, or None."""
         line = self._load().get(key)
         if line is None:
             return None
         seen, _, text = line.partition(b" ")
         try:
-            found = snapshot_from_json(model, json.loads(text)), seen.decode("ascii")
-        except (ValueError, TypeError):
+            data = json.loads(text)
+            problems = tuple(Problem.from_json(item) for item in data.pop())
+            found = Built(snapshot_from_json(model, data), seen.decode("ascii"), problems)
+        except (ValueError, TypeError, IndexError):
             self._changed = True
             return None
         self._used[key] = line
         return found
 
-    def put(self, key: str, snapshot: Snapshot, seen: str) -> None:
-        """Remember a snapshot and its `as_seen`; `save` writes them."""
-        text = json.dumps(snapshot_to_json(snapshot), separators=(",", ":"))
-        self._used[key] = f"{seen} {text}".encode()
+    def put(self, key: str, built: Built) -> None:
+        """Remember what was made of a model; `save` writes it."""
+        problems = [problem.to_json() for problem in built.problems]
+        data = [*snapshot_to_json(built.snapshot), problems]
+        text = json.dumps(data, separators=(",", ":"))
+        self._used[key] = f"{built.seen} {text}".encode()
         self._changed = True
 
     def save(self) -> None:

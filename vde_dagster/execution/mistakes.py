@@ -13,7 +13,7 @@ from vde_dagster.sql.parsed import ParsedQueries
 
 
 def all_mistakes(root: Path, found: ProjectError) -> ProjectError:
-    """Add what is wrong in the queries of the files that could be read.
+    """Add what is wrong in the models of the files that could be read.
 
     Args:
         root: The project's folder.
@@ -25,7 +25,14 @@ def all_mistakes(root: Path, found: ProjectError) -> ProjectError:
     try:
         parsed = ParsedQueries()
         project = load_project(root, strict=False, parsed=parsed)
-        build_snapshots(_understood(project), lambda name: None, parsed=parsed)
+        build_snapshots(
+            _understood(project),
+            lambda name: (),  # The state is not opened for this: any table may be there.
+            parsed=parsed,
+            scalar_functions=project.settings.scalar_functions,
+            functions=project.settings.functions,
+            warnings=[],
+        )
     except ProjectError as error:
         known = {str(mistake) for mistake in found.mistakes}
         more = [mistake for mistake in error.mistakes if str(mistake) not in known]

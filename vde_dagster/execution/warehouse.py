@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vde_dagster.lakehouse import Lakehouse
     from vde_dagster.planning.snapshot import Snapshot
     from vde_dagster.project.model import Model
+    from vde_dagster.project.problem import Problem
     from vde_dagster.project.settings import Settings
     from vde_dagster.sql.parsed import ParsedQueries
     from vde_dagster.state import StateStore
@@ -97,31 +98,39 @@ class Warehouse:
         return self._engine
 
     def snapshots_of(
-        self, models: Mapping[ModelName, Model], parsed: ParsedQueries | None = None
+        self,
+        models: Mapping[ModelName, Model],
+        parsed: ParsedQueries | None = None,
+        warnings: list[Problem] | None = None,
     ) -> dict[ModelName, Snapshot]:
         """Build the snapshots of definitions over the catalog's external tables.
 
         Args:
             models: The definitions.
             parsed: Trees of their queries that are at hand.
+            warnings: Takes what looks like a mistake in a project's definitions; by default
+                they are not checked, as stored ones are past mending.
 
         Returns:
             Snapshots in topological order.
 
         Raises:
-            ProjectError: A query names what its parents do not have.
+            ProjectError: A query names what its parents do not have, or a check found a mistake.
         """
         from vde_dagster.planning.build_snapshots import build_snapshots
 
-        built = build_snapshots(
-            models,
-            self._catalog_columns,
-            memo=self._memo,
-            parsed=parsed,
-            scalar_functions=self.settings.scalar_functions,
-        )
-        self._memo.save()
-        return built
+        try:
+            return build_snapshots(
+                models,
+                self._catalog_columns,
+                memo=self._memo,
+                parsed=parsed,
+                scalar_functions=self.settings.scalar_functions,
+                functions=self.settings.functions,
+                warnings=warnings,
+            )
+        finally:
+            self._memo.save()
 
     @cached_property
     def _memo(self) -> FileMemo:

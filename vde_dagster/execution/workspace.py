@@ -137,9 +137,10 @@ class Workspace:
         """Return the project's snapshots in topological order.
 
         Raises:
-            ProjectError: A file is wrong, or a query names what its parents do not have.
+            ProjectError: A file is wrong, a query names what its parents do not have, or a check
+                found a mistake.
         """
-        return self.warehouse.snapshots_of(self.project.models, self._parsed)
+        return self.warehouse.snapshots_of(self.project.models, self._parsed, [])
 
     def plan(
         self,

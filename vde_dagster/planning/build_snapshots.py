@@ -6,16 +6,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vde_dagster import semantics
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.checks import CHECKS_VERSION, check_model
+from vde_dagster.planning.checks.known import Known
+from vde_dagster.planning.checks.places import place_in_query
+from vde_dagster.planning.checks.tables import absent_tables
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
 from vde_dagster.project.dag import parents_first
 from vde_dagster.project.model import Column, Model, PythonSource
+from vde_dagster.project.problem import Problem
 from vde_dagster.sql.parsed import ParsedQueries
 
 if TYPE_CHECKING:
@@ -34,18 +39,32 @@ CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
 """Looks up (name, Spark SQL type) of a table of the project's catalog; None when it has no such."""
 
 
+class Built(NamedTuple):
+    """What is made of one model.
+
+    Args:
+        snapshot: Its snapshot.
+        seen: What its children see of it, see `as_seen`.
+        problems: What the checks say of it.
+    """
+
+    snapshot: Snapshot
+    seen: str
+    problems: tuple[Problem, ...] = ()
+
+
 class Memo:
-    """Remembers snapshots, and what children see of them, by the key of everything that decides.
+    """Remembers what was made of models, by the key of everything that decides.
 
     The default remembers nothing; the execution layer keeps one on disk.
     """
 
-    def get(self, key: str, model: Model) -> tuple[Snapshot, str] | None:
-        """Return what is stored under a key, if anything: the model's snapshot, and `as_seen`."""
+    def get(self, key: str, model: Model) -> Built | None:
+        """Return what is stored under a key, if anything, with the model put into it."""
         return None
 
-    def put(self, key: str, snapshot: Snapshot, seen: str) -> None:
-        """Store a snapshot and its `as_seen`."""
+    def put(self, key: str, built: Built) -> None:
+        """Store what was made of a model."""
 
 
 def build_snapshots(
@@ -55,6 +74,8 @@ def build_snapshots(
     memo: Memo | None = None,
     parsed: ParsedQueries | None = None,
     scalar_functions: Sequence[str] = (),
+    functions: Sequence[str] = (),
+    warnings: list[Problem] | None = None,
     canonicaliser: str = CANONICALISER,
 ) -> dict[ModelName, Snapshot]:
     """Compute the snapshot of every model, parents first.
@@ -65,20 +86,26 @@ def build_snapshots(
         memo: Remembers results between processes.
         parsed: Trees of the models' queries, as far as they are at hand; they are used up.
         scalar_functions: User functions that are deterministic and scalar.
+        functions: Other user functions.
+        warnings: Takes what may be meant so, while what is certainly a mistake is raised; None
+            for definitions that nobody can mend, such as stored ones.
         canonicaliser: Stored with each snapshot; another value forces every hash anew.
 
     Returns:
         Snapshots by name, in topological order.
 
     Raises:
-        ProjectError: A query names a column that its parent does not have. What reads a model
-            with a mistake is not looked at; all others are.
+        ProjectError: A query names a column that its parent does not have, or a check found a
+            mistake. What reads a model that cannot be read is not looked at; all others are.
     """
     memo, parsed = memo or Memo(), parsed or ParsedQueries()
+    given = sorted(functions)
     graph = {name: [p for p in model.depends_on if p in models] for name, model in models.items()}
     out: dict[ModelName, Snapshot] = {}
     seen: dict[ModelName, str] = {}
     mistakes: list[ProjectError] = []
+    problems: list[Problem] = []
+    absent: list[ModelName] = []
     try:
         for name in parents_first(graph):
             model = models[name]
@@ -86,20 +113,23 @@ def build_snapshots(
                 continue  # A parent has a mistake, so what it has is not known.
             if model.kind.is_external and not (model.columns or model.table):
                 columns = catalog_columns(name)
-                if columns:
+                if columns is None:
+                    absent.append(name)
+                elif columns:
                     model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
             parents = {parent: out[parent] for parent in sorted(graph[name])}
             read = [seen[parent] for parent in parents]
             texts = (canonicaliser, *_definition(model), str(len(read)), *read)
-            key = digest("memo", *texts, *sorted(scalar_functions))
+            key = digest("memo", CHECKS_VERSION, *texts, *sorted(scalar_functions), "|", *given)
             known = memo.get(key, model)
             if known is not None:
-                out[name], seen[name] = known
+                out[name], seen[name] = known.snapshot, known.seen
+                problems += known.problems
                 continue
             tree = parsed.take(model.query) if model.query else None
             try:
-                snapshot = build_snapshot(
-                    model, parents, scalar_functions, canonicaliser, tree=tree
+                snapshot, found = _checked(
+                    model, parents, scalar_functions, functions, canonicaliser, tree
                 )
             except ProjectError as error:
                 mistakes.append(error)
@@ -108,9 +138,14 @@ def build_snapshots(
                 mistakes.append(_nested(model))
                 continue
             out[name], seen[name] = snapshot, as_seen(snapshot)
-            memo.put(key, snapshot, seen[name])
+            problems += found
+            memo.put(key, Built(snapshot, seen[name], found))
     finally:
         parsed.clear()
+    if warnings is not None:
+        problems += absent_tables(absent, models)
+        mistakes += [problem.error() for problem in problems if problem.certain]
+        warnings += [problem for problem in problems if not problem.certain]
     if mistakes:
         raise ProjectError.of(mistakes)
     return out
@@ -138,7 +173,19 @@ def build_snapshot(
     tree: exp.Expr | None = None,
 ) -> Snapshot:
     """Compute one model's snapshot from its parents' snapshots; its query's tree is used up."""
-    version, columns, reads = _meaning(model, parents, scalar_functions, tree)
+    return _checked(model, parents, scalar_functions, (), canonicaliser, tree)[0]
+
+
+def _checked(
+    model: Model,
+    parents: Mapping[ModelName, Snapshot],
+    scalar_functions: Sequence[str],
+    functions: Sequence[str],
+    canonicaliser: str,
+    tree: exp.Expr | None,
+) -> tuple[Snapshot, tuple[Problem, ...]]:
+    """Compute one model's snapshot, and look for mistakes in the model."""
+    version, columns, reads, analysis = _meaning(model, parents, scalar_functions, functions, tree)
     if model.session:
         version, columns = _in_session(model, version, columns)
     meaning = meaning_of(model.kind)
@@ -154,7 +201,7 @@ def build_snapshot(
     metadata = _metadata_hash(model)
     layout = digest("layout", *model.partitioned_by, "|", *model.clustered_by, "|", *_flat(model))
     identity = [part for column in columns for part in (column.name, column.version)]
-    return Snapshot(
+    snapshot = Snapshot(
         id=digest("snapshot", str(model.name), fill, metadata, layout, *identity),
         model=model,
         version=version,
@@ -167,47 +214,61 @@ def build_snapshot(
         definition_hash=_definition_hash(model, metadata, layout),
         reads=reads,
     )
+    whole = columns if analysis is None or analysis.complete else None
+    findings = () if analysis is None else analysis.findings
+    known = Known(model, whole or None, findings, (*scalar_functions, *functions))
+    return snapshot, check_model(known, parents)
+
+
+_Meaning = tuple[
+    semantics.SemanticVersion,
+    tuple[OutputColumn, ...],
+    tuple[Read, ...],
+    "semantics.Analysis | None",
+]
 
 
 def _meaning(
     model: Model,
     parents: Mapping[ModelName, Snapshot],
     scalar_functions: Sequence[str],
+    functions: Sequence[str],
     tree: exp.Expr | None,
-) -> tuple[semantics.SemanticVersion, tuple[OutputColumn, ...], tuple[Read, ...]]:
+) -> _Meaning:
     """Return a model's version, columns and reads, before its kind is considered."""
     declared = {column.name: column for column in model.columns}
     parent_versions = {str(name): snapshot.version for name, snapshot in parents.items()}
     own = meaning_of(model.kind).own_version(model)
     if own is not None:
-        return own, _columns(model, own, {}), ()
+        return own, _columns(model, own, {}), (), None
     if model.python is not None:
         version = semantics.opaque_version(
             _python_text(model.python), parent_versions, list(declared), "a Python model"
         )
-        return version, _columns(model, version, {}), _python_reads(parents)
+        return version, _columns(model, version, {}), _python_reads(parents), None
     assert model.query is not None
     schema = {
         str(name): {column.name: column.type or "UNKNOWN" for column in snapshot.columns}
         for name, snapshot in parents.items()
         if snapshot.columns
     }
-    scalar = tuple(scalar_functions)
     try:
         analysis = semantics.analyze(
             model.query,
             schema,
             parents=parent_versions,
-            scalar_functions=scalar,
+            scalar_functions=tuple(scalar_functions),
+            functions=functions,
             tree=tree,
             of=str(model.name),
         )
     except semantics.SemanticError as error:
-        raise locate(error, model) from error
+        raise ProjectError.of(_located(one, model) for one in error.mistakes) from error
     version = analysis.version
     if declared:
         version = replace(version, columns=_declared_versions(model, version))
-    return version, _columns(model, version, analysis.output_types), _reads(analysis.lineage)
+    columns = _columns(model, version, analysis.output_types)
+    return version, columns, _reads(analysis.lineage), analysis
 
 
 def _in_session(
@@ -322,35 +383,12 @@ def as_seen(snapshot: Snapshot) -> str:
     return digest("seen", *parts)
 
 
-def locate(error: semantics.SemanticError, model: Model) -> ProjectError:
-    """Turn a mistake in a query into one with the file and line of the offending name.
-
-    The query that was read is the expanded one, in one line: its positions are none of the file's,
-    so the word that stands there is looked for in the file.
-    """
-    line, column = model.location.line, None
-    word = None
-    if model.query and error.column is not None:
-        match = re.match(r"\w+", model.query[error.column - 1 :])
-        word = match.group() if match else None
-    if word:
-        pattern = re.compile(rf"\b{re.escape(word)}\b", re.IGNORECASE)
-        body = _after_header(model)
-        for number, text in enumerate(model.source.splitlines(), 1):
-            found = pattern.search(text) if number >= body else None
-            if found:
-                line, column = number, found.start() + 1
-                break
+def _located(error: ProjectError, model: Model) -> ProjectError:
+    """Turn a mistake in a query into one with the file and line of the offending name."""
+    if not isinstance(error, semantics.SemanticError):
+        return error
     return ProjectError(
         f"{model.name}: {error.unplaced}",
         hint=error.hint,
-        location=SourceLocation(model.location.path, line, column),
+        location=place_in_query(model, error.column),
     )
-
-
-def _after_header(model: Model) -> int:
-    """Return the line in which the header ends, where the query may begin."""
-    for number, text in enumerate(model.source.splitlines(), 1):
-        if number >= (model.location.line or 1) and text.rstrip().endswith(");"):
-            return number
-    return model.location.line or 1

@@ -130,6 +130,7 @@ class Plan:
         start: The range the user asked for (UTC), or None.
         end: Its exclusive end, or None.
         expires_at: When the environment expires once this is published, or None.
+        warnings: What looks like a mistake in the project, with its place and what to do.
     """
 
     id: str
@@ -144,6 +145,7 @@ class Plan:
     start: datetime | None = None
     end: datetime | None = None
     expires_at: datetime | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def builds(self) -> tuple[PlannedModel, ...]:
@@ -170,4 +172,5 @@ class Plan:
             "models": [model.to_json() for model in self.models],
             "views": self.views.to_json(),
             "empty": self.is_empty,
+            "warnings": list(self.warnings),
         }

@@ -39,6 +39,7 @@ class StoredPlan:
     start: datetime | None
     end: datetime | None
     expires_at: datetime | None
+    warnings: tuple[str, ...] = ()
 
 
 def plan_to_json(plan: Plan) -> list[Json]:
@@ -52,6 +53,7 @@ def plan_to_json(plan: Plan) -> list[Json]:
         [[[ref.namespace, ref.name] for ref in refs] for refs in _view_changes(plan.views)],
         None if entries == implied else [_entry_to_json(entry) for entry in entries],
         None if snapshot_ids == _snapshot_ids(entries) else snapshot_ids,
+        plan.warnings,
     ]
 
 
@@ -61,7 +63,7 @@ def plan_from_json(data: list[Json]) -> StoredPlan:
     Raises:
         KeyError, TypeError, ValueError: It is something else.
     """
-    head, models, views, entries, snapshot_ids = data
+    head, models, views, entries, snapshot_ids, warnings = data
     values = dict(zip(_HEAD, head, strict=True))
     created, replaced, dropped = ([TableRef(*ref) for ref in refs] for refs in views)
     read = tuple(map(_model_from_json, models))
@@ -79,6 +81,7 @@ def plan_from_json(data: list[Json]) -> StoredPlan:
         start=_instant(values["start"]),
         end=_instant(values["end"]),
         expires_at=_instant(values["expires_at"]),
+        warnings=tuple(warnings),
     )
 
 

@@ -131,6 +131,7 @@ class Settings:
         owner: Owner of models that name none.
         variables: Values of `@VAR('name')` and `@name` in queries.
         scalar_functions: User-defined functions that depend on nothing but their arguments.
+        functions: Other functions that Spark's sessions have beside Spark's own.
         load_seconds: How long the reading of one file may take, with the code that it runs.
         concurrency: Models worked on at once.
         environment_ttl_days: Days after which an environment other than production expires.
@@ -162,6 +163,7 @@ class Settings:
     owner: str | None = None
     variables: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
     scalar_functions: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
     load_seconds: int = 120
     concurrency: int = 4
     environment_ttl_days: int = 7

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from vde_dagster.semantics._sqlglot import canonical_text, parse, type_text
 from vde_dagster.semantics.algebra import Leaf, Output, Rel
 from vde_dagster.semantics.binder import Binder, Unsupported
+from vde_dagster.semantics.checks import find
 from vde_dagster.semantics.ctes import NO_CTES
 from vde_dagster.semantics.digests import Digester
 from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.finding import Finding
 from vde_dagster.semantics.lineage import ColumnLineage, Tracer
 from vde_dagster.semantics.queries import bind_query
 from vde_dagster.semantics.uniqueness import group_keys
@@ -35,11 +37,15 @@ class Analysis:
         version: The semantic version.
         lineage: Column-level lineage.
         output_types: Output name to SQL type, ``UNKNOWN`` where it could not be found out.
+        findings: Mistakes that change nothing of these, see `checks`.
+        complete: Whether all output columns are known.
     """
 
     version: SemanticVersion
     lineage: ColumnLineage
     output_types: dict[str, str]
+    findings: tuple[Finding, ...] = ()
+    complete: bool = False
 
 
 def semantic_version(
@@ -69,6 +75,7 @@ def analyze(
     *,
     parents: Parents | None = None,
     scalar_functions: Collection[str] = (),
+    functions: Collection[str] = (),
     tree: exp.Expr | None = None,
     of: str = "a query",
 ) -> Analysis:
@@ -79,39 +86,72 @@ def analyze(
         schema: Table name, as the query writes it, to columns and their types.
         parents: Table name to version; a table without one is external.
         scalar_functions: Names of user functions that are deterministic and return one value.
+        functions: Names of other user functions: they are no mistakes.
         tree: What `sql.reading` made of the text, if it is at hand; it is used up.
         of: Whose query it is, for the log.
 
     Raises:
-        SemanticError: A syntax error, an ambiguous column, or one that does not exist.
+        SemanticError: A syntax error, or columns that are ambiguous or do not exist; the first
+            one, which has all of them as its `mistakes`.
     """
     given = tree
     if not isinstance(query, str):
         query = query.sql(dialect="spark")
     if tree is None:
         tree = parse(query)
-    reading = Binder(schema, parents or {}, scalar_functions)
+    reading = Binder(schema, parents or {}, scalar_functions, functions)
     reading.doubt = tree.meta.get(DOUBT)
     try:
-        rel = bind_query(reading, tree, None, NO_CTES)
-        return _understood(query, tree, rel, reading, schema, parents or {})
-    except SemanticError:
-        if given is None:
-            raise
-        # The tree may know other places than the text, and a mistake has to name the text's.
-        return analyze(query, schema, parents=parents, scalar_functions=scalar_functions, of=of)
-    except Unsupported as why:
-        return _opaque(query, tree, schema, parents or {}, str(why))
-    except RecursionError:
-        return _opaque(query, tree, schema, parents or {}, "nested too deeply")
-    except Exception as error:
-        why_not = f"not understood ({type(error).__name__}: {error})"
-        # Sound, and yet a mistake of ours: every change around the query counts as a change of it.
-        _LOG.warning("%s is %s", of, why_not, exc_info=True)
-        return _opaque(query, tree, schema, parents or {}, why_not)
+        found = _read(query, tree, reading, schema, parents or {}, of)
+        if given is None or not (reading.mistakes or found.findings):
+            return _checked(reading, found)
     finally:
         reading.terms.forget()
         dismantle(tree)
+    # The tree may know other places than the text, and a mistake has to name the text's.
+    return analyze(
+        query,
+        schema,
+        parents=parents,
+        scalar_functions=scalar_functions,
+        functions=functions,
+        of=of,
+    )
+
+
+def _read(
+    query: str, tree: exp.Expr, reading: Binder, schema: Schema, parents: Parents, of: str
+) -> Analysis:
+    names: list[str] | None = None
+    try:
+        rel = bind_query(reading, tree, None, NO_CTES)
+        names = [output.name for output in rel.outputs]
+        found = _understood(query, tree, rel, reading, schema, parents)
+    except Unsupported as why:
+        found = _opaque(query, tree, schema, parents, str(why))
+    except RecursionError:
+        return _opaque(query, tree, schema, parents, "nested too deeply")
+    except Exception as error:
+        why_not = f"not understood ({type(error).__name__}: {error})"
+        if not reading.mistakes:
+            # Sound, and yet a mistake of ours: every change around the query counts as a change.
+            _LOG.warning("%s is %s", of, why_not, exc_info=True)
+        return _opaque(query, tree, schema, parents, why_not)
+    if reading.mistakes:
+        return found
+    try:
+        findings = find(tree, reading, names)
+    except RecursionError:
+        findings = ()
+    return replace(found, findings=findings, complete=names is not None)
+
+
+def _checked(reading: Binder, found: Analysis) -> Analysis:
+    """Raise what was mistaken in a query, all of it at once."""
+    if not reading.mistakes:
+        return found
+    mistakes = {str(mistake): mistake for mistake in reading.mistakes}
+    raise SemanticError.first_of(list(mistakes.values()))
 
 
 def _understood(

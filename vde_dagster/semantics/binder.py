@@ -9,10 +9,13 @@ from vde_dagster.base.hashing import digest_values, from_hex
 from vde_dagster.semantics._sqlglot import data_type
 from vde_dagster.semantics.algebra import Leaf, Node, Terms
 from vde_dagster.semantics.names import NamedSource
+from vde_dagster.semantics.noted import Noted, Rule
 from vde_dagster.semantics.version import SemanticVersion, leaf_column, leaf_rows
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+    from vde_dagster.semantics.errors import SemanticError
 
 
 class Unsupported(Exception):
@@ -27,6 +30,7 @@ class Binder:
         parents: Table name to version.
         scalar_functions: Functions of the user's that are known to be deterministic and to
             return one value per row.
+        functions: Other functions of the user's.
     """
 
     CTE_BUDGET = 64
@@ -37,12 +41,16 @@ class Binder:
         schema: Mapping[str, Mapping[str, str]],
         parents: Mapping[str, SemanticVersion],
         scalar_functions: Collection[str] = (),
+        functions: Collection[str] = (),
     ) -> None:
         self.schema = schema
         self.parents = parents
         self.terms = Terms()
         self.scalar_functions = frozenset(name.lower() for name in scalar_functions)
+        self.functions = frozenset(name.lower() for name in functions) | self.scalar_functions
         self.doubt: str | None = None
+        self.mistakes: list[SemanticError] = []
+        self.noted: list[Noted] = []
         self.leaves: list[Leaf] = []
         self.cte_readings = 0
 
@@ -51,6 +59,15 @@ class Binder:
         if self.doubt is None:
             self.doubt = why
         return self.terms.make("unknown", *operands)
+
+    def mistaken(self, mistake: SemanticError) -> Node:
+        """Keep a mistake for the end, and go on, so that all of a query's are told at once."""
+        self.mistakes.append(mistake)
+        return self.give_up(mistake.unplaced)
+
+    def note(self, rule: Rule, where: exp.Expr, *details: Any) -> None:
+        """Note what Spark will refuse; whoever asks for the query's mistakes hears of it."""
+        self.noted.append(Noted(rule, where, details))
 
     def column_type(self, text: str | None) -> exp.DataType | None:
         """The type that a schema gives."""

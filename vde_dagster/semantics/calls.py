@@ -60,7 +60,11 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     if kind in ("scalar", "parsed", "operator") or name.startswith("trim "):
         return _scalar(binder, e, name, arguments)
     if kind is None:
+        if name not in binder.functions:
+            binder.note("unknown function", e)
         return binder.give_up(f"function {name} is not declared as deterministic", *arguments)
+    if kind in ("ranking", "tie-breaking"):
+        binder.note("no window", e)
     return binder.give_up(f"{kind} function {name} in an expression", *arguments)
 
 
@@ -124,12 +128,15 @@ def _aggregate(binder: Binder, e: exp.Anonymous, name: str, scope: Scope, *, ord
     from vde_dagster.semantics.expressions import parts_of
 
     if scope.in_aggregate:
+        binder.note("nested aggregate", e)
         return binder.give_up("nested aggregate functions", *parts_of(binder, e, scope))
     if name in ("window", "session_window"):
         return binder.give_up(f"{name} makes rows", *parts_of(binder, e, scope))
     if name == "grouping_id" and not e.expressions:
         return binder.give_up("GROUPING_ID() of unnamed keys")
     if scope.clause in ("where", "on", "group"):
+        if scope.parent is None:
+            binder.note("aggregate in clause", e, scope.clause)
         return binder.give_up(f"an aggregate function in {scope.clause.upper()}")
     scope.in_aggregate += 1
     try:

@@ -9,6 +9,7 @@ from sqlglot import exp
 from vde_dagster.base.suggestions import closest
 from vde_dagster.semantics.algebra import Node, Terms
 from vde_dagster.semantics.errors import SemanticError
+from vde_dagster.semantics.finding import place
 from vde_dagster.semantics.names import Ambiguous, NotFound, Scope, Unclear, resolve
 from vde_dagster.semantics.spark_functions import ALIASES, WITHOUT_PARENTHESES
 
@@ -29,11 +30,11 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
     try:
         found = resolve(parts, scope, binder.terms)
     except Ambiguous as error:
-        raise _ambiguous(e, parts, error) from None
+        return binder.mistaken(_ambiguous(e, parts, error))
     except NotFound:
         if len(parts) == 1 and parts[0] in WITHOUT_PARENTHESES:
             return binder.terms.make("session", ALIASES.get(parts[0], parts[0]))
-        raise _missing(e, parts, scope) from None
+        return binder.mistaken(_missing(e, parts, scope))
     except Unclear as error:
         return binder.give_up(str(error))
     if found.fields:
@@ -65,17 +66,6 @@ def _field_type(kind: Any, fields: tuple[str, ...]) -> Any:
     return kind
 
 
-def place(e: exp.Expr) -> tuple[int | None, int | None]:
-    """The 1-based line and column where a column reference starts."""
-    identifier = e.parts[0] if isinstance(e, exp.Column) else e
-    line, end = identifier.meta.get("line"), identifier.meta.get("col")
-    if line is None or end is None:
-        return None, None
-    start, stop = identifier.meta.get("start"), identifier.meta.get("end")
-    width = stop - start if start is not None and stop is not None else 0
-    return line, max(1, end - width)
-
-
 def _where(line: int | None, column: int | None) -> str:
     return f" (line {line}, column {column})" if line is not None else ""
 
@@ -90,6 +80,7 @@ def _ambiguous(e: exp.Column, parts: tuple[str, ...], error: Ambiguous) -> Seman
         line=line,
         column=column,
         unplaced=f"{what}: {why}",
+        word=e.name,
     )
 
 
@@ -126,4 +117,5 @@ def _missing(e: exp.Column, parts: tuple[str, ...], scope: Scope) -> SemanticErr
         line=line,
         column=column,
         unplaced=f"{what}.",
+        word=e.name,
     )

@@ -320,6 +320,7 @@ def _subquery(binder: Binder, e: exp.Expr, scope: Scope) -> Any:
 def _scalar(binder: Binder, e: exp.Query, scope: Scope) -> Node:
     rel = _subquery(binder, e, scope)
     if len(rel.outputs) != 1:
+        binder.note("several columns", e, len(rel.outputs))
         return binder.give_up("a scalar subquery of several columns")
     e.type = rel.outputs[0].type
     return binder.terms.make("scalar", rel)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from vde_dagster.semantics import functions
+from vde_dagster.semantics import functions, spark_functions
 from vde_dagster.semantics.algebra import Constant, Generator, Output
 from vde_dagster.semantics.binder import Unsupported
 from vde_dagster.semantics.calls import called
@@ -41,6 +41,9 @@ def bind_generator(
 
     kind = generator_kind(e)
     if kind is None:
+        name = called(e)
+        if name and spark_functions.kind(name) is None and name not in binder.functions:
+            binder.note("unknown function", e)
         raise Unsupported("an unknown table function")
     op, own_outer = kind
     arguments = e.expressions

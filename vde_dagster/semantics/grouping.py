@@ -116,10 +116,11 @@ class _KeyReader:
 
         item = item.unnest()
         if isinstance(item, exp.Literal) and not item.args.get("is_string"):
-            node = ordinal(item, self._outputs).node
+            node = ordinal(self._binder, item, self._outputs).node
         else:
             node = bind(self._binder, item, self._scope)
             if has_aggregate(node):
+                self._binder.note("aggregate in clause", item, "group")
                 return self._binder.give_up("an aggregate function in GROUP BY", node)
         first = self._spelled.setdefault(node, item)
         if first is not item and first.sql().lower() != item.sql().lower():
@@ -141,10 +142,12 @@ def _cube(parts: list[list[Node]]) -> list[list[Node]]:
     ]
 
 
-def ordinal(item: exp.Literal, outputs: list[Output]) -> Output:
+def ordinal(binder: Binder, item: exp.Literal, outputs: list[Output]) -> Output:
     """The output column that a position means."""
     text = str(item.this)
     if not text.isdigit() or not 1 <= int(text) <= len(outputs):
+        if text.isdigit():
+            binder.note("position", item, len(outputs))
         raise Unsupported(f"position {text} is not in the SELECT list")
     return outputs[int(text) - 1]
 
@@ -186,6 +189,7 @@ def aggregate(
                 return binder.give_up("an aggregate function of an outer query's columns", node)
             return terms.make("ref", source, source.export(node))
         if node.tag == "ref" and node.parts[0] in inner:
+            scope.ungrouped.append(node)
             return binder.give_up("a column that is neither grouped nor aggregated", node)
         if any(p.__class__ is not Node and _mentions(p, inner) for p in node.parts):
             return binder.give_up("a correlated subquery over a grouped query", node)

@@ -76,6 +76,7 @@ class Scope:
     correlation: Correlation = field(default_factory=Correlation)
     has_aggregate: bool = False
     has_window: bool = False
+    ungrouped: list[Node] = field(default_factory=list)
     lambdas: list[dict[str, Node]] = field(default_factory=list)
 
 

@@ -99,7 +99,10 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: ctes.Ctes
         grouping = bind_group_by(binder, None, outputs, scope)
     if grouping is not None:
         arguments = [a for g in made for a in g.args]
+        understood = binder.doubt is None
         source, nodes = aggregate(binder, group, grouping, nodes + arguments, scope)
+        if scope.ungrouped and understood:
+            binder.note("ungrouped", e, scope)
         group = Group([source])
         for generator in made:
             size = len(generator.args)
@@ -192,7 +195,8 @@ def _sort_keys(binder: Binder, item: exp.Expr, outputs: list[Output], scope: Sco
     this = (item.this if isinstance(item, exp.Ordered) else item).unnest()
     direction = (bool(item.args.get("desc")), bool(item.args.get("nulls_first")))
     if isinstance(this, exp.Literal) and not this.args.get("is_string"):
-        return [binder.terms.make("sort", *direction, ordinal(this, outputs).node)]
+        node = ordinal(binder, this, outputs).node
+        return [binder.terms.make("sort", *direction, node)]
     if isinstance(this, exp.Var) and this.name.upper() == "ALL":
         return [binder.terms.make("sort", *direction, o.node) for o in outputs]
     if isinstance(this, exp.Column) and len(this.parts) == 1:
@@ -310,6 +314,7 @@ def _set_operation(
     if by_name:
         branches = [first, *(_by_name(branch, first) for branch in branches[1:])]
     if any(len(branch.outputs) != len(first.outputs) for branch in branches):
+        binder.note("different widths", e, [len(branch.outputs) for branch in branches])
         raise Unsupported("a set operation of different numbers of columns")
     scope = Scope(outer, known)
     scope.correlation.found = any(branch.scope.correlation.found for branch in branches)

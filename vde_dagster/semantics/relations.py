@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from vde_dagster.semantics import ctes
+from vde_dagster.semantics import ctes, spark_functions
 from vde_dagster.semantics._sqlglot import compare_one_to_one
 from vde_dagster.semantics.algebra import Derived, FullJoin, Group, Node, Output, Rel
 from vde_dagster.semantics.binder import Unsupported
@@ -120,6 +120,9 @@ def _table(binder: Binder, e: exp.Table, scope: Scope) -> Sources:
             source, outputs = bind_range(binder, e.this, scope)
             made = Sources(Group([source]), [_entry(outputs, _alias(e), names)])
         else:
+            name = called(e.this)
+            if name and spark_functions.kind(name) is None and name not in binder.functions:
+                binder.note("unknown function", e.this)
             raise Unsupported("a table function")
     elif not isinstance(e.this, exp.Identifier):
         raise Unsupported("a table that is not a name")

@@ -9,6 +9,8 @@ is not proved counts as written. Names and literals are in lower case.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -208,6 +210,11 @@ def kind(name: str) -> str | None:
         (see the lists of this module), or None if Spark has no such function.
     """
     return _KINDS.get(name)
+
+
+def names() -> Iterable[str]:
+    """Return the names of all functions that can be called."""
+    return (name for name in _KINDS if name.isidentifier())
 
 
 ALIASES = _pairs("""

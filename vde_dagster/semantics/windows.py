@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _STEADY = ("aggregate", "ranking")
 _TELLING_APART = ("ordered aggregate", "tie-breaking")
+_ORDERED = (spark_functions.RANKING | spark_functions.TIE_BREAKING) - {"nth_value"}
+"""Functions that ask for a window with ORDER BY."""
 
 
 def define_windows(windows: list[exp.Expr], scope: Scope) -> None:
@@ -29,11 +31,15 @@ def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
     from vde_dagster.semantics.expressions import bind
 
     if scope.clause in ("where", "on", "group", "having"):
+        if scope.parent is None:
+            binder.note("window in clause", e, scope.clause)
         return binder.give_up(f"a window function in {scope.clause.upper()}")
     definition = _inherit(binder, e, scope)
     if definition is None:
         return binder.give_up("an unknown window")
     partition, order, spec = definition
+    if not order and called(e.this) in _ORDERED:
+        binder.note("window without order", e)
     scope.in_window += 1
     try:
         body, ties = _function(binder, e.this, scope)

@@ -117,6 +117,7 @@ def to_plan(stored: StoredPlan, snapshots: dict[str, Snapshot]) -> Plan:
         start=stored.start,
         end=stored.end,
         expires_at=stored.expires_at,
+        warnings=stored.warnings,
     )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.build_snapshots import Memo, build_snapshots
+from vde_dagster.planning.build_snapshots import Built, Memo, build_snapshots
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.missing import Window
 from vde_dagster.planning.plan import Plan, PlanKind
@@ -25,13 +25,13 @@ class MemoryMemo(Memo):
     """Remembers snapshots within a process."""
 
     def __init__(self) -> None:
-        self.known: dict[str, tuple[Snapshot, str]] = {}
+        self.known: dict[str, Built] = {}
 
-    def get(self, key: str, model: Model) -> tuple[Snapshot, str] | None:
+    def get(self, key: str, model: Model) -> Built | None:
         return self.known.get(key)
 
-    def put(self, key: str, snapshot: Snapshot, seen: str) -> None:
-        self.known[key] = snapshot, seen
+    def put(self, key: str, built: Built) -> None:
+        self.known[key] = built
 
 
 _MEMO = MemoryMemo()

@@ -24,11 +24,11 @@ def earlier_canonicaliser(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch
     today = module._meaning
 
     def earlier(*arguments: Any) -> Any:
-        version, columns, reads = today(*arguments)
+        version, columns, *rest = today(*arguments)
         salted = {name: digest("old", value) for name, value in version.columns.items()}
         version = replace(version, rows=digest("old", version.rows), columns=salted)
         columns = tuple(c._replace(version=salted[c.name]) for c in columns)
-        return version, columns, reads
+        return version, columns, *rest
 
     monkeypatch.setattr(module, "_meaning", earlier)
     monkeypatch.setattr(

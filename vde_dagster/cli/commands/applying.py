@@ -73,7 +73,7 @@ def apply(
                 select=select or (),
                 skip_backfill=skip_backfill,
             )
-        if not as_json and not plan.is_empty:
+        if not as_json and (plan.warnings or not plan.is_empty):
             from vde_dagster.cli.plan_view import show_plan
 
             show_plan(output.err, plan, previous_snapshots(workspace, plan))

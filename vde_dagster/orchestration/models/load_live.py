@@ -119,21 +119,35 @@ def _build(
     """Build the working copy's snapshots, leaving out what cannot be understood."""
     while True:
         try:
-            return workspace.warehouse.snapshots_of(models)
+            return workspace.warehouse.snapshots_of(models, warnings=[])
         except ProjectError as error:
-            names = _names_of(error, models, {})
-            if error.location is not None and error.location.line is not None and len(names) > 1:
-                line = error.location.line
-                before = [n for n in names if (models[n].location.line or 1) <= line]
-                names = sorted(before, key=lambda n: models[n].location.line or 1)[-1:]
-            if not names:
+            wrong = _by_model(error, models)
+            if not wrong:
                 raise
-            for name in names:
-                errors[name] = str(error)
+            for name, mistakes in wrong.items():
+                errors[name] = "\n".join(str(mistake) for mistake in mistakes)
+                if name not in models:
+                    continue  # It reads one that was just left out.
                 if name in published and models[name] != published[name].model:
                     models[name] = published[name].model
                 else:
                     _drop(models, name)
+
+
+def _by_model(
+    error: ProjectError, models: Mapping[ModelName, Model]
+) -> dict[ModelName, list[ProjectError]]:
+    """Return mistakes by the model that each is about: the last one above its line."""
+    wrong: dict[ModelName, list[ProjectError]] = {}
+    for mistake in error.mistakes:
+        names = _names_of(mistake, models, {})
+        if mistake.location is not None and mistake.location.line is not None and len(names) > 1:
+            line = mistake.location.line
+            before = [n for n in names if (models[n].location.line or 1) <= line]
+            names = sorted(before, key=lambda n: models[n].location.line or 1)[-1:]
+        for name in names:
+            wrong.setdefault(name, []).append(mistake)
+    return wrong
 
 
 def _drop(models: dict[ModelName, Model], name: ModelName) -> None:

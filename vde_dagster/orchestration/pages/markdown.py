@@ -38,7 +38,8 @@ def plan_markdown(
         previous: The snapshots that the environment has now, by id.
         estimate: Seconds of work per model, from earlier runs.
     """
-    parts = [_title(plan), _work(plan, estimate), _changes(plan, previous), _reused(plan)]
+    parts = [_title(plan), _warnings(plan), _work(plan, estimate)]
+    parts += [_changes(plan, previous), _reused(plan)]
     parts += [_views(plan), _risks(plan)]
     return "\n\n".join(part for part in parts if part)
 
@@ -53,6 +54,8 @@ def plan_summary(plan: Plan, estimate: Estimate | None = None) -> str:
         estimate: Seconds of work per model, from earlier runs.
     """
     title = _title(plan)
+    if plan.warnings:
+        title += f" What looks like a mistake in the project ({len(plan.warnings)}) is in the plan."
     lines = _work(plan, estimate).splitlines()
     while len(title) + sum(len(line) + 1 for line in lines) > MAX_INLINE and len(lines) > 5:
         lines = [*lines[:-2], "| … the rest is in the plan | | | | |"]
@@ -118,6 +121,11 @@ def _title(plan: Plan) -> str:
         f"Plan `{plan.id}`, made {plan.created_at:%Y-%m-%d %H:%M} UTC against {base}. "
         "Approve it by materialising this partition of `vde/apply`."
     )
+
+
+def _warnings(plan: Plan) -> str:
+    lines = [f"- {warning}" for warning in plan.warnings[:MAX_ROWS]]
+    return "\n".join(["### Looks like a mistake", "", *lines]) if lines else ""
 
 
 def _work(plan: Plan, estimate: Estimate | None) -> str:

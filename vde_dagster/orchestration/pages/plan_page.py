@@ -58,6 +58,7 @@ def plan_metadata(
         "changes": dg.MetadataValue.table(records, _SCHEMA),
         "vde/plan_json": dg.MetadataValue.json(plan.to_json()),
         "vde/environment": plan.environment,
+        "vde/warnings": len(plan.warnings),
         "vde/models_to_compute": len(plan.builds),
         "vde/intervals_to_compute": sum(
             units(model, plan.snapshots[model.snapshot_id or ""]) for model in plan.builds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.errors import ProjectError
+from vde_dagster.planning.checks.places import place_in_header
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import OutputColumn
 from vde_dagster.project.kinds import Kind
@@ -104,7 +105,7 @@ def version_of(model: Model, version: SemanticVersion, column: str) -> str:
     raise ProjectError(
         f"{model.name} has no output column '{column}', which its kind {model.kind.name} names",
         hint=f"its columns are {', '.join(version.columns)}",
-        location=model.location,
+        location=place_in_header(model, "kind", column),
     )
 
 

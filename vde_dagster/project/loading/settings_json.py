@@ -23,7 +23,8 @@ def settings_from_json(root: Path, values: dict[str, Any]) -> Settings:
     given = dict(values)
     spark, dagster = dict(given.pop("spark")), dict(given.pop("dagster"))
     spark["packages"] = tuple(spark["packages"])
-    given["scalar_functions"] = tuple(given["scalar_functions"])
+    for name in ("scalar_functions", "functions"):
+        given[name] = tuple(given.get(name, ()))
     given["start"] = date.fromisoformat(given["start"]) if given["start"] else None
     return Settings(
         root=root, spark=SparkSettings(**spark), dagster=DagsterSettings(**dagster), **given

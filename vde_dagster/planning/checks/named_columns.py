@@ -1,0 +1,52 @@
+"""Properties that name columns which the model does not have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.planning.checks.known import Known
+from vde_dagster.planning.checks.places import place_in_header
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.problem import Problem
+
+_TRANSFORM = re.compile(r"\s*(?:\w+\s*\((?:\s*\d+\s*,)?\s*)?(`(?:[^`]|``)*`|[^\W\d]\w*)")
+"""A column, or one in a partition's transform: `day`, `days(ts)`, `bucket(4, id)`."""
+
+
+def named_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Compare what a header says of columns with those that there are."""
+    model = known.model
+    if known.columns is None or model.kind.is_external:
+        return
+    columns = [column.name for column in known.columns]
+    have = {name.lower() for name in columns}
+
+    def problems(what: str, words: str, named: list[str], certain: bool) -> Iterator[Problem]:
+        for name in dict.fromkeys(named):
+            if name.lower() not in have:
+                yield Problem(
+                    f"{model.name} has no column '{name}', which {words}",
+                    suggest(name, columns, "its columns"),
+                    place_in_header(model, what, name),
+                    certain,
+                )
+
+    layout = [_column(text) for text in model.partitioned_by]
+    yield from problems("partitioned_by", "partitioned_by names", [c for c in layout if c], True)
+    sort = [_column(text) for text in model.clustered_by]
+    yield from problems("clustered_by", "clustered_by names", [c for c in sort if c], True)
+    if model.query is not None:
+        declared = [column.name for column in model.columns]
+        yield from problems("columns", "columns declares", declared, False)
+    described = list(model.column_descriptions)
+    yield from problems("column_descriptions", "column_descriptions names", described, False)
+    grains = [name for grain in model.grains for name in grain]
+    yield from problems("grain", "its grain names", grains, False)
+
+
+def _column(text: str) -> str | None:
+    found = _TRANSFORM.match(text)
+    return found[1].strip("`").replace("``", "`") if found else None

@@ -1,0 +1,51 @@
+"""A mistake in a project, or what looks like one, as a value that can be kept and shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.errors import ProjectError, SourceLocation
+
+Json = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in a project's files that its author should look at.
+
+    Args:
+        message: What is wrong, in one sentence.
+        hint: What to do next.
+        location: Where in the project.
+        certain: Whether it cannot be meant so; otherwise it is a warning, which stops nothing.
+    """
+
+    message: str
+    hint: str | None
+    location: SourceLocation
+    certain: bool = True
+
+    def __str__(self) -> str:
+        return str(self.error())
+
+    def error(self) -> ProjectError:
+        """Return the error of a certain mistake."""
+        return ProjectError(self.message, hint=self.hint, location=self.location)
+
+    def to_json(self) -> list[Json]:
+        """Write it for a cache."""
+        place = self.location
+        where = [place.path.as_posix(), place.line, place.column]
+        return [self.message, self.hint, where, self.certain]
+
+    @classmethod
+    def from_json(cls, data: list[Json]) -> Problem:
+        """Read what `to_json` wrote.
+
+        Raises:
+            TypeError, ValueError: It has another form.
+        """
+        message, hint, (path, line, column), certain = data
+        return cls(message, hint, SourceLocation(Path(path), line, column), certain)

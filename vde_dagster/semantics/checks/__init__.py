@@ -1,0 +1,43 @@
+"""Mistakes in queries that are bound, one module per group; nothing here changes a version.
+
+A check says that Spark refuses a query only where it certainly does: what is not known of a query
+is in its favour. `vde_dagster_tests/spark/test_mistakes_on_spark.py` asks Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vde_dagster.semantics.checks.calls import CALLS
+from vde_dagster.semantics.checks.expressions import expression_findings
+from vde_dagster.semantics.checks.grouping import ungrouped
+from vde_dagster.semantics.checks.outputs import output_findings
+from vde_dagster.semantics.checks.widths import WIDTHS
+from vde_dagster.semantics.finding import Finding
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from vde_dagster.semantics.binder import Binder
+
+_SAYERS = {**CALLS, **WIDTHS}
+
+
+def find(tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None) -> tuple[Finding, ...]:
+    """Say what is wrong in a query that was bound.
+
+    Args:
+        tree: The query's tree; its columns have their types where they are known.
+        binder: What was noted while it was bound.
+        outputs: The names of its output columns, or None where they are not known.
+    """
+    found: dict[Finding, None] = {}
+    for noted in binder.noted:
+        if noted.rule == "ungrouped":
+            found.update(dict.fromkeys(ungrouped(binder, noted)))
+        else:
+            found[_SAYERS[noted.rule](binder, noted)] = None
+    found.update(dict.fromkeys(output_findings(tree, outputs)))
+    found.update(dict.fromkeys(expression_findings(tree)))
+    return tuple(sorted(found, key=lambda one: (one.line or 0, one.column or 0)))
