@@ -140,7 +140,8 @@ def _launch(settings: SessionSettings) -> None:
         if settings.log_file is None:
             atexit.register(log_file.unlink, missing_ok=True)
     # PySpark logs every failed statement, stack trace included; it is in our exceptions already.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     SparkSession.builder.config(conf=conf).getOrCreate()
 
