@@ -14,6 +14,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import (
     ConflictError,
     ExecutionError,
+    StoreError,
     UnknownOutcomeError,
     UsageError,
 )
@@ -217,6 +218,8 @@ class Applier:
 
         def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
             self._events.put(ModelFailed(name, error, tuple(skipped)))
+            if isinstance(error, StoreError):
+                self.stop.set()  # Spark or the state cannot be had, for no model.
 
         result = run_graph(
             graph,

@@ -94,7 +94,9 @@ def load_checks(folder: ProjectFolder) -> set[str]:
 def test_a_failed_model_fails_the_run_and_a_retry_of_the_same_plan_goes_on(
     built: ProjectFolder, instance: dg.DagsterInstance
 ) -> None:
-    built.edit("models/marts/top.sql", "customer, revenue,", "customer, INT(raise_error('no')) AS e,")
+    built.edit(
+        "models/marts/top.sql", "customer, revenue,", "customer, INT(raise_error('no')) AS e,"
+    )
     with Workspace.open(built.root) as workspace:
         plan = workspace.plan("prod")
     instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
