@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from vde_dagster.base.failures import FailedAudit, ModelFailure, QueryPlace
     from vde_dagster.base.names import ModelName
 
 
@@ -153,9 +154,19 @@ class LeaseLostError(ConflictError):
 class ExecutionError(VdeError):
     """Work on the warehouse failed: see the cause, then apply the same plan again."""
 
+    place: QueryPlace | None = None
+    """Where in the query that was run, when the engine says so."""
+    failures: tuple[ModelFailure, ...] = ()
+    """What happened model by model, when a whole plan failed."""
+    log: Path | None = None
+    """The file with the whole stacks of these failures."""
+
 
 class AuditFailedError(ExecutionError):
     """A blocking audit found rows: nothing was published."""
+
+    audits: tuple[FailedAudit, ...] = ()
+    """The audits that did, when they are one model's."""
 
 
 class UnitTestFailedError(ExecutionError):

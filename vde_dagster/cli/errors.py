@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from vde_dagster.cli.failure_view import NO_FAILURES, failure_lines, failures_json
 from vde_dagster.cli.output import print_json
 from vde_dagster.errors import ProjectError, VdeError
 
@@ -34,6 +35,9 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
         lines = [line for mistake in mistakes for line in _lines(mistake)]
         if len(mistakes) > 1:
             lines.append(f"{len(mistakes)} mistakes")
+        details = failure_lines(error)
+        if details:
+            lines[1:1] = details  # Between what happened and what to do next.
     else:
         code = 1
         message = f"unexpected {type(error).__name__}: {_first_line(error)}"
@@ -74,6 +78,7 @@ _EMPTY: dict[str, Any] = {
     "line": None,
     "column": None,
     "mistakes": [],
+    **NO_FAILURES,
 }
 
 
@@ -85,7 +90,11 @@ def _lines(error: VdeError) -> list[str]:
 
 def _detail(error: VdeError) -> dict[str, Any]:
     mistakes = error.mistakes if isinstance(error, ProjectError) else ()
-    return {**_one(error), "mistakes": [_one(mistake) for mistake in mistakes]}
+    return {
+        **_one(error),
+        "mistakes": [_one(mistake) for mistake in mistakes],
+        **failures_json(error),
+    }
 
 
 def _one(error: VdeError) -> dict[str, Any]:

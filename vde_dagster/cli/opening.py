@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vde_dagster.cli.spark_start import announce_spark
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def opened(project: Path) -> Iterator[Workspace]:
         )
     from vde_dagster.execution.workspace import Workspace
 
+    announce_spark()
     workspace = Workspace.open(project.resolve())
     try:
         yield workspace

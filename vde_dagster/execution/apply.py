@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import (
-    AuditFailedError,
     ConflictError,
     ExecutionError,
+    StoreError,
     UnknownOutcomeError,
     UsageError,
 )
@@ -24,6 +24,7 @@ from vde_dagster.execution.events import (
     ModelFailed,
     Published,
 )
+from vde_dagster.execution.failure_report import plan_failure
 from vde_dagster.execution.fill_table import TableFiller
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.execution.plan_tests import PlanTests
@@ -220,6 +221,8 @@ class Applier:
 
         def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
             self._events.put(ModelFailed(name, error, tuple(skipped)))
+            if isinstance(error, StoreError):
+                self.stop.set()  # Spark or the state cannot be had, for no model.
 
         result = run_graph(
             graph,
@@ -235,7 +238,8 @@ class Applier:
                 f"plan {plan.id} was cancelled", hint="apply it again to go on from here"
             )
         if result.failed:
-            raise _failure(plan, result.failed, list(result.skipped))
+            folder = self.warehouse.settings.work_dir / "failures"
+            raise plan_failure(plan, result.failed, result.skipped, folder)
 
     def _drain(self) -> None:
         while True:
@@ -270,22 +274,6 @@ def work_graph(plan: Plan, work: dict[ModelName, PlannedModel]) -> dict[ModelNam
                 if first != model.name:
                     order[model.name].add(first)
     return order
-
-
-def _failure(
-    plan: Plan, failed: dict[ModelName, Exception], skipped: list[ModelName]
-) -> ExecutionError:
-    lines = [f"{name}: {_message(error)}" for name, error in failed.items()]
-    if skipped:
-        lines.append("skipped: " + ", ".join(str(name) for name in skipped))
-    only_audits = all(isinstance(error, AuditFailedError) for error in failed.values())
-    kind = AuditFailedError if only_audits else ExecutionError
-    error = kind(
-        f"plan {plan.id} was not published. " + "; ".join(lines),
-        hint="what was finished is kept: mend the cause and apply again",
-    )
-    error.__cause__ = next(iter(failed.values()))
-    return error
 
 
 def _message(error: BaseException) -> str:

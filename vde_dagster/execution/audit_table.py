@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from vde_dagster.base.failures import FailedAudit
 from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.events import AuditFinished, Event
+from vde_dagster.execution.failure_report import failed_audit
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.planning.interval import Interval
@@ -40,15 +42,19 @@ class Auditor:
         Raises:
             AuditFailedError: A blocking audit found rows; the others have run all the same.
         """
-        failures = []
+        failures: list[str] = []
+        found: list[FailedAudit] = []
         for audit, task in self.tasks.audits(snapshot, table, interval, branch):
             result = self.warehouse.engine().audit(task)
             self.warehouse.store.audits.save(task, table.id if table else None, result)
             self.emit(AuditFinished(snapshot, table, audit, interval, result))
             if result.failed_rows and audit.blocking:
                 failures.append(f"{audit.label} found {result.failed_rows} rows")
+                found.append(failed_audit(audit, result))
         if failures:
-            raise AuditFailedError(
+            raised = AuditFailedError(
                 f"{snapshot.name}, {interval}: " + ", ".join(failures),
                 hint="the failing rows are kept with the plan",
             )
+            raised.audits = tuple(found)
+            raise raised

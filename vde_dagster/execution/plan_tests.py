@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ExecutionError, UnitTestFailedError, VdeError
+from vde_dagster.errors import ExecutionError, StoreError, UnitTestFailedError, VdeError
 from vde_dagster.execution.engine import Engine
 from vde_dagster.execution.events import Event, UnitTestFinished
 from vde_dagster.execution.unit_testing.passed import PassedTests
@@ -103,6 +103,8 @@ def _result(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: Eng
     """Run a test; one that cannot be run has failed, and the others are run all the same."""
     try:
         return run_test(test, snapshots, engine)
+    except StoreError:
+        raise  # Spark cannot be had, which says nothing of the test.
     except VdeError as error:
         return TestResult(test, error=str(error))
 

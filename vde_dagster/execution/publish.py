@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.execution.failure_report import query_of
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import FastForward, Publication
 from vde_dagster.planning.environment import Environment, view_ref
@@ -118,7 +119,8 @@ def define_views(
     for binding in queries.values():
         if binding.snapshot.id not in types:
             sql = view_query(binding, resolver, settings.catalog)
-            analysed = warehouse.engine().analyze(sql)
+            with query_of(binding.snapshot):
+                analysed = warehouse.engine().analyze(sql)
             store.snapshots.save_view_types(binding.snapshot.id, analysed)
             types[binding.snapshot.id] = analysed
     definitions = (

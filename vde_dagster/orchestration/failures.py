@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import dagster as dg
 
 from vde_dagster.errors import (
     AuditFailedError,
     ConflictError,
+    ExecutionError,
     ProjectError,
     UnitTestFailedError,
     UsageError,
     VdeError,
 )
+from vde_dagster.orchestration.pages.failure_page import failure_metadata
 
 FINAL = (ConflictError, UsageError, ProjectError, AuditFailedError, UnitTestFailedError)
 
@@ -30,7 +33,9 @@ def as_failure() -> Iterator[None]:
         yield
     except VdeError as error:
         final = isinstance(error, FINAL)
-        metadata: dict[str, str] = {"vde/error": type(error).__name__}
+        metadata: dict[str, Any] = {"vde/error": type(error).__name__}
+        if isinstance(error, ExecutionError):
+            metadata |= failure_metadata(error)
         if error.hint:
             metadata["vde/hint"] = error.hint
         if error.location:

@@ -21,7 +21,7 @@ from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, FillResult, FillTask
 from vde_dagster.spark.audits import failing_rows
 from vde_dagster.spark.data_types import in_utc, spark_type
-from vde_dagster.spark.failures import cause_line, execution_error
+from vde_dagster.spark.failures import as_subquery, cause_line, execution_error
 from vde_dagster.spark.iceberg import IcebergTable, load_table
 from vde_dagster.spark.jobs import PlanJobs
 from vde_dagster.spark.layout import evolve_layout
@@ -103,8 +103,8 @@ class SparkEngine:
         Raises:
             ExecutionError: Spark does not understand the query.
         """
-        with _translated("the query"):
-            frame = self.session.sql(_as_subquery(sql))
+        with _translated("the query", sql):
+            frame = self.session.sql(as_subquery(sql))
             schema = frame.schema
         columns = tuple((field.name, spark_type(field.dataType)) for field in schema.fields)
         return AnalysedQuery(columns, frame)
@@ -172,7 +172,7 @@ class SparkEngine:
         what = f"{model.name} {task.interval}"
         with (
             self._session_for(strategy.own_session or changes_session, not changes_session) as s,
-            self._jobs.running(s.sparkContext, task.plan_id, what),
+            self._jobs.running(s.sparkContext, task.plan_id, what, task.query),
         ):
             table = load_table(s, self.settings.catalog, task.table.ref)
             if task.branch is not None:
@@ -204,7 +204,7 @@ class SparkEngine:
         """
         began = time.monotonic()
         what = f"{task.model} {task.interval} audit {task.audit}"
-        with self._jobs.running(self.session.sparkContext, task.plan_id, what):
+        with self._jobs.running(self.session.sparkContext, task.plan_id, what, task.query):
             count, sample = failing_rows(self.session, task.query)
         return AuditResult(count, sample, time.monotonic() - began)
 
@@ -227,7 +227,7 @@ class SparkEngine:
 
         with _translated("the query"):
             try:
-                frame = self.session.sql(_as_subquery(sql))
+                frame = self.session.sql(as_subquery(sql))
             except (AnalysisException, ParseException) as error:
                 raise UsageError(
                     f"the query cannot be run: {cause_line(error)}",
@@ -341,16 +341,11 @@ def _collected(frame: DataFrame) -> tuple[Columns, Rows]:
 
 
 @contextmanager
-def _translated(what: str) -> Iterator[None]:
+def _translated(what: str, query: str | None = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raised = execution_error(error, what)
+        raised = execution_error(error, what, query)
         if raised is error:
             raise
         raise raised from error
-
-
-def _as_subquery(sql: str) -> str:
-    """Put a query into a place where Spark accepts nothing but queries, so it can only read."""
-    return f"SELECT * FROM (\n{sql.rstrip().rstrip(';')}\n)"

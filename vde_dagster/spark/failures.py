@@ -1,10 +1,14 @@
-"""Spark's exceptions as one clear line."""
+"""Spark's exceptions as one clear line, with the place in the query or in the user's code."""
 
 from __future__ import annotations
 
 import re
+import traceback
+from pathlib import Path
 
-from vde_dagster.errors import ExecutionError, VdeError
+from vde_dagster.base.failures import QueryPlace
+from vde_dagster.errors import ExecutionError, SourceLocation, VdeError
+from vde_dagster.project.python.runtime import project_file
 
 _HINTS = {
     "TABLE_OR_VIEW_NOT_FOUND": "check the table's name, or plan and apply its model first",
@@ -19,18 +23,115 @@ _HINTS = {
 }
 
 
-def execution_error(error: Exception, what: str) -> VdeError:
+_WRAPPED = "SELECT * FROM (\n{}\n)"
+_SHOWN_PLACE = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==\n(.*)\n( *)(\^+)")
+_PLACE = re.compile(r"\bline (\d+),? pos (\d+)")
+_CAST = re.compile(r"CAST\(`((?:[^`]|``)*)` AS ", re.IGNORECASE)
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_TRACEBACK = "Traceback (most recent call last)"
+
+
+def as_subquery(sql: str) -> str:
+    """Put a query into a place where Spark accepts nothing but queries, so it can only read."""
+    return _WRAPPED.format(sql.rstrip().rstrip(";"))
+
+
+def execution_error(error: Exception, what: str, query: str | None = None) -> VdeError:
     """Return what to raise for an exception of Spark, of Iceberg or of a model's own code.
 
     Args:
         error: The exception; it becomes the cause of the one that is raised.
         what: What failed, for example `marts.sales 2024-01-01T00:00:00Z/2024-01-02T00:00:00Z`.
+        query: The query that was run, also as a subquery.
     """
     if isinstance(error, VdeError):
         return error
     cause = cause_line(error)
     hint = next((hint for key, hint in _HINTS.items() if key in cause), None)
-    return ExecutionError(f"{what} failed: {cause}", hint=hint)
+    raised = ExecutionError(f"{what} failed: {cause}", hint=hint, location=project_frame(error))
+    if query is not None:
+        raised.place = query_place(str(error), query, _words(error))
+    return raised
+
+
+def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
+    """Find the place in a query that Spark's message names.
+
+    Args:
+        text: The whole message.
+        query: The query, which Spark may have got as a subquery.
+        words: The offending words, as far as the exception knows them.
+
+    Returns:
+        None when it names none, or one of another text. Of the casts around a query, which take
+        over expressions when Spark merges them, the column.
+    """
+    shown = _SHOWN_PLACE.search(text)
+    if shown:
+        line, position = int(shown[1]), int(shown[2]) - 1
+        words = words or shown[3][len(shown[4]) :][: len(shown[5])].removesuffix("...")
+    else:
+        found = _PLACE.search(text)
+        if found is None:
+            return None
+        line, position = int(found[1]), int(found[2])
+    before = _WRAPPED.index("{}")
+    for given, begin in ((query, 0), (as_subquery(query), before)):
+        offset = _offset(given, line, position)
+        if offset is None or not begin <= offset < begin + len(query):
+            continue
+        # A cast around the query has a text and a line 1 of its own, so the words decide.
+        if given.startswith(words, offset):
+            return QueryPlace(query, offset - begin, words)
+    cast = _CAST.match(words)
+    return QueryPlace(query, None, column=cast[1].replace("``", "`")) if cast else None
+
+
+def _offset(text: str, line: int, position: int) -> int | None:
+    lines = text.splitlines(keepends=True)
+    if line > len(lines) or position > len(lines[line - 1]):
+        return None
+    return sum(map(len, lines[: line - 1])) + position
+
+
+def _words(error: BaseException) -> str:
+    """Return the offending words, of the exceptions that know them (a part of PySpark's)."""
+    try:
+        contexts = error.getQueryContext()  # type: ignore[attr-defined]
+        return str(contexts[0].fragment()) if contexts else ""
+    except Exception:  # It asks the JVM, and has no words for calls of DataFrames.
+        return ""
+
+
+def project_frame(error: BaseException) -> SourceLocation | None:
+    """Return the last place in the project's own Python code that an exception came from.
+
+    It may have been raised here, or in one of Spark's workers, whose traceback is a text.
+    """
+    text = str(error)
+    if _TRACEBACK in text:
+        frames = _FRAME.findall(text[text.rindex(_TRACEBACK) :])
+    else:
+        frames = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    for name, line in reversed(frames):
+        path = project_file(name)
+        if path is not None:
+            return SourceLocation(Path(path), int(line))
+    return None
+
+
+def whole_stack(error: BaseException) -> str:
+    """Return everything that is known of an exception: Python's traceback and Java's stacks."""
+    parts = ["".join(traceback.format_exception(error))]
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        stack = getattr(current, "_stackTrace", None)
+        if isinstance(stack, str) and stack not in parts[0]:
+            parts.append(f"Java's stack of {type(current).__name__}:\n{stack}")
+        current = current.__cause__ or current.__context__
+    return "\n".join(parts)
 
 
 def cause_line(error: BaseException) -> str:
@@ -89,9 +190,9 @@ def _first_line(text: str) -> str:
 
 def _python_worker_error(text: str) -> str | None:
     """Return the last line of a traceback that a Python worker sent (a failing UDF)."""
-    if "Traceback (most recent call last)" not in text:
+    if _TRACEBACK not in text:
         return None
-    lines = text[text.rindex("Traceback (most recent call last)") :].splitlines()[1:]
+    lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
     for line in lines:
         if line and not line.startswith((" ", "\t")):
             return _first_line(line)

@@ -32,7 +32,9 @@ class PlanJobs:
         self._cancelled: set[str] = set()
 
     @contextmanager
-    def running(self, context: SparkContext, plan_id: str, what: str) -> Iterator[None]:
+    def running(
+        self, context: SparkContext, plan_id: str, what: str, query: str | None = None
+    ) -> Iterator[None]:
         """Tag every Spark job of the calling thread, and translate what goes wrong.
 
         Each thread has a FAIR pool of its own; within one pool Spark is first in, first out.
@@ -41,6 +43,7 @@ class PlanJobs:
             context: The Spark context.
             plan_id: On whose behalf.
             what: Model and interval, for Spark's UI and for messages.
+            query: The query that is run, for the place of a mistake in it.
 
         Raises:
             ExecutionError: The work failed, or the plan was cancelled before or meanwhile.
@@ -55,7 +58,7 @@ class PlanJobs:
         except Exception as error:
             if self.is_cancelled(plan_id):
                 raise _cancelled(plan_id) from error
-            raised = execution_error(error, what)
+            raised = execution_error(error, what, query)
             if raised is error:
                 raise
             raise raised from error

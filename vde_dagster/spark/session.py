@@ -9,6 +9,7 @@ import re
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,7 @@ from vde_dagster.base.names import quote
 from vde_dagster.errors import StoreError
 from vde_dagster.spark.java import check_java
 from vde_dagster.spark.joining import check_catalog
+from vde_dagster.spark.masters import check_master
 from vde_dagster.spark.settings import (
     SessionSettings,
     command_line_config,
@@ -51,7 +53,8 @@ def start_session(
         join: Starts or returns a session of somebody else, in whose JVM this one is made.
 
     Raises:
-        StoreError: Java is missing or too old, or the JVM or its packages cannot be had.
+        StoreError: Java is missing or too old, or the JVM, its packages or the master cannot be
+            had.
         UsageError: The session to join has another catalog by the project's name.
     """
     with _lock:
@@ -124,7 +127,10 @@ def _launch(settings: SessionSettings) -> None:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
+    began = time.monotonic()
     config = context_config(settings)
+    logger.info("starting Spark (%s) …", config["spark.master"])
+    check_master(config["spark.master"])
     conf = SparkConf(loadDefaults=False).setAll(list(config.items()))
     visible = SparkConf(loadDefaults=False).setAll(list(command_line_config(config).items()))
     gateway = SparkContext._gateway
@@ -140,9 +146,11 @@ def _launch(settings: SessionSettings) -> None:
         if settings.log_file is None:
             atexit.register(log_file.unlink, missing_ok=True)
     # PySpark logs every failed statement, stack trace included; it is in our exceptions already.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     SparkSession.builder.config(conf=conf).getOrCreate()
+    logger.info("Spark started in %.1f s", time.monotonic() - began)
 
 
 def _off_main_thread(function: Callable[[], T]) -> T:

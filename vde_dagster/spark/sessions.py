@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from vde_dagster.errors import StoreError
 from vde_dagster.spark.iceberg import iceberg_catalog
 from vde_dagster.spark.session import new_session, start_session, stop_session
 from vde_dagster.spark.settings import SessionSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+AGAIN_SECONDS = 10.0
+"""For so long nobody tries to start Spark again; threads that waited for it fail at once."""
 
 
 class Sessions:
@@ -32,6 +37,7 @@ class Sessions:
         self._shared: SparkSession | None = None
         self._guest: SparkSession | None = None
         self._idle: list[SparkSession] = []
+        self._failed: tuple[float, StoreError] | None = None
 
     @property
     def started(self) -> SparkSession | None:
@@ -40,10 +46,20 @@ class Sessions:
 
     @property
     def shared(self) -> SparkSession:
-        """The session for everything that leaves its session as it was."""
+        """The session for everything that leaves its session as it was.
+
+        Raises:
+            StoreError: Spark did not start, now or for another thread a moment ago.
+        """
         with self._lock:
             if self._shared is None:
-                self._shared = start_session(self._settings, self._join)
+                if self._failed and time.monotonic() - self._failed[0] < AGAIN_SECONDS:
+                    raise self._failed[1]
+                try:
+                    self._shared = start_session(self._settings, self._join)
+                except StoreError as error:
+                    self._failed = (time.monotonic(), error)
+                    raise
             return self._shared
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
@@ -92,7 +94,9 @@ def load_checks(folder: ProjectFolder) -> set[str]:
 def test_a_failed_model_fails_the_run_and_a_retry_of_the_same_plan_goes_on(
     built: ProjectFolder, instance: dg.DagsterInstance
 ) -> None:
-    built.edit("models/marts/top.sql", "customer, revenue,", "customer, raise_error('no') AS e,")
+    built.edit(
+        "models/marts/top.sql", "customer, revenue,", "customer, INT(raise_error('no')) AS e,"
+    )
     with Workspace.open(built.root) as workspace:
         plan = workspace.plan("prod")
     instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
@@ -102,6 +106,14 @@ def test_a_failed_model_fails_the_run_and_a_retry_of_the_same_plan_goes_on(
         assert len(partitions_of(instance, "marts/daily")) == 5
         assert partitions_of(instance, "vde/environment") == set()
         assert partitions_of(instance, "vde/apply") == set()
+        (failed,) = [event for event in result.all_events if event.is_step_failure]
+        said = failed.step_failure_data.user_failure_data
+        assert said is not None
+        assert "models/marts/top.sql:2: marts.top" in str(said.description)
+        assert "[USER_RAISED_EXCEPTION] no" in str(said.description)
+        assert "| `marts.top` | `models/marts/top.sql:2` |" in str(said.metadata["vde/failures"])
+        stacks = Path(str(said.metadata["vde/log"].value)).read_text()
+        assert "at org.apache.spark" in stacks
 
 
 def test_an_unknown_and_a_stale_plan_fail_without_a_retry(

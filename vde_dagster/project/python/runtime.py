@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import hashlib
 import linecache
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
@@ -18,6 +19,18 @@ from typing import Any
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.registry import Collector, collecting
 from vde_dagster.project.model import PythonSource
+
+_SHOWN = re.compile(r"<vde_project_[0-9a-f]+/([^>]+)>")
+
+
+def project_file(shown: str) -> str | None:
+    """Return the project's file that a frame's file name stands for, if it is one of ours.
+
+    >>> project_file("<vde_project_c0ffee/models/sales.py>")
+    'models/sales.py'
+    """
+    match = _SHOWN.fullmatch(shown)
+    return match[1] if match else None
 
 
 def module_path(name: str, files: Mapping[str, str]) -> str | None:

@@ -1,0 +1,88 @@
+"""What is known of a failure, as values that every layer can hand on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import SourceLocation
+
+SHOWN_ROWS = 5
+"""Failing rows of an audit that a report shows; the state store keeps up to twenty."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlace:
+    """Where in a query an engine found a mistake.
+
+    Args:
+        query: The query as the engine got it.
+        offset: Where the offending words begin in it, or None when only the column is known.
+        words: These words, or nothing when the engine said only where they begin.
+        column: The output column that could not be made, where that is what the engine says.
+    """
+
+    query: str
+    offset: int | None
+    words: str = ""
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAudit:
+    """A blocking audit that found rows.
+
+    Args:
+        audit: The audit's label.
+        rows: How many rows it found.
+        sample: Up to five of them, as texts by column.
+    """
+
+    audit: str
+    rows: int
+    sample: tuple[dict[str, str | None], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {"audit": self.audit, "rows": self.rows, "sample": list(self.sample)}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFailure:
+    """One model that failed while a plan was applied.
+
+    Args:
+        model: The model.
+        message: What happened, in one line.
+        hint: What to do next, or None.
+        location: The place in the model's files, as near as it is known.
+        audits: The audits that found rows, where that is the failure.
+        skipped: The models that were not begun because of it.
+    """
+
+    model: ModelName
+    message: str
+    hint: str | None = None
+    location: SourceLocation | None = None
+    audits: tuple[FailedAudit, ...] = ()
+    skipped: tuple[ModelName, ...] = field(default=())
+
+    def __str__(self) -> str:
+        where = f"{self.location}: " if self.location else ""
+        named = "" if str(self.model) in self.message else f"{self.model}: "
+        return f"{where}{named}{self.message}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        at = self.location
+        return {
+            "model": str(self.model),
+            "message": self.message,
+            "hint": self.hint,
+            "file": at.path.as_posix() if at else None,
+            "line": at.line if at else None,
+            "column": at.column if at else None,
+            "audits": [audit.to_json() for audit in self.audits],
+            "skipped": [str(name) for name in self.skipped],
+        }

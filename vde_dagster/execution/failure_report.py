@@ -1,0 +1,179 @@
+"""What is told of a failed apply: model by model where, what and why, and where the stacks are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from vde_dagster.base.failures import SHOWN_ROWS, FailedAudit, ModelFailure
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import (
+    AuditFailedError,
+    ExecutionError,
+    SourceLocation,
+    StoreError,
+    VdeError,
+)
+from vde_dagster.execution.source_places import audit_place, find_place, query_start
+from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.work import AuditResult
+from vde_dagster.project.model import Audit, Model
+from vde_dagster.spark.failures import project_frame, whole_stack
+
+KEPT_LOGS = 50
+"""Files with stacks that are kept; the oldest go."""
+
+
+def failed_audit(audit: Audit, result: AuditResult) -> FailedAudit:
+    """Describe a blocking audit that found rows."""
+    return FailedAudit(audit.label, result.failed_rows, result.sample[:SHOWN_ROWS])
+
+
+def plan_failure(
+    plan: Plan,
+    failed: Mapping[ModelName, Exception],
+    skipped: Mapping[ModelName, ModelName],
+    folder: Path,
+) -> VdeError:
+    """Return what to raise for a plan of which models failed.
+
+    Args:
+        plan: The plan.
+        failed: What each failed model raised.
+        skipped: The models that were not begun, with the one that failed before them.
+        folder: Where the file with the stacks is put.
+
+    Returns:
+        An error that says everything model by model; where Spark cannot be had, just that.
+    """
+    for error in failed.values():
+        if isinstance(error, StoreError):
+            return error
+    failures = tuple(
+        model_failure(
+            plan, name, error, [later for later, first in skipped.items() if first == name]
+        )
+        for name, error in failed.items()
+    )
+    only_audits = all(isinstance(error, AuditFailedError) for error in failed.values())
+    kind = AuditFailedError if only_audits else ExecutionError
+    raised = kind(
+        _message(plan, failures, skipped),
+        hint="what was finished is kept: mend the cause and apply again",
+    )
+    raised.failures = failures
+    raised.log = write_stacks(folder, plan.id, failed)
+    raised.__cause__ = next(iter(failed.values()))
+    return raised
+
+
+def model_failure(
+    plan: Plan, name: ModelName, error: Exception, skipped: Collection[ModelName] = ()
+) -> ModelFailure:
+    """Describe how one model of a plan failed, with the place in its files."""
+    planned = next((model for model in plan.models if model.name == name), None)
+    snapshot = plan.snapshots.get(planned.snapshot_id or "") if planned else None
+    known = error if isinstance(error, VdeError) else None
+    message = known.message if known else f"{type(error).__name__}: {error}"
+    return ModelFailure(
+        model=name,
+        message=" ".join(message.split()),
+        hint=known.hint if known else None,
+        location=failure_location(error, plan, snapshot) if snapshot else None,
+        audits=error.audits if isinstance(error, AuditFailedError) else (),
+        skipped=tuple(skipped),
+    )
+
+
+def failure_location(
+    error: BaseException, plan: Plan, snapshot: Snapshot, audit: Audit | None = None
+) -> SourceLocation:
+    """Return the place in a model's files that an error is about, as near as it is known.
+
+    Args:
+        error: What was raised for the model.
+        plan: Knows the queries that are inlined in the model's.
+        snapshot: The model.
+        audit: The audit that failed, if it is one.
+    """
+    model = snapshot.model
+    if isinstance(error, AuditFailedError) and error.audits:
+        labels = {one.audit for one in error.audits}
+        return audit_place(model, next((a for a in model.audits if a.label in labels), None))
+    known = project_frame(error) or (error.location if isinstance(error, VdeError) else None)
+    if known is not None and known != model.location:
+        return known
+    place = error.place if isinstance(error, ExecutionError) else None
+    if place is not None:
+        found = find_place(place, [model, *_inlined(plan, snapshot)])
+        if found is not None:
+            return found
+    return audit_place(model, audit) if audit else query_start(model)
+
+
+@contextmanager
+def query_of(snapshot: Snapshot) -> Iterator[None]:
+    """Let an error say which model's query was run meanwhile, and where its file has the mistake.
+
+    Raises:
+        ExecutionError: The same, with model and place.
+    """
+    try:
+        yield
+    except ExecutionError as error:
+        if error.location is None:
+            found = find_place(error.place, [snapshot.model]) if error.place else None
+            error.location = found or query_start(snapshot.model)
+            error.message = f"{snapshot.name}: {error.message}"
+        raise
+
+
+def write_stacks(folder: Path, plan_id: str, failed: Mapping[ModelName, Exception]) -> Path | None:
+    """Write the whole stacks of what failed to a file, and forget the oldest such files.
+
+    Returns:
+        The file, or None where it cannot be written.
+    """
+    target = folder / f"{plan_id}.log"
+    text = "\n".join(f"{name}\n\n{whole_stack(error)}" for name, error in failed.items())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, "utf-8", errors="replace")
+        files = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime)
+        for old in files[:-KEPT_LOGS]:
+            old.unlink(missing_ok=True)
+    except OSError:
+        return None
+    return target
+
+
+def _inlined(plan: Plan, snapshot: Snapshot) -> Iterator[Model]:
+    """Yield the models whose queries stand in a model's, through others or not."""
+    seen = {snapshot.name}
+    left = list(snapshot.parents)
+    while left:
+        name = left.pop()
+        entry = plan.entries.get(name)
+        if name in seen or entry is None or entry.table_id is not None:
+            continue
+        seen.add(name)
+        parent = plan.snapshots[entry.snapshot_id]
+        if parent.model.query is not None:
+            yield parent.model
+            left.extend(parent.parents)
+
+
+def _message(
+    plan: Plan, failures: Collection[ModelFailure], skipped: Mapping[ModelName, ModelName]
+) -> str:
+    lines = [f"plan {plan.id} was not published: {_count(len(failures), 'model')} failed"]
+    lines += [f"  {failure}" for failure in failures]
+    if skipped:
+        lines.append(f"  skipped for them: {', '.join(map(str, skipped))}")
+    return "\n".join(lines)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
