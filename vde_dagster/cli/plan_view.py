@@ -43,6 +43,7 @@ def show_plan(
         console.print(f"[bold]{plan.environment}[/] is up to date: nothing to do")
         return
     tree = Tree(_title(plan))
+    _add_breaks(tree, plan)
     works = [model for model in plan.models if model.builds]
     free = [m for m in plan.models if not m.builds and m.change is not Change.UNCHANGED]
     for title, models in (
@@ -58,6 +59,16 @@ def show_plan(
         tree.add(f"[dim]leaves {count(untouched, 'model')} as they are[/]")
     _add_views(tree, plan)
     console.print(tree)
+
+
+def _add_breaks(tree: Tree, plan: Plan) -> None:
+    """Say first what readers will not find as it is."""
+    from rich.text import Text
+
+    if plan.breaks:
+        branch = tree.add("[bold red]breaks what is published[/]")
+        for broken in plan.breaks:
+            branch.add(Text(broken.describe(), style="red"))
 
 
 def _title(plan: Plan) -> str:

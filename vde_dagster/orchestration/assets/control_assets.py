@@ -23,7 +23,12 @@ from vde_dagster.orchestration.names import (
     PLANS,
     POOL,
 )
-from vde_dagster.orchestration.pages.plan_page import breaking_check, estimator, plan_metadata
+from vde_dagster.orchestration.pages.plan_page import (
+    breaking_check,
+    estimator,
+    plan_metadata,
+    readers_of,
+)
 from vde_dagster.orchestration.reload import reload_location
 from vde_dagster.orchestration.resource import WorkspaceResource
 
@@ -64,7 +69,8 @@ def plan_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
             dg.AssetCheckSpec(
                 BREAKING_CHECK,
                 asset=PLAN_KEY,
-                description="Warns when existing rows or values change.",
+                description="Warns when columns go or change their type, and when existing "
+                "rows or values change.",
             )
         ],
     )
@@ -73,11 +79,12 @@ def plan_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         with as_failure():
             plan = workspace.load_plan(context.partition_key)
             estimate = estimator(context.instance, catalog)
-            metadata = plan_metadata(workspace.store, plan, estimate)
+            readers = readers_of(context, catalog, plan)
+            metadata = plan_metadata(workspace.store, plan, estimate, readers)
         yield dg.MaterializeResult(
             metadata=metadata,
             tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
-            check_results=[dg.AssetCheckResult(**breaking_check(plan))],
+            check_results=[dg.AssetCheckResult(**breaking_check(plan, readers))],
         )
         reload_location(context.log)
 

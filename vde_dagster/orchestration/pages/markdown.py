@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.cadence import Cadence
@@ -28,22 +29,33 @@ Estimate = Callable[[PlannedModel], float | None]
 """Seconds that a model's work is likely to take, from earlier runs; None when never run."""
 
 
+Readers = Mapping[ModelName, Sequence[str]]
+"""Who reads a model besides the project's models, as far as it is known."""
+
+
 def plan_markdown(
-    plan: Plan, previous: Mapping[str, Snapshot], estimate: Estimate | None = None
+    plan: Plan,
+    previous: Mapping[str, Snapshot],
+    estimate: Estimate | None = None,
+    readers: Readers = MappingProxyType({}),
 ) -> str:
-    """Describe a plan: what will run first, then why, what is reused, views and risks.
+    """Describe a plan: what breaks, what will run, then why, what is reused, views and risks.
 
     Args:
         plan: The plan.
         previous: The snapshots that the environment has now, by id.
         estimate: Seconds of work per model, from earlier runs.
+        readers: Who reads the models besides models.
     """
-    parts = [_title(plan), _work(plan, estimate), _changes(plan, previous), _reused(plan)]
+    parts = [_title(plan), _breaks(plan, readers), _work(plan, estimate)]
+    parts += [_changes(plan, previous), _reused(plan)]
     parts += [_views(plan), _risks(plan)]
     return "\n\n".join(part for part in parts if part)
 
 
-def plan_summary(plan: Plan, estimate: Estimate | None = None) -> str:
+def plan_summary(
+    plan: Plan, estimate: Estimate | None = None, readers: Readers = MappingProxyType({})
+) -> str:
     """Describe a plan's result and its work so shortly that the page shows it at once.
 
     Dagster's page shows Markdown below a thousand characters in place, longer as a link.
@@ -51,8 +63,9 @@ def plan_summary(plan: Plan, estimate: Estimate | None = None) -> str:
     Args:
         plan: The plan.
         estimate: Seconds of work per model, from earlier runs.
+        readers: Who reads the models besides models.
     """
-    title = _title(plan)
+    title = "\n\n".join(part for part in (_title(plan), _breaks(plan, readers, 5)) if part)
     lines = _work(plan, estimate).splitlines()
     while len(title) + sum(len(line) + 1 for line in lines) > MAX_INLINE and len(lines) > 5:
         lines = [*lines[:-2], "| … the rest is in the plan | | | | |"]
@@ -118,6 +131,19 @@ def _title(plan: Plan) -> str:
         f"Plan `{plan.id}`, made {plan.created_at:%Y-%m-%d %H:%M} UTC against {base}. "
         "Approve it by materialising this partition of `vde/apply`."
     )
+
+
+def _breaks(plan: Plan, readers: Readers, most: int = MAX_ROWS) -> str:
+    if not plan.breaks:
+        return ""
+    said = [f"- {text}" for text in breaks(plan, readers)]
+    more = [f"- … and {len(said) - most} more"] if len(said) > most else []
+    return "\n".join(["### Breaks what is published", "", *said[:most], *more])
+
+
+def breaks(plan: Plan, readers: Readers = MappingProxyType({})) -> list[str]:
+    """Say what readers of the environment will not find as it is, in sentences."""
+    return [broken.describe(readers.get(broken.model, ())) for broken in plan.breaks]
 
 
 def _work(plan: Plan, estimate: Estimate | None) -> str:
