@@ -13,6 +13,32 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     return by_fold[found[0]] if found else None
 
 
+def one_letter_away(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name from which one letter was left out, added, changed or moved by one.
+
+    Digits are no letters: `dev2` beside `dev1` is meant.
+
+    >>> one_letter_away("prdo", ["dev", "prod"]), one_letter_away("dev2", ["dev", "dev1"])
+    ('prod', None)
+    """
+    for option in sorted(known):
+        start = _alike(name, option)
+        ours, theirs = name[start:], option[start:]
+        end = _alike(ours[::-1], theirs[::-1])
+        ours, theirs = ours[: len(ours) - end], theirs[: len(theirs) - end]
+        moved = len(ours) == 2 and ours == theirs[::-1]
+        near = moved or (len(ours) <= 1 and len(theirs) <= 1)
+        if name != option and near and not any(map(str.isdigit, ours + theirs)):
+            return option
+    return None
+
+
+def _alike(one: str, other: str) -> int:
+    """Return how many characters two texts begin with in common."""
+    pairs = zip(one, other, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
 def suggest(name: str, known: Iterable[str], what: str = "known names") -> str:
     """Write a hint: the closest known name, else the list of them."""
     options = sorted(set(known))

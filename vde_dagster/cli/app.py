@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from vde_dagster.cli.commands import (
     applying,
@@ -24,8 +26,19 @@ from vde_dagster.cli.commands import (
 from vde_dagster.cli.errors import Cancelled, report, report_call, report_cancelled
 from vde_dagster.sql.garbage import collect_rarely
 
+
+class _Commands(TyperGroup):
+    """Commands, of which some have names of two words: `vde plan reject` beside `vde plan ENV`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if " ".join(args[:2]) in self.commands:
+            args = [" ".join(args[:2]), *args[2:]]
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
     name="vde",
+    cls=_Commands,
     help="Virtual data environments: plan, publish and roll back a warehouse like code.",
     add_completion=False,
     no_args_is_help=True,
@@ -37,6 +50,7 @@ app = typer.Typer(
 app.command("init")(starting.init)
 app.command("info")(inspecting.info)
 app.command("plan")(planning.plan)
+app.command("plan reject")(planning.reject)
 app.command("diff")(planning.diff)
 app.command("apply")(applying.apply)
 app.command("run")(applying.run)

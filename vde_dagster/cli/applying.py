@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.cli.errors import Cancelled
 from vde_dagster.cli.output import Output
 from vde_dagster.cli.shapes import environment_json
-from vde_dagster.errors import ExecutionError
+from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster.planning.plan import Category
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,24 +37,75 @@ def previous_snapshots(workspace: Workspace, plan: Plan) -> dict[str, Snapshot]:
     return dict(workspace.store.snapshots.load(ids)) if ids else {}
 
 
-def confirm(output: Output, plan: Plan, yes: bool) -> bool:
+def meant_environment(
+    output: Output, workspace: Workspace, environment: str, *, create: bool, yes: bool = False
+) -> str:
+    """Return the environment to plan for; a new one that looks mistyped is asked about.
+
+    Args:
+        output: The command's output.
+        workspace: The project.
+        environment: What the caller wrote.
+        create: Whether the caller said that it is meant.
+        yes: Whether nothing is to be asked.
+
+    Raises:
+        UsageError: It looks mistyped, and there is nobody to ask.
+    """
+    meant = None if create else workspace.likely_meant(environment)
+    if meant is None:
+        return environment
+    told = f"there is no environment '{environment}'"
+    if yes or not _somebody_there(output):
+        raise UsageError(
+            f"{told}: did you mean '{meant}'?", hint="--create makes a new one of that name"
+        )
+    import typer
+
+    question = f"{told[0].upper()}{told[1:]}; did you mean '{meant}'?"
+    return meant if typer.confirm(question, default=True, err=True) else environment
+
+
+def confirm(output: Output, plan: Plan, *, yes: bool, named: bool) -> bool:
     """Ask whether to apply, where somebody is there to answer.
+
+    The answer that Enter gives is No when rows, values, columns or types that are published change.
 
     Args:
         output: The command's output.
         plan: The plan.
         yes: Whether the caller has answered already.
+        named: Whether the caller gave the plan's id.
 
     Returns:
-        True without asking when there is no terminal, no work, or JSON was asked for.
+        True without asking when there is no work, or there is nobody to ask.
+
+    Raises:
+        UsageError: Columns that are published go or change their type, and there is nobody to ask.
     """
-    if yes or output.as_json or plan.is_empty:
+    if yes or plan.is_empty:
         return True
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    breaks = plan.breaks if plan.base_version else ()
+    if not _somebody_there(output):
+        if breaks and not named:
+            more = f" (and {len(breaks) - 1} more)" if breaks[1:] else ""
+            raise UsageError(
+                f"plan {plan.id} was not applied, it breaks what is published: "
+                f"{breaks[0].describe()}{more}",
+                hint=f"read it, then: vde apply {plan.environment} --plan {plan.id}, or plan and "
+                "apply at once with --yes",
+            )
         return True
     import typer
 
-    return typer.confirm(f"Apply this to {plan.environment}?", default=True, err=True)
+    risky = bool(breaks) or (
+        plan.base_version > 0 and any(model.category is Category.BREAKING for model in plan.models)
+    )
+    return typer.confirm(f"Apply this to {plan.environment}?", default=not risky, err=True)
+
+
+def _somebody_there(output: Output) -> bool:
+    return not output.as_json and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def apply_and_report(

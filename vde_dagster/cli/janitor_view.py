@@ -42,9 +42,8 @@ def show_janitor(console: Console, report: JanitorReport) -> None:
 
 
 def _lines(decisions: Iterable[Decision]) -> Iterator[tuple[Decision, str]]:
-    """Yield decisions with their subject; versions of one environment that go are one line."""
-    grouped = itertools.groupby(decisions, lambda each: (each.action, _environment(each)))
-    for (_, environment), group in grouped:
+    """Yield decisions with their subject; versions that go for one reason are one line."""
+    for (_, environment, _), group in itertools.groupby(decisions, _sort):
         alike = list(group)
         if not environment or len(alike) == 1:
             yield from ((decision, decision.subject) for decision in alike)
@@ -54,6 +53,11 @@ def _lines(decisions: Iterable[Decision]) -> Iterator[tuple[Decision, str]]:
         if len(numbers) != max(numbers) - min(numbers) + 1:
             span = f"{span}, {len(numbers)} of them"
         yield alike[0], f"{environment} versions {span}"
+
+
+def _sort(decision: Decision) -> tuple[str, str, str]:
+    environment = _environment(decision)
+    return decision.action, environment, decision.reason if environment else ""
 
 
 def _environment(decision: Decision) -> str:

@@ -15,6 +15,11 @@ Json = Annotated[
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of unexpected errors.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
+Create = Annotated[
+    bool,
+    typer.Option("--create", help="Make a new environment, although its name looks mistyped."),
+]
+
 EnvironmentName = Annotated[
     str, typer.Argument(metavar="ENV", help="The environment: prod, or a name of your own.")
 ]

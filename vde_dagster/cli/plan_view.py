@@ -44,6 +44,7 @@ def show_plan(
         show_warnings(console, plan)
         return
     tree = Tree(_title(plan))
+    _add_breaks(tree, plan)
     works = [model for model in plan.models if model.builds]
     free = [m for m in plan.models if not m.builds and m.change is not Change.UNCHANGED]
     for title, models in (
@@ -68,6 +69,16 @@ def show_warnings(console: Console, plan: Plan) -> None:
 
     for warning in plan.warnings:
         console.print(Text("warning: ", style="yellow").append(warning, style="default"))
+
+
+def _add_breaks(tree: Tree, plan: Plan) -> None:
+    """Say first what readers will not find as it is."""
+    from rich.text import Text
+
+    if plan.breaks:
+        branch = tree.add("[bold red]breaks what is published[/]")
+        for broken in plan.breaks:
+            branch.add(Text(broken.describe(), style="red"))
 
 
 def _title(plan: Plan) -> str:

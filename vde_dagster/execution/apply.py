@@ -92,13 +92,15 @@ class Applier:
         """Apply the plan.
 
         Raises:
-            ConflictError: The environment moved since the plan was made, or is being changed now.
+            ConflictError: The environment moved since the plan was made, or is being changed now,
+                or somebody rejected the plan.
             UnitTestFailedError: A unit test failed; nothing was computed.
             AuditFailedError: A blocking audit found rows; nothing was published.
             ExecutionError: A model failed; nothing was published, what was finished is kept.
         """
         started = time.monotonic()
         self.warehouse.lakehouse.recover()
+        self.warehouse.store.plans.require_open(self.plan.id)
         self.warehouse.store.plans.save(self.plan)
         if self._is_applied():
             current = self.warehouse.store.environments.get(self.plan.environment)

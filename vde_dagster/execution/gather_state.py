@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.build_snapshots import CANONICALISER
+from vde_dagster.planning.contracts import ViewTypes
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.rehash import Build, rehash
@@ -41,7 +42,26 @@ def gather_state(
         # Another table has these very hashes: the stored ones stay, and that one serves.
         stored = store.tables.load(kept)
         state = replace(state, tables={**state.tables, **stored})
-    return state
+    if snapshots is None:
+        return state
+    return replace(state, view_types=_view_types(store, state, snapshots))
+
+
+def _view_types(
+    store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
+) -> ViewTypes:
+    """Read what Spark made of the views that change, and of what they become."""
+    entries = state.base.entries if state.base else {}
+    # By the stored id; the snapshot under it may have been hashed again, and has another one.
+    wanted: dict[str, str] = {}
+    for name, entry in entries.items():
+        old, new = state.snapshots[entry.snapshot_id], snapshots.get(name)
+        if entry.table_id is None and new is not None and new.id != old.id:
+            wanted[entry.snapshot_id] = old.id
+            wanted[new.id] = new.id
+    if not wanted:
+        return {}
+    return {wanted[key]: types for key, types in store.snapshots.view_types(wanted).items()}
 
 
 def complete_state(

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import closest
+from vde_dagster.base.suggestions import closest, one_letter_away
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.gather_state import gather_state
 from vde_dagster.execution.select_models import select_models
@@ -74,6 +74,12 @@ def plan_run(
         {name: state.snapshots[entry.snapshot_id] for name, entry in current.entries.items()}
     )
     return _make(warehouse, environment, snapshots, state, kind=PlanKind.RUN, now=now, save=save)
+
+
+def likely_meant(store: StateStore, environment: str) -> str | None:
+    """Return the environment that a new one's name is one letter away from, or None."""
+    names = store.environments.names()
+    return None if environment in names else one_letter_away(environment, names)
 
 
 def no_environment(store: StateStore, environment: str) -> UsageError:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vde_dagster.state import StateStore
     from vde_dagster.state.clock import Clock
     from vde_dagster.state.effects import Effects
+    from vde_dagster.state.plans import PlanRecord
 
 
 class Workspace:
@@ -184,6 +185,12 @@ class Workspace:
             save=save,
         )
 
+    def likely_meant(self, environment: str) -> str | None:
+        """Return the environment that a new one's name is one letter away from, or None."""
+        from vde_dagster.execution.make_plans import likely_meant
+
+        return likely_meant(self.store, environment_name(environment))
+
     def plan_run(self, environment: str, *, now: datetime | None = None, save: bool = True) -> Plan:
         """Plan what is due in an environment as it was published, whatever the files say now.
 
@@ -201,6 +208,20 @@ class Workspace:
             UsageError: There is no such plan.
         """
         return self.store.plans.load(plan_id)
+
+    def reject(self, plan_id: str, why: str = "", *, who: str | None = None) -> PlanRecord:
+        """Reject a stored plan, so that nobody can apply it.
+
+        Args:
+            plan_id: The plan.
+            why: What its author should know.
+            who: Who rejects it; the system user by default.
+
+        Raises:
+            UsageError: There is no such plan.
+            ConflictError: It is being applied, was applied, or nobody can apply it any more.
+        """
+        return self.store.plans.reject(plan_id, who or current_user(), why)
 
     def apply(
         self,

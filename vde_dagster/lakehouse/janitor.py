@@ -197,12 +197,12 @@ def _tell_mark(run: Cleaning, marked: Mark) -> None:
     from vde_dagster.lakehouse.sweep import table_bytes
 
     outcome: Outcome = "planned" if run.dry_run else "done"
-    for environment, version in marked.forgotten:
+    for (environment, version), reason in marked.forgotten.items():
         run.tell(
             Decision(
                 "forget_version",
                 f"{environment} version {version}",
-                "it is older than is kept",
+                reason,
                 outcome,
                 version=(environment, version),
             )

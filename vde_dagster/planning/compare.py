@@ -36,6 +36,10 @@ def _category(new: Snapshot, old: Snapshot) -> Category:
     if new_columns == old_columns:
         same_kind = new.model.kind.name == old.model.kind.name
         return Category.METADATA if same_kind else Category.REUSE
+    before = dict(old_columns)
+    if any(before.get(name, version) != version for name, version in new_columns):
+        # Even where the values are at hand under another name: readers get others under this one.
+        return Category.BREAKING
     if {version for _, version in new_columns} <= {version for _, version in old_columns}:
         return Category.REUSE
     if set(old_columns) <= set(new_columns):

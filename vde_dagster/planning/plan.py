@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.planning.contracts import ContractBreak
 from vde_dagster.planning.environment import Entry
 from vde_dagster.planning.interval import IntervalSet, iso
 from vde_dagster.planning.snapshot import Snapshot
@@ -59,6 +60,7 @@ class PlannedModel:
         audits: Whether audits have to be run on data that exists (their definition changed).
         layout: Whether the table's partitioning, sort order or properties change in place.
         restate: Whether the intervals are computed again although they are filled.
+        breaks: What its readers will not find as it is now.
     """
 
     name: ModelName
@@ -73,6 +75,7 @@ class PlannedModel:
     audits: bool = False
     restate: bool = False
     layout: bool = False
+    breaks: tuple[ContractBreak, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -153,6 +156,11 @@ class Plan:
         return tuple(model for model in self.models if model.builds)
 
     @property
+    def breaks(self) -> tuple[ContractBreak, ...]:
+        """The columns, and whole models, that readers will not find as they are now."""
+        return tuple(broken for model in self.models for broken in model.breaks)
+
+    @property
     def is_empty(self) -> bool:
         """Whether applying the plan would change nothing at all."""
         return (
@@ -169,6 +177,7 @@ class Plan:
             "kind": self.kind.value,
             "base_version": self.base_version,
             "created_at": iso(self.created_at),
+            "breaks": [broken.to_json() for broken in self.breaks],
             "models": [model.to_json() for model in self.models],
             "views": self.views.to_json(),
             "empty": self.is_empty,

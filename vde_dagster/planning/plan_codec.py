@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.planning.contracts import ContractBreak, Reader
 from vde_dagster.planning.environment import Entry
 from vde_dagster.planning.interval import Interval, IntervalSet, iso
 from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel, PlannedViews
@@ -134,6 +135,7 @@ def _work_to_json(model: PlannedModel) -> Json:
         "audits": model.audits,
         "restate": model.restate,
         "layout": model.layout,
+        "breaks": [_break_to_json(broken) for broken in model.breaks],
     }
 
 
@@ -157,7 +159,21 @@ def _model_from_json(data: Json) -> PlannedModel:
         audits=does["audits"],
         restate=does["restate"],
         layout=does["layout"],
+        # The first plans that were stored as lists have none.
+        breaks=tuple(_break_from_json(named, broken) for broken in does.get("breaks", ())),
     )
+
+
+def _break_to_json(broken: ContractBreak) -> Json:
+    """Write what breaks of a model, which is named beside it."""
+    readers = [[r.model.namespace, r.model.name, *r.columns] for r in broken.readers]
+    return [broken.column, broken.was, broken.becomes, broken.widens, readers]
+
+
+def _break_from_json(name: ModelName, data: Json) -> ContractBreak:
+    column, was, becomes, widens, readers = data
+    read = tuple(Reader(ModelName(space, model), tuple(made)) for space, model, *made in readers)
+    return ContractBreak(name, column, was, becomes, widens, read)
 
 
 def _table_to_json(table: PhysicalTable) -> Json:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.compare import classify, reasons
+from vde_dagster.planning.contracts import ContractBreak, Shown, ViewTypes, contract_breaks
 from vde_dagster.planning.environment import (
     PRODUCTION,
     Entry,
@@ -41,12 +42,15 @@ class WarehouseState:
         snapshots: Snapshots that these two and the tables name, by id.
         tables: Physical tables that these two name, and all those whose fill version is that of a
             snapshot of the project, by id.
+        view_types: What Spark made of the VIEW models that the plan may change, as far as it is
+            known, by snapshot id.
     """
 
     target: Environment | None = None
     production: Environment | None = None
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
     tables: Mapping[str, PhysicalTable] = field(default_factory=dict)
+    view_types: ViewTypes = field(default_factory=dict)
 
     @property
     def base(self) -> Environment | None:
@@ -124,7 +128,7 @@ def make_plan(
         created_at=window.now,
         models=(
             *_planned(request, snapshots, old, tables, starts, state),
-            *_removed(snapshots, old),
+            *_removed(snapshots, old, state),
         ),
         views=_views(request, snapshots, tables, entries, state),
         entries=entries,
@@ -189,6 +193,7 @@ def _planned(
             intervals=intervals,
             audits=not intervals and _audits_due(snapshot, old.get(name), table, moving),
             layout=table is not None and own and _layout_differs(name, snapshot, table, state),
+            breaks=_breaks(name, Shown(snapshot, table), old, state) if name in changed else (),
         )
         if intervals or (table is None and building & set(snapshot.parents)):
             building.add(name)
@@ -197,13 +202,28 @@ def _planned(
 
 
 def _removed(
-    snapshots: Mapping[ModelName, Snapshot], old: Mapping[ModelName, Snapshot]
+    snapshots: Mapping[ModelName, Snapshot],
+    old: Mapping[ModelName, Snapshot],
+    state: WarehouseState,
 ) -> Iterator[PlannedModel]:
     """Name the models that the target no longer has."""
     for name, snapshot in old.items():
         if name not in snapshots:
             why = reasons(None, snapshot, {})
-            yield PlannedModel(name, Change.REMOVED, None, why, None, snapshot.id, None, False)
+            breaks = _breaks(name, None, old, state)
+            yield PlannedModel(
+                name, Change.REMOVED, None, why, None, snapshot.id, None, False, breaks=breaks
+            )
+
+
+def _breaks(
+    name: ModelName, new: Shown | None, old: Mapping[ModelName, Snapshot], state: WarehouseState
+) -> tuple[ContractBreak, ...]:
+    """Say what readers of a model that changes will not find as it is."""
+    assert state.base is not None
+    table_id = state.base.entries[name].table_id
+    before = Shown(old[name], state.tables.get(table_id) if table_id else None)
+    return contract_breaks(before, new, state.view_types, old.values())
 
 
 def assign_tables(

@@ -7,14 +7,12 @@ from types import MappingProxyType
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName, quote
+from vde_dagster.planning.contracts import ViewTypes
 from vde_dagster.planning.environment import view_ref
 from vde_dagster.planning.resolver import Binding, Resolver, select_physical
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.view_dialects import WRITERS
 from vde_dagster.planning.work import ViewDefinition
-
-ViewTypes = Mapping[str, tuple[tuple[str, str], ...]]
-"""(column, Spark SQL type) of VIEW models by snapshot id, as Spark analysed them."""
 
 
 def has_view(binding: Binding) -> bool:

@@ -135,7 +135,8 @@ class Settings:
         load_seconds: How long the reading of one file may take, with the code that it runs.
         concurrency: Models worked on at once.
         environment_ttl_days: Days after which an environment other than production expires.
-        history_versions: Environment versions kept for rollback.
+        history_versions: Definitions of an environment kept for rollback; versions of runs that
+            only fill do not count.
         history_days: Days for which an environment's versions are kept.
         janitor_grace_hours: Hours for which an unused table is kept.
         orphan_grace_hours: Hours for which a data file is kept that was never committed.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, case, func, select, update
+from sqlalchemy import Connection, case, delete, func, select, update
 
 from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.plan import Plan
@@ -18,7 +18,7 @@ from vde_dagster.state.rows import chunks, insert_if_absent
 from vde_dagster.state.snapshots import SnapshotStore
 from vde_dagster.state.versions import kept_since
 
-PlanStatus = Literal["planned", "applying", "applied", "failed", "superseded"]
+PlanStatus = Literal["planned", "applying", "applied", "failed", "superseded", "rejected"]
 
 OPEN_PLANS = ("planned", "applying", "failed")
 
@@ -27,7 +27,10 @@ _ALLOWED: dict[str, tuple[str, ...]] = {
     "applied": ("planned", "failed", "applying", "applied"),
     "failed": ("planned", "failed", "applying"),
     "superseded": ("planned", "failed", "applying", "superseded"),
+    "rejected": ("planned", "failed"),
 }
+CLOSED = ("superseded", "rejected")
+"""Plans that were not applied, and cannot be any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class PlanRecord:
         created_at: When it was made (UTC).
         started_at: When it was last begun to be applied (UTC), or None.
         finished_at: When that ended (UTC), or None.
-        message: Why it failed, or None.
+        message: Why it failed, or who rejected it and why, or None.
     """
 
     id: str
@@ -139,8 +142,8 @@ class PlanStore:
     def past(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
         """Return those of the plans that were never published and never can be.
 
-        They are unknown here, superseded, or their environment shows something else by now than
-        when they were made; see `current_base`.
+        They are unknown here, superseded or rejected, or their environment shows something else
+        by now than when they were made; see `current_base`.
 
         Args:
             plan_ids: Plans, known or not.
@@ -149,7 +152,7 @@ class PlanStore:
         past = set(plan_ids)
         plans, heads = schema.plans, schema.environments
         current = case((heads.c.live, heads.c.version), else_=0)
-        alive = (plans.c.status != "superseded") & (
+        alive = plans.c.status.not_in(CLOSED) & (
             (plans.c.base_version == func.coalesce(current, 0))
             | (heads.c.live & kept_since(plans.c.environment, plans.c.base_version))
         )
@@ -172,9 +175,9 @@ class PlanStore:
         message: str | None = None,
         connection: Connection | None = None,
     ) -> None:
-        """Move a plan on: planned → applying → applied, failed or superseded.
+        """Move a plan on: planned → applying → applied, failed, superseded or rejected.
 
-        A failed plan may be applied again; an applied or superseded one may not.
+        A failed plan may be applied again; one that was applied, superseded or rejected may not.
 
         Raises:
             UsageError: No plan has this id.
@@ -185,6 +188,8 @@ class PlanStore:
             record = self.record(plan_id, conn)
             if record is None:
                 raise UsageError(f"there is no plan '{plan_id}'", hint="plan again")
+            if record.status == "rejected":
+                raise _was_rejected(record)
             if record.status not in _ALLOWED.get(status, ()):
                 raise ConflictError(
                     f"the plan {plan_id} is {record.status} and cannot become {status}",
@@ -198,6 +203,64 @@ class PlanStore:
             )
 
         self.database.run(connection, work, name="state.set_plan_status")
+
+    def reject(self, plan_id: str, who: str, why: str = "") -> PlanRecord:
+        """Reject a plan, so that nobody can apply it.
+
+        Args:
+            plan_id: The plan.
+            who: Who rejects it.
+            why: What its author should know.
+
+        Raises:
+            UsageError: No plan has this id.
+            ConflictError: It is being applied, or it ended already.
+        """
+        said = " ".join(why.split())
+
+        def work(conn: Connection) -> PlanRecord:
+            message = f"rejected by {who}: {said}" if said else f"rejected by {who}"
+            self.set_status(plan_id, "rejected", message, conn)
+            conn.execute(delete(schema.pending).where(schema.pending.c.plan_id == plan_id))
+            record = self.record(plan_id, conn)
+            assert record is not None
+            return record
+
+        return self.database.run_transaction(work, name="state.reject_plan")
+
+    def require_open(self, plan_id: str) -> None:
+        """Make sure that a plan was not rejected.
+
+        Raises:
+            ConflictError: It was; says by whom, when and why.
+        """
+        record = self.record(plan_id)
+        if record is not None and record.status == "rejected":
+            raise _was_rejected(record)
+
+    def rejected_as(self, plan: Plan) -> str | None:
+        """Return the rejected plan that would have shown the very same models, if there is one."""
+        table = schema.plans.c
+        query = (
+            select(table.plan_id, table.payload)
+            .where(table.environment == plan.environment, table.status == "rejected")
+            .order_by(table.created_at.desc())
+        )
+        target = {name: entry.snapshot_id for name, entry in plan.entries.items()}
+        with self.database.reading() as conn:
+            for row in conn.execute(query):
+                entries = load_stored_plan(row.payload).entries
+                if {entry.name: entry.snapshot_id for entry in entries} == target:
+                    return str(row.plan_id)
+        return None
+
+
+def _was_rejected(record: PlanRecord) -> ConflictError:
+    when = f"{record.finished_at:%Y-%m-%d %H:%M} UTC" if record.finished_at else "earlier"
+    return ConflictError(
+        f"the plan {record.id} was {record.message} ({when})",
+        hint=f"mend what is wrong and plan again: vde plan {record.environment}",
+    )
 
 
 def _record(row: Any) -> PlanRecord:

@@ -11,7 +11,8 @@ class Retention:
     """For how long things are kept.
 
     Args:
-        history_versions: The most versions of an environment that are kept for a rollback.
+        history_versions: The most definitions of an environment that are kept for a rollback:
+            what it showed, in models and tables. Runs that only fill make versions, and none.
         history: How long a version is kept after another replaced it.
         grace: How long anything is kept after the last use of it ended; has to be longer than
             the longest run.

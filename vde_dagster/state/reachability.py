@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Set
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, ScalarResult, func, select, type_coerce
+from sqlalchemy import BigInteger, Connection, ScalarResult, func, select, type_coerce, union
 
 from vde_dagster.state import schema
 from vde_dagster.state.codec import load_stored_plan
@@ -51,10 +51,11 @@ def reasons_to_keep(
 
 def kept_versions(
     conn: Connection, policy: Retention, now: datetime
-) -> tuple[dict[str, list[int]], list[tuple[str, int]]]:
-    """Split every environment's versions into those kept and those to forget.
+) -> tuple[dict[str, list[int]], dict[tuple[str, int], str]]:
+    """Split every environment's versions into those kept and those to forget, with the reason.
 
-    A version's age counts from the day on which the next one replaced it.
+    A version's age counts from the day on which the next one replaced it. Of versions that show
+    the same, as runs that only fill make them every hour, none takes another's place.
     """
     heads = schema.environments.c
     alive: set[str] = set(conn.execute(select(heads.environment).where(heads.live)).scalars())
@@ -63,8 +64,11 @@ def kept_versions(
     published = type_coerce(table.published_at, BigInteger)
     query = select(table.environment, table.version, published)
     oldest = to_micros(now - policy.history)
+    changes = _changes(conn)
+    old = f"it was replaced more than {policy.history.days} days ago"
+    many = f"{policy.history_versions} newer definitions of the environment are kept"
     kept: dict[str, list[int]] = {}
-    forgotten: list[tuple[str, int]] = []
+    forgotten: dict[tuple[str, int], str] = {}
     before, later, replaced_at = "", 0, 0
     rows: Iterable[Any] = conn.execute(query.order_by(table.environment, table.version.desc()))
     for environment, version, at in rows:
@@ -72,13 +76,34 @@ def kept_versions(
             before, later = environment, 0
         current = later == 0 and environment in alive
         fresh = later == 0 or replaced_at > oldest
-        if current or (fresh and later < policy.history_versions):
+        changed_at = changes.get(environment, [])
+        newer = len(changed_at) - bisect_right(changed_at, version)
+        if current or (fresh and newer < policy.history_versions):
             if environment in alive:
                 kept.setdefault(environment, []).append(version)
         else:
-            forgotten.append((environment, version))
+            forgotten[environment, version] = many if fresh else old
         later, replaced_at = later + 1, at
     return kept, forgotten
+
+
+def _changes(conn: Connection) -> dict[str, list[int]]:
+    """Return the versions with which an environment began to show something else, rising.
+
+    An entry begins or ends with them, and with no other.
+    """
+    entry = schema.entries.c
+    query = union(
+        select(entry.environment, entry.valid_from),
+        select(entry.environment, entry.valid_to).where(entry.valid_to.is_not(None)),
+    )
+    found: dict[str, list[int]] = {}
+    rows: Iterable[Any] = conn.execute(query)
+    for environment, version in rows:
+        found.setdefault(environment, []).append(version)
+    for versions in found.values():
+        versions.sort()
+    return found
 
 
 def dead_plans(

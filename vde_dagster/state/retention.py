@@ -34,7 +34,7 @@ class Mark:
         held_back: Those of them that the cap keeps for the next time.
         dropping: Tombstoned tables whose grace time is over.
         waiting: Tombstoned tables whose grace time runs.
-        forgotten: (environment, version) that are no longer kept for a rollback.
+        forgotten: (environment, version) that are no longer kept for a rollback, with the reason.
         dead_plans: Open plans that nobody can apply any more, by id, with the reason.
     """
 
@@ -43,7 +43,7 @@ class Mark:
     held_back: tuple[LedgerTable, ...]
     dropping: tuple[LedgerTable, ...]
     waiting: tuple[LedgerTable, ...]
-    forgotten: tuple[tuple[str, int], ...]
+    forgotten: dict[tuple[str, int], str]
     dead_plans: dict[str, str]
 
 
@@ -96,7 +96,7 @@ class RetentionStore:
             held_back=tuple(unreachable[cap:]),
             dropping=tuple(over),
             waiting=tuple(table for table in given_up if table not in over),
-            forgotten=tuple(forgotten),
+            forgotten=forgotten,
             dead_plans=dead,
         )
 

@@ -38,5 +38,17 @@ def test_versions_of_an_environment_that_go_are_one_line() -> None:
     ]
 
 
+def test_versions_that_go_for_different_reasons_are_told_apart() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    decisions = [
+        Decision("forget_version", f"prod version {n}", why, "planned", version=("prod", n))
+        for n, why in ((4, "many"), (3, "many"), (2, "old"), (1, "old"))
+    ]
+    show_janitor(console, JanitorReport(True, tuple(decisions)))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "prod versions 3 to 4   many" in text
+    assert "prod versions 1 to 2   old" in text
+
+
 def test_gaps_are_told() -> None:
     assert "prod versions 2 to 7, 3 of them" in shown(*(("prod", n) for n in (7, 3, 2)))[2]

@@ -49,6 +49,7 @@ class Warehouse:
         self.environments: dict[str, Environment] = {}
         self.snapshots: dict[str, Snapshot] = {}
         self.tables: dict[str, PhysicalTable] = {}
+        self.view_types: dict[str, tuple[tuple[str, str], ...]] = {}
         self._ids = itertools.count(1)
 
     def copy(self) -> Warehouse:
@@ -57,6 +58,7 @@ class Warehouse:
         out.environments = dict(self.environments)
         out.snapshots = dict(self.snapshots)
         out.tables = dict(self.tables)
+        out.view_types = dict(self.view_types)
         out._ids = self._ids
         return out
 
@@ -115,6 +117,7 @@ class Warehouse:
             self.environments.get(PRODUCTION),
             self.snapshots,
             self.tables,
+            self.view_types,
         )
         request = PlanRequest(
             environment, Window(now, start, end), kind, skip_backfill=skip_backfill

@@ -52,6 +52,8 @@ def take(step: dict[str, Any], world: World) -> None:
     world.edit(step.get("edit") or {})
     for name, ranges in (step.get("filled") or {}).items():
         world.set_filled(name, ranges)
+    for name, types in (step.get("written") or {}).items():
+        world.set_types(name, types)
     if "error" in step:
         with pytest.raises(VdeError, match=step["error"]):
             world.plan(step)
@@ -68,6 +70,8 @@ def take(step: dict[str, Any], world: World) -> None:
     if "views" in step:
         views = {what: names for what, names in plan.views.to_json().items() if names}
         assert views == (step["views"] or {})
+    if "breaks" in step:
+        assert [broken.describe() for broken in plan.breaks] == (step["breaks"] or [])
     if "audits" in step:
         assert [str(model.name) for model in plan.models if model.audits] == step["audits"]
     for one, other in (step.get("same_table") or {}).items():
@@ -136,6 +140,16 @@ class World:
         )
         self.warehouse.tables[table.id] = replace(table, intervals=filled)
 
+    def set_types(self, name: str, types: dict[str, str]) -> None:
+        """Pretend that Spark made columns of these types of what production shows of a model."""
+        entry = self.warehouse.environments["prod"].entries[ModelName.parse(name)]
+        if entry.table_id is None:
+            self.warehouse.view_types[entry.snapshot_id] = tuple(types.items())
+            return
+        table = self.warehouse.tables[entry.table_id]
+        columns = tuple(replace(column, type=types[column.name]) for column in table.columns)
+        self.warehouse.tables[table.id] = replace(table, columns=columns)
+
     def plan(self, step: dict[str, Any]) -> Plan:
         """Make the plan that a step asks for."""
         environment = step.get("env", "prod")
@@ -172,6 +186,6 @@ def test_plan_says_what_the_case_expects(case: dict[str, Any], tmp_path: Path) -
         for step in case["steps"]:
             take({**at_first, **step}, world)
         return
-    take({"plan": None, **case}, world)
+    take(case if "breaks" in case else {"plan": None, **case}, world)
     if "error" not in case:
         assert world.plan(case).is_empty

@@ -84,9 +84,41 @@ def test_forgotten_versions_are_not_offered(store: StateStore, clock: FakeClock)
     for version, snapshot in enumerate(("a1", "a2", "a2", "a3", "a3")):
         write(store, environment(entries=[("db.a", snapshot, None)]), version)
     clock.advance(days=1)
-    store.retention.mark(replace(ALL, history_versions=3), write=True)
-    assert [version.version for version in store.versions.history("prod")] == [5, 4, 3]
+    store.retention.mark(replace(ALL, history_versions=2), write=True)
+    assert [version.version for version in store.versions.history("prod")] == [5, 4, 3, 2]
     assert store.versions.differing("prod", 5) == [3]
+
+
+def test_runs_that_only_fill_take_no_definitions_place(store: StateStore, clock: FakeClock) -> None:
+    policy = Retention(history_versions=3, history=timedelta(days=30))
+    shown = ["old", "a1", "a2", *["a3"] * 500]
+    for version, snapshot in enumerate(shown):
+        entries = [("db.a", snapshot, None)]
+        write(store, environment(entries=entries, at=clock.now()), version)
+        clock.advance(hours=1)
+    found = store.retention.mark(policy, write=True)
+    assert found.forgotten == {("prod", 1): "3 newer definitions of the environment are kept"}
+    history = store.versions.history("prod")
+    assert history[-1].version == 2, "three definitions, of 500 runs in three weeks"
+    assert store.versions.at("prod", 2) is not None
+
+    clock.advance(days=20)
+    found = store.retention.mark(policy, write=True)
+    assert set(found.forgotten.values()) == {"it was replaced more than 30 days ago"}
+    left = [version.version for version in store.versions.history("prod")]
+    assert 0 < len(left) < 503
+    assert left[0] == 503, "what is shown now is kept, however old"
+    assert left == list(range(503, left[-1] - 1, -1))
+
+
+def test_a_definition_that_came_back_counts_as_a_new_one(
+    store: StateStore, clock: FakeClock
+) -> None:
+    for version, snapshot in enumerate(("a1", "a2", "a1", "a1", "a2")):
+        write(store, environment(entries=[("db.a", snapshot, None)]), version)
+    clock.advance(days=1)
+    found = store.retention.mark(replace(ALL, history_versions=3), write=False)
+    assert list(found.forgotten) == [("prod", 1)]
 
 
 def test_who_shows_a_table_or_a_snapshot(store: StateStore) -> None:

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError, UsageError
+from vde_dagster.planning.contracts import ContractBreak, Reader
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Category, Change, Plan, PlannedModel
 from vde_dagster.planning.plan_codec import StoredPlan
@@ -181,6 +182,7 @@ _EMPTY = {
     "name": None, "change": Change.UNCHANGED, "category": None, "reasons": (), "snapshot_id": None,
     "previous_snapshot_id": None, "table": None, "builds": False, "intervals": IntervalSet(),
     "audits": False, "restate": False, "layout": False,
+    "breaks": (),
 }  # fmt: skip
 
 
@@ -200,6 +202,18 @@ def several_plans() -> Plan:
         audits=True,
         restate=True,
         layout=True,
+        breaks=(
+            ContractBreak(ModelName("db", "busy"), "n", "INT", "BIGINT", True),
+            ContractBreak(
+                ModelName("db", "busy"),
+                "day",
+                "DATE",
+                readers=(
+                    Reader(ModelName("db", "one"), ("a", "b")),
+                    Reader(ModelName("db", "two")),
+                ),
+            ),
+        ),
     )
     idle = replace(
         first,

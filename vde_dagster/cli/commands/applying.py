@@ -10,6 +10,7 @@ import typer
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import (
     Concurrency,
+    Create,
     Debug,
     End,
     EnvironmentName,
@@ -38,6 +39,7 @@ def apply(
     skip_tests: SkipTests = False,
     concurrency: Concurrency = None,
     yes: Yes = False,
+    create: Create = False,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
@@ -46,7 +48,8 @@ def apply(
 
     Runs the unit tests of what changed, computes what is missing, audits it, and publishes all of
     it at once. Without --plan it plans first, and asks before it applies when it runs on a
-    terminal.
+    terminal; where columns that are published go or change their type, it needs --yes or --plan
+    elsewhere.
     """
     output = Output(as_json)
     if plan_id is not None and (start or end or select or skip_backfill):
@@ -56,7 +59,12 @@ def apply(
         )
     since, until = time_range(start, end)
     with opened(project) as workspace:
-        from vde_dagster.cli.applying import apply_and_report, confirm, previous_snapshots
+        from vde_dagster.cli.applying import (
+            apply_and_report,
+            confirm,
+            meant_environment,
+            previous_snapshots,
+        )
 
         if plan_id is not None:
             plan = workspace.load_plan(plan_id)
@@ -67,7 +75,7 @@ def apply(
                 )
         else:
             plan = workspace.plan(
-                environment,
+                meant_environment(output, workspace, environment, create=create, yes=yes),
                 start=since,
                 end=until,
                 select=select or (),
@@ -77,7 +85,7 @@ def apply(
             from vde_dagster.cli.plan_view import show_plan
 
             show_plan(output.err, plan, previous_snapshots(workspace, plan))
-        if not confirm(output, plan, yes):
+        if not confirm(output, plan, yes=yes, named=plan_id is not None):
             output.note(f"not applied; later: vde apply {plan.environment} --plan {plan.id}")
             return
         apply_and_report(workspace, plan, output, concurrency, skip_tests=skip_tests)

@@ -1,11 +1,15 @@
-"""`vde plan` and `vde diff`."""
+"""`vde plan`, `vde plan reject` and `vde diff`."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import (
+    Create,
     Debug,
     End,
     EnvironmentName,
@@ -18,6 +22,9 @@ from vde_dagster.cli.options import (
 )
 from vde_dagster.cli.output import Output
 
+PlanId = Annotated[str, typer.Argument(metavar="ID", help="The plan, as `vde plan` printed it.")]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="What its author should know.")]
+
 
 def plan(
     environment: EnvironmentName,
@@ -25,25 +32,27 @@ def plan(
     end: End = None,
     select: Select = None,
     skip_backfill: SkipBackfill = False,
+    create: Create = False,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Say what an apply would compute and publish.
 
-    The plan is stored, and can be applied by its id.
+    The plan is stored, and can be applied by its id, or rejected: vde plan reject ID.
     """
     output = Output(as_json)
     since, until = time_range(start, end)
     with opened(project) as workspace:
+        from vde_dagster.cli.applying import meant_environment, previous_snapshots
+
         made = workspace.plan(
-            environment,
+            meant_environment(output, workspace, environment, create=create),
             start=since,
             end=until,
             select=select or (),
             skip_backfill=skip_backfill,
         )
-        from vde_dagster.cli.applying import previous_snapshots
         from vde_dagster.cli.plan_view import show_plan
 
         shown = made.to_json() if as_json else {}
@@ -51,6 +60,34 @@ def plan(
         output.result(shown, lambda console: show_plan(console, made, previous))
         if not as_json and not made.is_empty:
             output.note(f"apply it with: vde apply {made.environment} --plan {made.id}")
+
+
+def reject(
+    plan_id: PlanId,
+    reason: Reason = "",
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Reject a stored plan: nobody can apply it any more.
+
+    Dagster does not make it again for the same files; `vde plan ENV` does, and so does an edit.
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.cli.shapes import instant_json
+
+        record = workspace.reject(plan_id, reason)
+        said = {
+            "plan": record.id,
+            "environment": record.environment,
+            "status": record.status,
+            "message": record.message,
+            "at": instant_json(record.finished_at),
+        }
+        output.result(
+            said, lambda console: console.print(f"{record.id} was {record.message}", markup=False)
+        )
 
 
 def diff(

@@ -17,7 +17,12 @@ from vde_dagster.orchestration.names import (
     PLAN_TAG,
     POOL,
 )
-from vde_dagster.orchestration.pages.plan_page import breaking_check, estimator, plan_metadata
+from vde_dagster.orchestration.pages.plan_page import (
+    breaking_check,
+    estimator,
+    plan_metadata,
+    readers_of,
+)
 from vde_dagster.orchestration.reload import reload_location
 
 _PLAN_TEXT = """What a change of the project will do, one partition a plan.
@@ -59,7 +64,8 @@ def plan_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
             dg.AssetCheckSpec(
                 BREAKING_CHECK,
                 asset=names.plan_key,
-                description="Warns when existing rows or values change.",
+                description="Warns when columns go or change their type, and when existing "
+                "rows or values change.",
             )
         ],
         required_resource_keys={names.resource},
@@ -69,11 +75,12 @@ def plan_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         with as_failure():
             plan = workspace.load_plan(context.partition_key)
             estimate = estimator(context.instance, catalog)
-            metadata = plan_metadata(workspace.store, plan, estimate)
+            readers = readers_of(context, catalog, plan)
+            metadata = plan_metadata(workspace.store, plan, estimate, readers)
         yield dg.MaterializeResult(
             metadata=metadata,
             tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
-            check_results=[dg.AssetCheckResult(**breaking_check(plan, names.plan_key))],
+            check_results=[dg.AssetCheckResult(**breaking_check(plan, readers, names.plan_key))],
         )
         reload_location(context.log)
 

@@ -30,7 +30,12 @@ from vde_dagster.orchestration.names import (
     Names,
 )
 from vde_dagster.orchestration.pages.janitor_page import report_metadata
-from vde_dagster.orchestration.pages.plan_page import breaking_check, estimator, plan_metadata
+from vde_dagster.orchestration.pages.plan_page import (
+    breaking_check,
+    estimator,
+    plan_metadata,
+    readers_of,
+)
 from vde_dagster.orchestration.reload import reload_location
 from vde_dagster.planning.plan import Plan
 
@@ -94,13 +99,15 @@ def show_plan(
         return
     effects = workspace.store.database.effects
     add_partitions(effects, context.instance, catalog.names.plans, [plan.id])
+    readers = readers_of(context, catalog, plan)
+    estimate = estimator(context.instance, catalog)
     page = dg.AssetMaterialization(
         asset_key=catalog.names.plan_key,
         partition=plan.id,
-        metadata=plan_metadata(workspace.store, plan, estimator(context.instance, catalog)),
+        metadata=plan_metadata(workspace.store, plan, estimate, readers),
         tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
     )
-    check = dg.AssetCheckEvaluation(**breaking_check(plan, catalog.names.plan_key))
+    check = dg.AssetCheckEvaluation(**breaking_check(plan, readers, catalog.names.plan_key))
     yield from passing_events(effects, (page, check))
     context.log.info(f"plan {plan.id} is in vde/plan; approve it in vde/apply")
 

@@ -132,12 +132,15 @@ def applies_itself(plan: Plan, policy: AutoApply) -> bool:
     Args:
         plan: The plan.
         policy: `never`; `reuse`: when nothing is computed; `non_breaking`: also when only columns
-            or models are added; `always`.
+            or models are added; neither when a published column goes or changes its type;
+            `always`.
     """
     if policy == "never":
         return False
     if policy == "always":
         return True
+    if plan.breaks:
+        return False
     if policy == "reuse" and plan.builds:
         return False
     for model in plan.models:

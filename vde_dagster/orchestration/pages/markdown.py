@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.cadence import Cadence
@@ -28,23 +29,33 @@ Estimate = Callable[[PlannedModel], float | None]
 """Seconds that a model's work is likely to take, from earlier runs; None when never run."""
 
 
+Readers = Mapping[ModelName, Sequence[str]]
+"""Who reads a model besides the project's models, as far as it is known."""
+
+
 def plan_markdown(
-    plan: Plan, previous: Mapping[str, Snapshot], estimate: Estimate | None = None
+    plan: Plan,
+    previous: Mapping[str, Snapshot],
+    estimate: Estimate | None = None,
+    readers: Readers = MappingProxyType({}),
 ) -> str:
-    """Describe a plan: what will run first, then why, what is reused, views and risks.
+    """Describe a plan: what breaks, what will run, then why, what is reused, views and risks.
 
     Args:
         plan: The plan.
         previous: The snapshots that the environment has now, by id.
         estimate: Seconds of work per model, from earlier runs.
+        readers: Who reads the models besides models.
     """
-    parts = [_title(plan), _warnings(plan), _work(plan, estimate)]
+    parts = [_title(plan), _breaks(plan, readers), _warnings(plan), _work(plan, estimate)]
     parts += [_changes(plan, previous), _reused(plan)]
     parts += [_views(plan), _risks(plan)]
     return "\n\n".join(part for part in parts if part)
 
 
-def plan_summary(plan: Plan, estimate: Estimate | None = None) -> str:
+def plan_summary(
+    plan: Plan, estimate: Estimate | None = None, readers: Readers = MappingProxyType({})
+) -> str:
     """Describe a plan's result and its work so shortly that the page shows it at once.
 
     Dagster's page shows Markdown below a thousand characters in place, longer as a link.
@@ -52,8 +63,11 @@ def plan_summary(plan: Plan, estimate: Estimate | None = None) -> str:
     Args:
         plan: The plan.
         estimate: Seconds of work per model, from earlier runs.
+        readers: Who reads the models besides models.
     """
-    title = _title(plan)
+    title = "\
+\
+".join(part for part in (_title(plan), _breaks(plan, readers, 5)) if part)
     if plan.warnings:
         title += f" What looks like a mistake in the project ({len(plan.warnings)}) is in the plan."
     lines = _work(plan, estimate).splitlines()
@@ -126,6 +140,19 @@ def _title(plan: Plan) -> str:
 def _warnings(plan: Plan) -> str:
     lines = [f"- {warning}" for warning in plan.warnings[:MAX_ROWS]]
     return "\n".join(["### Looks like a mistake", "", *lines]) if lines else ""
+
+
+def _breaks(plan: Plan, readers: Readers, most: int = MAX_ROWS) -> str:
+    if not plan.breaks:
+        return ""
+    said = [f"- {text}" for text in breaks(plan, readers)]
+    more = [f"- … and {len(said) - most} more"] if len(said) > most else []
+    return "\n".join(["### Breaks what is published", "", *said[:most], *more])
+
+
+def breaks(plan: Plan, readers: Readers = MappingProxyType({})) -> list[str]:
+    """Say what readers of the environment will not find as it is, in sentences."""
+    return [broken.describe(readers.get(broken.model, ())) for broken in plan.breaks]
 
 
 def _work(plan: Plan, estimate: Estimate | None) -> str:

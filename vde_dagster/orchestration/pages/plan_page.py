@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from statistics import median
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+from dagster._check import CheckError
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY
 from vde_dagster.orchestration.pages.markdown import (
     MAX_INLINE,
     Estimate,
+    Readers,
     breaking,
+    breaks,
     change_pages,
     plan_markdown,
     plan_summary,
@@ -32,7 +37,10 @@ LOOKED_AT = 20
 
 
 def plan_metadata(
-    store: StateStore, plan: Plan, estimate: Estimate | None = None
+    store: StateStore,
+    plan: Plan,
+    estimate: Estimate | None = None,
+    readers: Readers = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the page: Markdown first, then the same as tables and JSON.
 
@@ -40,16 +48,17 @@ def plan_metadata(
         store: For what the environment has now.
         plan: The plan.
         estimate: How long a model's work is likely to take.
+        readers: Who reads the models besides models, see `readers_of`.
     """
     previous = store.snapshots.load(
         sorted({m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id})
     )
     changed = [m for m in plan.models if m.change is not Change.UNCHANGED or m.builds]
     records = [_record(model, plan) for model in changed[:MAX_RECORDS]]
-    text = plan_markdown(plan, previous, estimate)
+    text = plan_markdown(plan, previous, estimate, readers)
     shown: dict[str, Any] = {}
     if len(text) > MAX_INLINE:
-        shown["summary"] = dg.MetadataValue.md(plan_summary(plan, estimate))
+        shown["summary"] = dg.MetadataValue.md(plan_summary(plan, estimate, readers))
         edits = list(change_pages(plan, previous).items())[:MAX_EDITS]
         shown.update((f"why {name}", dg.MetadataValue.md(why)) for name, why in edits)
     return {
@@ -69,9 +78,54 @@ def plan_metadata(
     }
 
 
-def breaking_check(plan: Plan, asset: dg.AssetKey = PLAN_KEY) -> dict[str, Any]:
-    """Return the fields of the check that warns of breaking changes, on the asset of plans."""
-    found = breaking(plan)
+def readers_of(
+    context: dg.OpExecutionContext | dg.AssetExecutionContext, catalog: AssetCatalog, plan: Plan
+) -> Readers:
+    """Name the assets of the step's code location that are made of what a plan breaks.
+
+    Args:
+        context: The step.
+        catalog: Asset keys of models.
+        plan: The plan.
+    """
+    if not plan.breaks:
+        return {}
+    try:
+        repository = context.repository_def
+    except CheckError:  # a job that runs in this very process, as `make run` does, has none
+        return {}
+    return asset_readers(repository, catalog, plan)
+
+
+def asset_readers(
+    repository: dg.RepositoryDefinition, catalog: AssetCatalog, plan: Plan
+) -> Readers:
+    """Name the assets that are made of what a plan breaks and are no models, by model."""
+    graph = repository.asset_graph
+    models = {catalog.key(name) for name in plan.entries}
+    found: dict[ModelName, list[str]] = {}
+    for name in {broken.model for broken in plan.breaks}:
+        key = catalog.key(name)
+        if graph.has(key):
+            own = sorted(graph.get(key).child_keys - models)
+            found[name] = [f"asset {child.to_user_string()}" for child in own]
+    return found
+
+
+def breaking_check(
+    plan: Plan,
+    readers: Readers = MappingProxyType({}),
+    asset: dg.AssetKey = PLAN_KEY,
+) -> dict[str, Any]:
+    """Return the fields of the check that warns of breaking changes, on the asset of plans.
+
+    Args:
+        plan: The plan.
+        readers: Who reads the models besides models.
+        asset: The asset of plans.
+    """
+    found = {model.name for model in breaking(plan)} | {broken.model for broken in plan.breaks}
+    said = [*breaks(plan, readers), *risks(plan)]
     return {
         "asset_key": asset,
         "check_name": BREAKING_CHECK,
@@ -79,7 +133,7 @@ def breaking_check(plan: Plan, asset: dg.AssetKey = PLAN_KEY) -> dict[str, Any]:
         "severity": dg.AssetCheckSeverity.WARN,
         "metadata": {
             "vde/breaking": len(found),
-            "vde/risks": dg.MetadataValue.md("\n".join(f"- {text}" for text in risks(plan)) or "-"),
+            "vde/risks": dg.MetadataValue.md("\n".join(f"- {text}" for text in said) or "-"),
         },
     }
 
