@@ -14,6 +14,7 @@ from vde_dagster.planning.interval import iso
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
 from vde_dagster.state.entries import read_head, read_version, write_entries
+from vde_dagster.state.news import tell
 from vde_dagster.state.tables import TableStore
 
 
@@ -177,6 +178,8 @@ class EnvironmentStore:
             )
         )
         _write_head(connection, environment.name, version, True, environment.expires_at)
+        subject = {"environment": environment.name, "version": version}
+        tell(self.database, connection, "published", **subject, plan=environment.plan_id)
         return replace(environment, version=version)
 
     def write_drop(
