@@ -166,11 +166,17 @@ class AuditStore:
             covered[record.audit] = ranges | IntervalSet((record.interval,))
         return found[::-1]
 
-    def audited(self, table_id: str) -> dict[str, str]:
-        """Return by audit of a table the plan (or run) that its newest result is of."""
+    def audited(self, table_id: str, model: ModelName) -> dict[str, str]:
+        """Return by audit of a model's table the plan (or run) that its newest result is of."""
         table = schema.audit_results.c
         newest = (
-            select(func.max(table.seq)).where(table.table_id == table_id).group_by(table.audit)
+            select(func.max(table.seq))
+            .where(
+                table.table_id == table_id,
+                table.model_namespace == model.namespace,
+                table.model_name == model.name,
+            )
+            .group_by(table.audit)
         )
         query = select(table.audit, table.plan_id).where(table.seq.in_(newest))
         with self.database.reading() as conn:

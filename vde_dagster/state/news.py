@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, delete, func, insert, select, text, update
+from sqlalchemy import Connection, ScalarResult, delete, func, insert, select, text, update
 
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
@@ -87,8 +87,8 @@ class NewsStore:
             select(func.max(_NEWS.number)).scalar_subquery(),
         )
         with self.database.reading() as conn:
-            store, oldest, newest = conn.execute(query).one()
-        return NewsPlace(store, oldest or newest, newest)
+            row = conn.execute(query).one()
+        return NewsPlace(row[0], row[1] or row[2], row[2])
 
     def since(self, number: int, limit: int) -> list[News]:
         """Return the news after a number, in order.
@@ -121,8 +121,8 @@ class NewsStore:
             conn.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
             conn.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
         last = conn.execute(select(func.max(_NEWS.number))).scalar() or 0
-        rows = conn.execute(_UNNUMBERED).scalars().all()
-        for number, seq in enumerate(rows, last + 1):
+        rows: ScalarResult[int] = conn.execute(_UNNUMBERED).scalars()
+        for number, seq in enumerate(rows.all(), last + 1):
             conn.execute(update(schema.news).where(_NEWS.seq == seq).values(number=number))
 
 
@@ -148,7 +148,5 @@ def forget_news(connection: Connection, before: datetime) -> None:
     """Delete old news; the newest stay, so that readers can tell that they missed some."""
     newest = connection.execute(select(func.max(_NEWS.number))).scalar() or 0
     connection.execute(
-        delete(schema.news).where(
-            _NEWS.at < before, _NEWS.number < newest, _NEWS.kind != "store"
-        )
+        delete(schema.news).where(_NEWS.at < before, _NEWS.number < newest, _NEWS.kind != "store")
     )

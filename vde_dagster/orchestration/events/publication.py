@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.projection import (
     Combination,
     environment_event,
@@ -43,7 +44,7 @@ def published_events(
     *,
     built: Set[ModelName],
     tags: Mapping[str, str],
-) -> Iterator[dg.AssetMaterialization]:
+) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation | dg.AssetObservation]:
     """Yield what a publication changes in Dagster beside the intervals it filled.
 
     Args:
@@ -72,6 +73,7 @@ def published_events(
     )
     since = store.versions.shown_since(environment.name, environment.version)
     yield environment_event(environment, combination, since, production)
+    yield from AuditEvents(catalog, store, instance).published(environment, combination)
 
 
 def _moved(
