@@ -59,7 +59,7 @@ def recover(
         except AuditFailedError:
             break
         taken = taken | IntervalSet((fill.interval,))
-        result = FillResult(fill.rows, fill.iceberg_snapshot_id, 0.0)
+        result = FillResult(fill.rows, fill.iceberg_snapshot_id, None)
         target.record(fill.interval, result, last=not missing - taken)
         if target.waits:
             written.put_branch(target.table.id, target.branch)

@@ -155,6 +155,8 @@ class TableBranches:
             interval=interval,
             iceberg_snapshot_id=result.iceberg_snapshot_id,
             rows=result.rows,
+            bytes=result.bytes,
+            seconds=result.seconds,
         )
         self._change(change, "fill.advance", filled)
 

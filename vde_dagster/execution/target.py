@@ -113,6 +113,8 @@ class Target:
             interval=interval,
             iceberg_snapshot_id=result.iceberg_snapshot_id,
             rows=result.rows,
+            bytes=result.bytes,
+            seconds=result.seconds,
         )
         record_pending(self.branches.lakehouse.store, self.branches.lease, waiting)
 

@@ -64,6 +64,12 @@ class TimeColumn:
             hint="use a TIMESTAMP, DATE, STRING or INT column as time_column",
         )
 
+    @property
+    def pattern(self) -> str:
+        """The strftime format of text and numbers, written out."""
+        default = _DEFAULT_NUMBER if self.type.lower() in _INTEGERS else _DEFAULT_TEXT
+        return _expand(self.format or default)
+
     def _formatted(
         self, column: str, interval: Interval, default: str, literal: Callable[[str], str]
     ) -> str:

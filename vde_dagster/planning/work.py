@@ -63,13 +63,13 @@ class FillResult:
     Args:
         rows: Rows in the interval after the fill, or None when not counted.
         iceberg_snapshot_id: The commit that holds them; None when nothing was committed.
-        seconds: Wall-clock duration.
+        seconds: Wall-clock duration; None when it is not known any more.
         bytes: Bytes added by the commit, when its summary says.
     """
 
     rows: int | None
     iceberg_snapshot_id: int | None
-    seconds: float
+    seconds: float | None
     bytes: int | None = None
 
 

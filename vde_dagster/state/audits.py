@@ -6,14 +6,16 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.work import AuditResult, AuditTask
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
+from vde_dagster.state.news import tell
+from vde_dagster.state.rows import chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class AuditRecord:
     """One audit of one range, as it was kept.
 
     Args:
+        number: Grows with every result of the store.
         plan_id: The plan on whose behalf it ran.
         table_id: The physical table, or None for a view.
         model: The audited model.
@@ -29,8 +32,11 @@ class AuditRecord:
         interval: The audited range (UTC).
         result: What was found.
         recorded_at: When (UTC).
+        environment: The environment that was audited by itself, or None: the plan's.
+        version: Its version then, or None.
     """
 
+    number: int
     plan_id: str
     table_id: str | None
     model: ModelName
@@ -39,6 +45,23 @@ class AuditRecord:
     interval: Interval
     result: AuditResult
     recorded_at: datetime
+    environment: str | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRun:
+    """Audits of an environment that ran by themselves.
+
+    Args:
+        id: Takes the place of a plan's id.
+        environment: The environment.
+        version: Its version then.
+    """
+
+    id: str
+    environment: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +80,18 @@ class AuditStore:
         table_id: str | None,
         result: AuditResult,
         connection: Connection | None = None,
+        *,
+        run: AuditRun | None = None,
     ) -> None:
-        """Keep what an audit found; a repetition for the same plan and range replaces it."""
+        """Keep what an audit found; a repetition for the same plan and range replaces it.
+
+        Args:
+            task: The audit.
+            table_id: The physical table, or None for a view.
+            result: What it found.
+            connection: A transaction to take part in.
+            run: The audits that ran by themselves, or None when a plan's did.
+        """
         table = schema.audit_results
 
         def work(conn: Connection) -> None:
@@ -86,15 +119,98 @@ class AuditStore:
                     sample=json.dumps(list(result.sample)),
                     seconds=result.seconds,
                     recorded_at=self.database.clock.now(),
+                    environment=run.environment if run else None,
+                    version=run.version if run else None,
                 )
             )
 
         self.database.run(connection, work, name="state.save_audit_result")
 
+    def finish(self, run: AuditRun) -> None:
+        """Tell that audits which ran by themselves have ended."""
+        self.database.run_transaction(
+            lambda conn: tell(
+                self.database,
+                conn,
+                "audit",
+                run=run.id,
+                environment=run.environment,
+                version=run.version,
+            ),
+            name="state.finish_audits",
+        )
+
+    def failing(self, table_id: str) -> list[AuditRecord]:
+        """Return the results by which rows that a table's readers see fail, oldest first.
+
+        Left out is what was found on a branch that nobody published, and what newer results of
+        the same audit cover.
+
+        Args:
+            table_id: The table.
+        """
+        failed = self.results(table_id=table_id, failed=True)
+        if not failed:
+            return []
+        first = min(record.number for record in failed)
+        newer = self.results(table_id=table_id, after=first)
+        seen = self._seen(table_id, {record.plan_id for record in (*failed, *newer)})
+        found: list[AuditRecord] = []
+        covered: dict[str, IntervalSet] = {}
+        for record in sorted((*failed[:1], *newer), key=lambda one: -one.number):
+            if record.environment is None and record.plan_id not in seen:
+                continue
+            ranges = covered.get(record.audit, IntervalSet())
+            if record.result.failed_rows and not ranges.contains(record.interval):
+                found.append(record)
+            covered[record.audit] = ranges | IntervalSet((record.interval,))
+        return found[::-1]
+
+    def audited(self, table_id: str, model: ModelName) -> dict[str, str]:
+        """Return by audit of a model's table the plan (or run) that its newest result is of."""
+        table = schema.audit_results.c
+        newest = (
+            select(func.max(table.seq))
+            .where(
+                table.table_id == table_id,
+                table.model_namespace == model.namespace,
+                table.model_name == model.name,
+            )
+            .group_by(table.audit)
+        )
+        query = select(table.audit, table.plan_id).where(table.seq.in_(newest))
+        with self.database.reading() as conn:
+            return {row.audit: row.plan_id for row in conn.execute(query)}
+
+    def _seen(self, table_id: str, plan_ids: set[str]) -> set[str]:
+        """Return the plans whose rows of a table can be seen: filled, or published."""
+        fills, plans = schema.fills.c, schema.plans.c
+        seen: set[str] = set()
+        with self.database.reading() as conn:
+            filled = select(fills.plan_id).where(fills.table_id == table_id).distinct()
+            seen.update(conn.execute(filled).scalars())
+            for part in chunks(sorted(plan_ids - seen)):
+                query = select(plans.plan_id).where(
+                    plans.plan_id.in_(part), plans.status == "applied"
+                )
+                seen.update(conn.execute(query).scalars())
+        return seen
+
     def results(
-        self, *, plan_id: str | None = None, table_id: str | None = None
+        self,
+        *,
+        plan_id: str | None = None,
+        table_id: str | None = None,
+        failed: bool = False,
+        after: int | None = None,
     ) -> list[AuditRecord]:
         """Return the audit results of a plan, of a table, or of both, oldest first.
+
+        Args:
+            plan_id: The plan, or the run of audits.
+            table_id: The table.
+            failed: Only those that found rows.
+            after: Only those with a greater number.
 
         Raises:
             UsageError: Neither was given.
@@ -107,9 +223,14 @@ class AuditStore:
             query = query.where(table.c.plan_id == plan_id)
         if table_id is not None:
             query = query.where(table.c.table_id == table_id)
+        if failed:
+            query = query.where(table.c.failed_rows > 0)
+        if after is not None:
+            query = query.where(table.c.seq > after)
         with self.database.reading() as conn:
             return [
                 AuditRecord(
+                    number=row.seq,
                     plan_id=row.plan_id,
                     table_id=row.table_id,
                     model=ModelName(row.model_namespace, row.model_name),
@@ -118,6 +239,8 @@ class AuditStore:
                     interval=Interval(row.start_at, row.end_at),
                     result=AuditResult(row.failed_rows, tuple(json.loads(row.sample)), row.seconds),
                     recorded_at=row.recorded_at,
+                    environment=row.environment,
+                    version=row.version,
                 )
                 for row in conn.execute(query)
             ]

@@ -134,6 +134,8 @@ class Database:
         self.engine = engine
         self.clock: Clock = clock or SystemClock()
         self.effects: Effects = effects or NoEffects()
+        self.origin = ""
+        """Who writes, among those who have to know their own work again; see `state.news`."""
 
     @property
     def is_sqlite(self) -> bool:

@@ -8,12 +8,14 @@ from typing import Any
 
 from sqlalchemy import Connection, ScalarResult, func, insert, select, update
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
-from vde_dagster.planning.environment import PRODUCTION, Environment
+from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
 from vde_dagster.planning.interval import iso
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
 from vde_dagster.state.entries import read_head, read_version, write_entries
+from vde_dagster.state.news import tell
 from vde_dagster.state.tables import TableStore
 
 
@@ -79,6 +81,24 @@ class EnvironmentStore:
         with self.database.reading() as conn:
             head = read_head(conn, name)
         return head is not None and bool(head.live)
+
+    def entry(self, name: str, model: ModelName) -> Entry | None:
+        """Return what an environment shows of one model now, or None."""
+        entry, head = schema.entries.c, schema.environments.c
+        query = (
+            select(entry.snapshot_id, entry.table_id)
+            .join_from(schema.entries, schema.environments, head.environment == entry.environment)
+            .where(
+                head.live,
+                entry.environment == name,
+                entry.model_namespace == model.namespace,
+                entry.model_name == model.name,
+                entry.valid_to.is_(None),
+            )
+        )
+        with self.database.reading() as conn:
+            row = conn.execute(query).one_or_none()
+        return Entry(model, row[0], row[1]) if row is not None else None
 
     def names(self) -> list[str]:
         """Return the name of every environment that there is now, in order."""
@@ -177,6 +197,8 @@ class EnvironmentStore:
             )
         )
         _write_head(connection, environment.name, version, True, environment.expires_at)
+        subject = {"environment": environment.name, "version": version}
+        tell(self.database, connection, "published", **subject, plan=environment.plan_id)
         return replace(environment, version=version)
 
     def write_drop(

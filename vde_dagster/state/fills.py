@@ -10,6 +10,8 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
+from vde_dagster.state.instants import to_micros
+from vde_dagster.state.news import tell
 from vde_dagster.state.tables import LIVE, STATUS, not_live
 
 # Built once: building a statement takes longer than running it.
@@ -47,6 +49,9 @@ class FillStore:
         iceberg_snapshot_id: int | None = None,
         rows: int | None = None,
         connection: Connection | None = None,
+        *,
+        size: int | None = None,
+        seconds: float | None = None,
     ) -> None:
         """Record that a range of a table is filled and audited; recording it twice is harmless.
 
@@ -57,6 +62,8 @@ class FillStore:
             iceberg_snapshot_id: The commit that holds the rows, when there was one.
             rows: Rows in the range, when counted.
             connection: A transaction to take part in.
+            size: Bytes of the files that the commit added, when known.
+            seconds: How long the fill took, when known.
 
         Raises:
             StoreError: The table is unknown or was given up to the janitor.
@@ -78,9 +85,13 @@ class FillStore:
                     "plan_id": plan_id,
                     "iceberg_snapshot_id": iceberg_snapshot_id,
                     "row_count": rows,
+                    "byte_count": size,
+                    "seconds": seconds,
                     "recorded_at": self.database.clock.now(),
                 },
             )
+            span = {"start": to_micros(start), "end": to_micros(end)}
+            tell(self.database, conn, "fill", table=table_id, plan=plan_id, **span)
             _change_intervals(conn, table_id, interval, add=True)
 
         self.database.run(connection, work, name="state.record_intervals")
@@ -98,8 +109,8 @@ class FillStore:
     def log(self, table_id: str) -> list[Row[Any]]:
         """Return the log of fills of a table, newest first.
 
-        Rows have `start_at`, `end_at`, `plan_id`, `iceberg_snapshot_id`, `row_count` and
-        `recorded_at`.
+        Rows have `start_at`, `end_at`, `plan_id`, `iceberg_snapshot_id`, `row_count`,
+        `byte_count`, `seconds` and `recorded_at`.
         """
         query = (
             select(schema.fills)

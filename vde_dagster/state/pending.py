@@ -25,6 +25,8 @@ class PendingInterval:
         interval: The range (UTC, half-open).
         iceberg_snapshot_id: The commit that holds it, when there was one.
         rows: Rows in it, when counted.
+        bytes: Bytes of the files that the commit added, when known.
+        seconds: How long the fill took, when known.
     """
 
     plan_id: str
@@ -33,6 +35,8 @@ class PendingInterval:
     interval: Interval
     iceberg_snapshot_id: int | None
     rows: int | None
+    bytes: int | None = None
+    seconds: float | None = None
 
 
 def pending_of(row: Row[Any]) -> PendingInterval:
@@ -44,6 +48,8 @@ def pending_of(row: Row[Any]) -> PendingInterval:
         interval=Interval(row.start_at, row.end_at),
         iceberg_snapshot_id=row.iceberg_snapshot_id,
         rows=row.row_count,
+        bytes=row.byte_count,
+        seconds=row.seconds,
     )
 
 
@@ -68,6 +74,9 @@ class PendingStore:
         iceberg_snapshot_id: int | None = None,
         rows: int | None = None,
         connection: Connection | None = None,
+        *,
+        size: int | None = None,
+        seconds: float | None = None,
     ) -> None:
         """Record that a range is written and audited on a branch; twice is harmless."""
         table = schema.pending
@@ -86,6 +95,8 @@ class PendingStore:
                     branch=branch,
                     iceberg_snapshot_id=iceberg_snapshot_id,
                     row_count=rows,
+                    byte_count=size,
+                    seconds=seconds,
                     recorded_at=self.database.clock.now(),
                 )
             )
@@ -93,12 +104,12 @@ class PendingStore:
         self.database.run(connection, work, name="state.record_pending")
 
     def of_plan(self, plan_id: str, connection: Connection | None = None) -> list[PendingInterval]:
-        """Return what waits on branches for a plan's publication, in order of time."""
+        """Return what waits on branches for a plan's publication, in the order it was written."""
         table = schema.pending
         query = (
             select(table)
             .where(table.c.plan_id == plan_id)
-            .order_by(table.c.table_id, table.c.start_at)
+            .order_by(table.c.recorded_at, table.c.table_id, table.c.start_at)
         )
         with self.database.reading(connection) as conn:
             return [pending_of(row) for row in conn.execute(query)]
@@ -134,5 +145,7 @@ class PendingStore:
                     pending.iceberg_snapshot_id,
                     pending.rows,
                     connection,
+                    size=pending.bytes,
+                    seconds=pending.seconds,
                 )
         self.drop(plan_id, chosen, connection)

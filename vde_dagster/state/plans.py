@@ -14,6 +14,7 @@ from vde_dagster.planning.plan import Plan
 from vde_dagster.state import schema
 from vde_dagster.state.codec import dump_plan, load_stored_plan, to_plan
 from vde_dagster.state.database import Database
+from vde_dagster.state.news import tell
 from vde_dagster.state.rows import chunks, insert_if_absent
 from vde_dagster.state.snapshots import SnapshotStore
 from vde_dagster.state.versions import kept_since
@@ -93,7 +94,9 @@ class PlanStore:
             # With the plan, so that the janitor never finds one that no plan refers to yet.
             new = [snapshot for key, snapshot in plan.snapshots.items() if key not in held]
             self.snapshots.save(new, conn)
-            insert_if_absent(conn, schema.plans, [row])
+            if self.record(plan.id, conn) is None:
+                insert_if_absent(conn, schema.plans, [row])
+                tell(self.database, conn, "plan", plan=plan.id)
 
         self.database.run_transaction(work, name="state.save_plan")
 
@@ -201,6 +204,8 @@ class PlanStore:
             conn.execute(
                 update(schema.plans).where(schema.plans.c.plan_id == plan_id).values(**values)
             )
+            if status == "failed":
+                tell(self.database, conn, "failed", plan=plan_id)
 
         self.database.run(connection, work, name="state.set_plan_status")
 

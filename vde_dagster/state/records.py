@@ -15,6 +15,7 @@ from sqlalchemy import Column, Connection, ScalarResult, Table, delete, or_, sel
 from vde_dagster.state import schema
 from vde_dagster.state.codec import load_stored_plan
 from vde_dagster.state.database import Database
+from vde_dagster.state.news import forget_news
 from vde_dagster.state.plans import OPEN_PLANS
 from vde_dagster.state.policy import Retention
 from vde_dagster.state.rows import chunks
@@ -75,9 +76,20 @@ class RecordStore:
             _delete(conn, publications, publications.c.publication_id, found.publications)
             for table in (schema.snapshots, schema.view_types):
                 _delete(conn, table, table.c.snapshot_id, found.snapshots)
+            before = self.database.clock.now() - policy.history
+            _forget_audits_apart(conn, before)
+            forget_news(conn, before)
             return found
 
         return self.database.run_transaction(work, name="janitor.records")
+
+
+def _forget_audits_apart(conn: Connection, before: datetime) -> None:
+    """Delete results of audits that ran without a plan."""
+    results = schema.audit_results
+    conn.execute(
+        delete(results).where(results.c.environment.is_not(None), results.c.recorded_at < before)
+    )
 
 
 def _old_records(conn: Connection, policy: Retention, now: datetime) -> OldRecords:

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.instants import Instant
 
-SCHEMA_VERSION = "0002"
+SCHEMA_VERSION = "0003"
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -91,6 +91,8 @@ fills = Table(
     Column("plan_id", String(64), primary_key=True),
     Column("iceberg_snapshot_id", BigInteger),
     Column("row_count", BigInteger),
+    Column("byte_count", BigInteger),
+    Column("seconds", Float),
     Column("recorded_at", Instant, nullable=False),
 )
 
@@ -177,6 +179,8 @@ pending = Table(
     Column("branch", String(255), nullable=False),
     Column("iceberg_snapshot_id", BigInteger),
     Column("row_count", BigInteger),
+    Column("byte_count", BigInteger),
+    Column("seconds", Float),
     Column("recorded_at", Instant, nullable=False),
 )
 
@@ -196,6 +200,22 @@ audit_results = Table(
     Column("sample", Text, nullable=False),
     Column("seconds", Float, nullable=False),
     Column("recorded_at", Instant, nullable=False),
+    Column("environment", String(64)),
+    Column("version", Integer),
+)
+
+# `seq` is given when a row is written, `number` when it is read first: see `state.news`.
+news = Table(
+    "vde_news",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=True),
+    Column("number", BigInteger),
+    Column("kind", String(16), nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("origin", String(255), nullable=False),
+    Column("at", Instant, nullable=False),
+    Index("vde_news_number", "number", unique=True),
+    Index("vde_news_origin", "origin", "number"),
 )
 
 leases = Table(

@@ -13,6 +13,7 @@ from vde_dagster.state.fills import FillStore
 from vde_dagster.state.leases import LeaseStore
 from vde_dagster.state.ledger import LedgerStore
 from vde_dagster.state.migrate import ensure_schema
+from vde_dagster.state.news import NewsStore
 from vde_dagster.state.pending import PendingStore
 from vde_dagster.state.plans import PlanStore
 from vde_dagster.state.publications import PublicationStore
@@ -48,6 +49,7 @@ class StateStore:
         self.ledger = LedgerStore(database, self.leases)
         self.retention = RetentionStore(database, self.plans, self.leases)
         self.records = RecordStore(database)
+        self.news = NewsStore(database)
 
     @classmethod
     def open(

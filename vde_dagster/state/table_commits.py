@@ -102,6 +102,8 @@ def record_filled(store: StateStore, conn: Connection, filled: PendingInterval) 
         filled.iceberg_snapshot_id,
         filled.rows,
         conn,
+        size=filled.bytes,
+        seconds=filled.seconds,
     )
 
 
@@ -145,6 +147,8 @@ def record_pending(store: StateStore, lease: Lease | None, pending: PendingInter
             pending.iceberg_snapshot_id,
             pending.rows,
             conn,
+            size=pending.bytes,
+            seconds=pending.seconds,
         )
 
     store.database.run_transaction(work, name="state.record_pending")

@@ -77,6 +77,8 @@ def import_state(database: Database, path: Path) -> dict[str, int]:
                     hint="import into a new database: set state_url",
                 )
         counts = {table.name: 0 for table in transferred_tables()}
+        # What was exported brings its own name and news along.
+        conn.execute(schema.news.delete())
         for table, rows in _batches(path):
             conn.execute(insert(table), rows)
             counts[table.name] += len(rows)
@@ -149,7 +151,7 @@ def _continue_sequences(conn: Connection) -> None:
     """Let PostgreSQL count on after the imported numbers; SQLite does so by itself."""
     if conn.dialect.name != "postgresql":
         return
-    for name in ("vde_journal", "vde_audit_results"):
+    for name in ("vde_journal", "vde_audit_results", "vde_news"):
         conn.execute(
             text(
                 f"SELECT setval(pg_get_serial_sequence('{name}', 'seq'), "

@@ -124,6 +124,15 @@ class VersionStore:
                 latest = place
         return found
 
+    def changed(self, name: str, version: int) -> set[ModelName]:
+        """Return the models of which a version of an environment shows something new."""
+        entry = schema.entries.c
+        query = select(entry.model_namespace, entry.model_name).where(
+            entry.environment == name, entry.valid_from == version
+        )
+        with self.database.reading() as conn:
+            return {ModelName(row[0], row[1]) for row in conn.execute(query)}
+
     def current_base(self, name: str, base_version: int) -> int | None:
         """Return the version to which a plan that was made against a version can be applied.
 

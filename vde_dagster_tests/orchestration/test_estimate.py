@@ -16,7 +16,10 @@ def test_an_estimate_is_the_usual_time_of_an_interval_times_their_number(
     catalog = load_catalog(built)
     for seconds in (2.0, 3.0, 40.0):
         instance.report_runless_asset_event(
-            dg.AssetMaterialization(["marts", "daily"], metadata={"vde/seconds": seconds})
+            dg.AssetMaterialization(
+                ["marts", "daily"],
+                metadata={"vde/fill_seconds": 2 * seconds, "vde/fill_intervals": 2},
+            )
         )
     with Workspace.open(built.root) as workspace:
         plan = workspace.plan("prod", now=NOW)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from vde_dagster.errors import VdeError
 from vde_dagster.execution.events import ApplyStarted, Event
 from vde_dagster.orchestration.events.recorder import EventRecorder
 from vde_dagster.orchestration.events.records import passing_events
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
-DagsterEvents = Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]
+DagsterEvents = Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation | dg.AssetObservation]
 
 
 @dataclass
@@ -123,7 +124,11 @@ class Work:
                 self.workspace.cancel(self._plan_id)
 
         with as_failure():
-            for event in stream_events(work, cancel, self.result):
-                tell(event)
-                recorded = self.recorder.record(event)
-                yield from passing_events(self.workspace.store.database.effects, recorded)
+            effects = self.workspace.store.database.effects
+            try:
+                for event in stream_events(work, cancel, self.result):
+                    tell(event)
+                    yield from passing_events(effects, self.recorder.record(event))
+            except VdeError:
+                yield from passing_events(effects, self.recorder.unpublished())
+                raise

@@ -16,17 +16,14 @@ from vde_dagster.orchestration.events.provenance import (
     external_version,
     provenance_tags,
 )
-from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names
+from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
 from vde_dagster.orchestration.models.partitions import partition_keys
 from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENT_TAG, PLAN_TAG
-from vde_dagster.orchestration.pages.markdown_table import markdown_table
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, view_ref
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import AuditResult
-from vde_dagster.project.model import Audit
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore
@@ -42,13 +39,15 @@ class Filled:
         partition: Its partition key.
         interval: Its range (UTC).
         iceberg_snapshot_id: The commit that wrote it last, when known.
-        rows: Rows of that fill, when it filled this partition alone.
+        rows: Its rows, when they are known to be its own.
+        bytes: Bytes of the files that hold them and nothing else, when there are such.
     """
 
     partition: str
     interval: Interval
     iceberg_snapshot_id: int | None
     rows: int | None
+    bytes: int | None = None
 
 
 def filled_partitions(
@@ -66,14 +65,19 @@ def filled_partitions(
     for fill in store.fills.log(table.id):
         ranges = [Interval(fill.start_at, fill.end_at)]
         keys = list(partition_keys(partitions, key, ranges))
-        rows = fill.row_count if len(keys) == 1 else None
+        alone = len(keys) == 1 and (keys[0][1] == ranges[0] or not _has_times(partitions))
+        own = (fill.row_count, fill.byte_count) if alone else (None, None)
         for partition, interval in keys:
             if partition not in found:
-                found[partition] = Filled(partition, interval, fill.iceberg_snapshot_id, rows)
+                found[partition] = Filled(partition, interval, fill.iceberg_snapshot_id, *own)
     out = []
     for partition, interval in partition_keys(partitions, key, table.intervals):
         out.append(found.get(partition) or Filled(partition, interval, None, None))
     return out
+
+
+def _has_times(partitions: dg.PartitionsDefinition | None) -> bool:
+    return isinstance(partitions, dg.MultiPartitionsDefinition)
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,8 @@ def filled_event(
     if filled.rows is not None:
         name = "partition_row_count" if snapshot.is_incremental else "row_count"
         facts[f"dagster/{name}"] = filled.rows
+    if filled.bytes is not None:
+        facts["vde/bytes"] = filled.bytes
     facts.update(metadata or {})
     version = data_version(key, filled.iceberg_snapshot_id)
     return dg.AssetMaterialization(
@@ -255,24 +261,3 @@ def environment_event(
 _VIEWS = dg.TableSchema(
     [dg.TableColumn(name) for name in ("view", "version", "table", "whose", "since", "snapshot")]
 )
-
-
-def check_event(
-    catalog: AssetCatalog, snapshot: Snapshot, audit: Audit, interval: Interval, result: AuditResult
-) -> dg.AssetCheckEvaluation:
-    """Return the evaluation of an audit, with the failing rows it kept."""
-    metadata: dict[str, Any] = {
-        "vde/audit": audit.label,
-        "vde/interval": str(interval),
-        "vde/failed_rows": result.failed_rows,
-        "vde/seconds": result.seconds,
-    }
-    if result.sample:
-        metadata["vde/failing_rows"] = dg.MetadataValue.md(markdown_table(result.sample))
-    return dg.AssetCheckEvaluation(
-        asset_key=catalog.key(snapshot.name),
-        check_name=check_names(snapshot.model.audits)[audit.label],
-        passed=result.failed_rows == 0,
-        metadata=metadata,
-        severity=dg.AssetCheckSeverity.ERROR if audit.blocking else dg.AssetCheckSeverity.WARN,
-    )

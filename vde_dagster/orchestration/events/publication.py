@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.projection import (
     Combination,
     environment_event,
@@ -42,7 +43,7 @@ def published_events(
     *,
     built: Set[ModelName],
     tags: Mapping[str, str],
-) -> Iterator[dg.AssetMaterialization]:
+) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation | dg.AssetObservation]:
     """Yield what a publication changes in Dagster beside the intervals it filled.
 
     Args:
@@ -73,6 +74,7 @@ def published_events(
     yield environment_event(
         environment, combination, since, production, catalog.names.environment_key
     )
+    yield from AuditEvents(catalog, store, instance).published(environment, combination)
 
 
 def _moved(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -22,28 +22,20 @@ from vde_dagster.execution.events import (
     Published,
     UnitTestFinished,
 )
-from vde_dagster.orchestration.events.projection import (
-    Combination,
-    Filled,
-    check_event,
-    filled_event,
-)
+from vde_dagster.orchestration.events.checks import AuditEvents
+from vde_dagster.orchestration.events.fill_events import Fill, FillEvents
+from vde_dagster.orchestration.events.projection import Filled
 from vde_dagster.orchestration.events.provenance import newest_record
 from vde_dagster.orchestration.events.publication import published_events
 from vde_dagster.orchestration.events.unit_test_checks import unit_test_event
 from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.orchestration.models.partitions import partition_keys
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 from vde_dagster.orchestration.pages.markdown import span, spans
-from vde_dagster.orchestration.pages.preview import preview
-from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
-from vde_dagster.planning.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
-DagsterEvents = Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]
+DagsterEvents = Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation | dg.AssetObservation]
 
 
 @dataclass
@@ -66,7 +58,7 @@ class EventRecorder:
     plan: Plan | None = None
     published: Published | None = None
     skipped: list[Filled] = field(default_factory=list)
-    _combination: Combination | None = None
+    _fills: FillEvents | None = None
     _pointers: dict[ModelName, int | None] = field(default_factory=dict)
     _held: list[IntervalFilled] | None = None
     _ends: dict[ModelName, datetime] = field(default_factory=dict)
@@ -89,7 +81,7 @@ class EventRecorder:
         elif isinstance(event, IntervalFilled):
             yield from self._interval(event)
         elif isinstance(event, AuditFinished):
-            yield from self._audit(event)
+            self._audit(event)
         elif isinstance(event, ModelFinished):
             self.log.info(f"{event.snapshot.name}: done in {event.seconds:.1f} s")
         elif isinstance(event, ModelFailed):
@@ -101,8 +93,7 @@ class EventRecorder:
 
     def _start(self, plan: Plan) -> None:
         self.plan = plan
-        tables = {model.table.id: model.table for model in plan.models if model.table}
-        self._combination = Combination(plan.entries, plan.snapshots, tables)
+        self._fills = FillEvents(self.catalog, self.workspace, self.instance, self.log, plan)
         shown = {
             entry.table_id
             for environment in self.catalog.live.environments.values()
@@ -120,7 +111,8 @@ class EventRecorder:
     def _interval(self, event: IntervalFilled) -> DagsterEvents:
         self._filled += 1
         rows = "" if event.result.rows is None else f", {event.result.rows:,} rows"
-        how = "found" if event.recovered else f"filled in {event.result.seconds:.1f} s"
+        seconds = event.result.seconds
+        how = "found" if seconds is None else f"filled in {seconds:.1f} s"
         self.log.info(f"{event.snapshot.name}: {span(event.interval)} {how}{rows}")
         if self._held is not None:
             self._held.append(event)
@@ -128,66 +120,19 @@ class EventRecorder:
             yield from self._materializations(event)
 
     def _materializations(self, event: IntervalFilled) -> DagsterEvents:
-        assert self.plan is not None
-        assert self._combination is not None
-        key = event.table.version
-        for planned in self.plan.models:
-            if planned.table is None or planned.table.id != event.table.id:
-                continue
-            assert planned.snapshot_id is not None
-            snapshot = self.plan.snapshots[planned.snapshot_id]
-            partitions = self.catalog.partitions_of(snapshot)
-            pointer = self._pointers.get(event.snapshot.name)
-            inputs = self._combination.inputs(self.instance, self.catalog, snapshot, pointer)
-            found = list(partition_keys(partitions, key, [event.interval]))
-            facts = self._facts(event, len(found))
-            for number, (partition, interval) in enumerate(found, 1):
-                filled = Filled(
-                    partition,
-                    interval,
-                    event.result.iceberg_snapshot_id,
-                    event.result.rows if len(found) == 1 else None,
-                )
-                if self.catalog.key(snapshot.name) == self.skip:
-                    self.skipped.append(filled)
-                    continue
-                if number == len(found) and self._ends.get(snapshot.name) == event.interval.end:
-                    facts |= self._preview(event, snapshot, interval)
-                yield filled_event(
-                    self.catalog,
-                    snapshot,
-                    key,
-                    filled,
-                    inputs,
-                    metadata=facts,
-                    tags=self._tags(),
-                )
-
-    def _preview(
-        self, event: IntervalFilled, snapshot: Snapshot, newest: Interval
-    ) -> dict[str, Any]:
-        commit, ranges = event.result.iceberg_snapshot_id, (newest, event.interval)
-        return preview(self.workspace, self.log, snapshot, event.table, commit, ranges)
-
-    def _facts(self, event: IntervalFilled, partitions: int) -> dict[str, Any]:
-        assert self.plan is not None
-        facts: dict[str, Any] = {
-            "vde/plan": self.plan.id,
-            "vde/table": str(event.table.ref),
-            "vde/environments": self.plan.environment,
-            "vde/seconds": event.result.seconds / max(partitions, 1),
-        }
-        if event.result.bytes is not None:
-            facts["vde/bytes"] = event.result.bytes // max(partitions, 1)
-        if event.result.rows is not None and partitions > 1:
-            facts["vde/rows_of_the_fill"] = event.result.rows
-        if event.recovered:
-            facts["vde/recovered"] = True
-        return facts
+        assert self._fills is not None
+        newest = self._ends.get(event.snapshot.name) == event.interval.end
+        fill = Fill(event.table, event.interval, event.result, newest, event.recovered)
+        pointer = self._pointers.get(event.snapshot.name)
+        for found in self._fills.partitions(fill):
+            if self.catalog.key(found.snapshot.name) == self.skip:
+                self.skipped.append(found.filled)
+            else:
+                yield self._fills.event(found, pointer)
 
     def _tags(self) -> dict[str, str]:
-        assert self.plan is not None
-        return {PLAN_TAG: self.plan.id, ENVIRONMENT_TAG: self.plan.environment}
+        assert self._fills is not None
+        return self._fills.tags
 
     def _unit_test(self, event: UnitTestFinished) -> dg.AssetCheckEvaluation:
         test, result = event.result.test, event.result
@@ -197,7 +142,7 @@ class EventRecorder:
             self.log.info(f"{test.model}: unit test {test.name} passed")
         return unit_test_event(self.catalog, event)
 
-    def _audit(self, event: AuditFinished) -> DagsterEvents:
+    def _audit(self, event: AuditFinished) -> None:
         failed = event.result.failed_rows
         if failed:
             say = self.log.error if event.audit.blocking else self.log.warning
@@ -205,7 +150,6 @@ class EventRecorder:
                 f"{event.snapshot.name}: audit {event.audit.label} found {failed:,} rows "
                 f"in {span(event.interval)}"
             )
-        yield check_event(self.catalog, event.snapshot, event.audit, event.interval, event.result)
 
     def _publish(self, event: Published) -> DagsterEvents:
         self.published = event
@@ -229,3 +173,13 @@ class EventRecorder:
             built=built,
             tags=self._tags(),
         )
+
+    def unpublished(self) -> Iterator[dg.AssetObservation]:
+        """Yield what audits found in a plan that failed: nothing of it is published."""
+        if self.plan is None or self.published is not None:
+            return
+        models = [model for model in self.plan.models if model.snapshot_id is not None]
+        snapshots = {model.name: self.plan.snapshots[model.snapshot_id or ""] for model in models}
+        tables = {model.name: model.table for model in models if model.table is not None}
+        events = AuditEvents(self.catalog, self.workspace.store, self.instance)
+        yield from events.unpublished(self.plan.id, self.plan.environment, snapshots, tables)

@@ -151,14 +151,18 @@ def estimator(instance: dg.DagsterInstance, catalog: AssetCatalog) -> Estimate:
         seconds: list[float] = []
         for record in instance.fetch_materializations(key, limit=LOOKED_AT).records:
             event = record.asset_materialization
-            value = event.metadata.get("vde/seconds") if event else None
-            if value is not None and isinstance(value.value, int | float):
-                seconds.append(float(value.value))
+            facts = event.metadata if event else {}
+            took, count = (
+                facts[name].value if name in facts else None
+                for name in ("vde/fill_seconds", "vde/fill_intervals")
+            )
+            if isinstance(took, int | float) and isinstance(count, int):
+                seconds.append(float(took) / max(count, 1))
         if not seconds:
             return None
         known = catalog.live.models.get(model.name)
-        count = units(model, known.snapshot) if known else 1
-        return median(seconds) * max(count, 1)
+        number = units(model, known.snapshot) if known else 1
+        return median(seconds) * max(number, 1)
 
     return estimate
 

@@ -1,0 +1,194 @@
+"""How many rows, and where it can be told how many bytes, one commit added to each of some ranges.
+
+Iceberg keeps the least and the greatest value of every file's columns. A file whose time column
+stays within one range is counted from the manifest alone; of others that one column is read.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.time_column import TimeColumn
+from vde_dagster.state.instants import to_micros
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+_BATCH_ROWS = 1 << 20
+_DAY = 86_400_000_000
+_YEAR_ONE = -62_135_596_800_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a commit added to a range.
+
+    Args:
+        rows: Rows.
+        bytes: Bytes of the files that hold them; None when one of them holds another range's too.
+    """
+
+    rows: int
+    bytes: int | None
+
+
+def interval_figures(
+    lakehouse: Lakehouse,
+    ref: TableRef,
+    snapshot_id: int,
+    column: TimeColumn,
+    intervals: Sequence[Interval],
+) -> list[Figures] | None:
+    """Count what one commit added to each of some ranges, without an engine.
+
+    Args:
+        lakehouse: The catalog.
+        ref: The table.
+        snapshot_id: The commit, on whatever branch.
+        column: The column that tells which range a row belongs to.
+        intervals: Disjoint ranges (UTC), in order of time.
+
+    Returns:
+        The figures of each range; None when the commit's files do not say it: it has expired, or
+        they are not Parquet.
+    """
+    table = lakehouse.load_table(ref)
+    files = _added_files(table, snapshot_id)
+    if files is None:
+        return None
+    field = table.schema().find_field(column.name)
+    instant = _reader(column)
+    counts = _Counts(intervals)
+    for file in files:
+        bounds = _bounds(file, field.field_id, field.field_type)
+        ends = [instant(value) for value in bounds] if bounds is not None else []
+        place = counts.place(*ends) if len(ends) == 2 else None
+        if place is not None:
+            counts.rows[place] += file.record_count
+            counts.sizes[place] = _plus(counts.sizes[place], file.file_size_in_bytes)
+        elif str(file.file_format).rpartition(".")[2] != "PARQUET":
+            return None
+        else:
+            _count_rows(table.io, file, column, instant, counts)
+    return [Figures(*pair) for pair in zip(counts.rows, counts.sizes, strict=True)]
+
+
+class _Counts:
+    def __init__(self, intervals: Sequence[Interval]) -> None:
+        self.starts = [to_micros(interval.start) for interval in intervals]
+        self.ends = [to_micros(interval.end) for interval in intervals]
+        self.rows = [0] * len(intervals)
+        self.sizes: list[int | None] = [0] * len(intervals)
+
+    def place(self, first: int, last: int) -> int | None:
+        """Return the range that holds both of two instants."""
+        found = bisect_right(self.starts, first) - 1
+        return found if found >= 0 and last < self.ends[found] and last >= first else None
+
+    def add(self, instant: int, rows: int) -> None:
+        """Count rows of a file that holds several ranges' rows."""
+        found = self.place(instant, instant)
+        if found is not None:
+            self.rows[found] += rows
+            self.sizes[found] = None
+
+    def step(self) -> int:
+        """Return the greatest duration of which all ranges are multiples."""
+        return math.gcd(*self.starts, *self.ends)
+
+
+def _plus(size: int | None, more: int) -> int | None:
+    return None if size is None else size + more
+
+
+def _added_files(table: Table, snapshot_id: int) -> list[DataFile] | None:
+    from pyiceberg.manifest import DataFileContent, ManifestEntryStatus
+
+    snapshot = table.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        return None
+    return [
+        entry.data_file
+        for manifest in snapshot.manifests(table.io)
+        if manifest.added_snapshot_id == snapshot_id
+        for entry in manifest.fetch_manifest_entry(table.io)
+        if entry.status == ManifestEntryStatus.ADDED
+        and entry.data_file.content == DataFileContent.DATA
+    ]
+
+
+def _bounds(file: DataFile, field_id: int, type_: Any) -> tuple[Any, Any] | None:
+    """Return the least and the greatest value; texts may be cut after 16 characters."""
+    from pyiceberg.conversions import from_bytes
+
+    lower: Mapping[int, bytes] = file.lower_bounds or {}
+    upper: Mapping[int, bytes] = file.upper_bounds or {}
+    if field_id not in lower or field_id not in upper:
+        return None
+    ends = from_bytes(type_, lower[field_id]), from_bytes(type_, upper[field_id])
+    if any(isinstance(value, str) and len(value) >= 16 for value in ends):
+        return None
+    return ends
+
+
+def _reader(column: TimeColumn) -> Callable[[Any], int]:
+    """Return a function that takes a stored value to microseconds since 1970 (UTC)."""
+    kind = column.type.lower()
+    if kind == "date":
+        return lambda value: int(value) * _DAY
+    if kind.startswith("timestamp"):
+        return int
+    pattern = column.pattern
+
+    def parsed(value: Any) -> int:
+        at = datetime.strptime(str(value), pattern)
+        return to_micros(at.replace(tzinfo=timezone.utc))
+
+    return parsed
+
+
+def _count_rows(
+    io: FileIO,
+    file: DataFile,
+    column: TimeColumn,
+    instant: Callable[[Any], int],
+    counts: _Counts,
+) -> None:
+    for value, rows in _values(io, file.file_path, column.name, counts):
+        counts.add(instant(value), rows)
+
+
+def _values(io: FileIO, path: str, column: str, counts: _Counts) -> Iterator[tuple[Any, int]]:
+    """Yield the values of a file's column and how often each is there; instants are rounded down.
+
+    Rounding is to what all ranges are multiples of, so that a year of microseconds is few values.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow.parquet import ParquetFile
+
+    step = counts.step()
+    # Division goes towards zero, so it begins before all instants.
+    first = counts.starts[0] - step * ((counts.starts[0] - _YEAR_ONE) // step + 1)
+    with io.new_input(path).open() as stream:
+        for batch in ParquetFile(stream).iter_batches(_BATCH_ROWS, columns=[column]):
+            values = batch.column(0)
+            if pa.types.is_timestamp(values.type):
+                micros = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
+                since = pc.divide(pc.subtract(micros, first), step)
+                values = pc.add(pc.multiply(since, step), first)
+            elif pa.types.is_date(values.type):
+                values = values.cast(pa.date32()).cast(pa.int32())
+            for pair in pc.value_counts(values):
+                if pair["values"].is_valid:
+                    yield pair["values"].as_py(), pair["counts"].as_py()

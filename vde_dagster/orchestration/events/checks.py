@@ -1,0 +1,300 @@
+"""What audits found, as asset checks of what is published, and as observations of the rest.
+
+Dagster keeps one status of a check per asset, the latest. So a check is evaluated where readers
+begin to see something else or something is audited again: once a publication, over all rows that
+the model then shows. Failing rows of a day stay failing when the next day passes.
+
+The status is that of the published model: production's, or of a model that production does not
+have, what was published last. What another environment shows, and what a plan found that was not
+published, is an observation of the version's partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+# What `AssetCheckResult` fills in for checks that are steps; Dagster does not export it.
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData,
+)
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.events.projection import Combination
+from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names
+from vde_dagster.orchestration.models.live import version_key
+from vde_dagster.orchestration.models.partitions import partition_keys
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
+from vde_dagster.orchestration.pages.markdown import spans
+from vde_dagster.orchestration.pages.markdown_table import markdown_table
+from vde_dagster.planning.environment import PRODUCTION, Environment
+from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.project.model import Audit
+
+if TYPE_CHECKING:
+    from vde_dagster.state import AuditRecord, StateStore
+
+EVALUATION = "vde/evaluation"
+"""The publication, or the run of audits, after which a check was evaluated."""
+
+Events = Iterator[dg.AssetCheckEvaluation | dg.AssetObservation]
+_MAX_RANGES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """A version of a model, what was audited of it now, and on whose behalf.
+
+    Args:
+        snapshot: The model.
+        table: Its table, or None for a view.
+        records: The results that are new; those of its other rows are looked up.
+        environment: The environment that shows it, or was to show it.
+        version: The environment's version, or None when it was not published.
+        id: Of the publication, of the run of audits, or of the plan that was not published.
+        plan_id: The plan, when there is one.
+        blocking: Whether a check that blocks is to fail the step that evaluates it.
+    """
+
+    snapshot: Snapshot
+    table: PhysicalTable | None
+    records: Sequence[AuditRecord]
+    environment: str
+    version: int | None
+    id: str
+    plan_id: str | None = None
+    blocking: bool = False
+
+    @property
+    def key(self) -> str:
+        """The version's partition key."""
+        return version_key(self.snapshot, self.table)
+
+
+@dataclass(frozen=True)
+class AuditEvents:
+    """Makes the events of audits.
+
+    Args:
+        catalog: The code location's models.
+        store: The state store.
+        instance: The Dagster instance.
+    """
+
+    catalog: AssetCatalog
+    store: StateStore
+    instance: dg.DagsterInstance
+
+    def published(self, environment: Environment, combination: Combination) -> Events:
+        """Yield what a publication says of the audits of the models that it changed or audited.
+
+        Args:
+            environment: The published version.
+            combination: Its snapshots and tables.
+        """
+        found = self._of_plan(environment.plan_id)
+        moved = self.store.versions.changed(environment.name, environment.version)
+        for name, entry in environment.entries.items():
+            snapshot = combination.snapshots[entry.snapshot_id]
+            if not snapshot.model.audits or not (name in moved or name in found):
+                continue
+            table = combination.tables[entry.table_id] if entry.table_id else None
+            audited = Audited(
+                snapshot,
+                table,
+                found.get(name, ()),
+                environment.name,
+                environment.version,
+                environment.publication_id,
+                environment.plan_id,
+            )
+            yield from self.of(audited)
+
+    def unpublished(
+        self,
+        plan_id: str,
+        environment: str,
+        snapshots: Mapping[ModelName, Snapshot],
+        tables: Mapping[ModelName, PhysicalTable],
+    ) -> Iterator[dg.AssetObservation]:
+        """Yield which rows kept a plan from being published.
+
+        Args:
+            plan_id: The plan.
+            environment: Its environment.
+            snapshots: Its models.
+            tables: Their tables.
+        """
+        for name, records in self._of_plan(plan_id).items():
+            failed = [record for record in records if record.result.failed_rows]
+            if failed and name in snapshots:
+                table = tables.get(name)
+                audited = Audited(
+                    snapshots[name], table, failed, environment, None, plan_id, plan_id
+                )
+                yield self._observation(audited)
+
+    def of(self, audited: Audited) -> Events:
+        """Yield the checks of a version that an environment shows, or what is to be seen of it."""
+        if self._decides(audited):
+            for audit in audited.snapshot.model.audits:
+                yield from self._evaluation(audited, audit)
+        elif audited.records:
+            yield self._observation(audited)
+
+    def _of_plan(self, plan_id: str | None) -> dict[ModelName, list[AuditRecord]]:
+        found: dict[ModelName, list[AuditRecord]] = {}
+        for record in self.store.audits.results(plan_id=plan_id) if plan_id else ():
+            found.setdefault(record.model, []).append(record)
+        return found
+
+    def _decides(self, audited: Audited) -> bool:
+        """Say whether a version is the one whose status the asset's checks show."""
+        if audited.environment == PRODUCTION:
+            return True
+        shown = self.store.environments.entry(PRODUCTION, audited.snapshot.name)
+        if shown is None:
+            return True
+        return audited.table is not None and shown.table_id == audited.table.id
+
+    def _evaluation(self, audited: Audited, audit: Audit) -> Iterator[dg.AssetCheckEvaluation]:
+        own = [record for record in audited.records if record.audit == audit.label]
+        failed, plan_id = [record for record in own if record.result.failed_rows], audited.plan_id
+        if audited.table is not None:
+            known = self.store.audits.audited(audited.table.id, audited.snapshot.name)
+            if not own and audit.label not in known:
+                return
+            everything = self.store.audits.failing(audited.table.id)
+            failed = [
+                record
+                for record in everything
+                if (record.model, record.audit) == (audited.snapshot.name, audit.label)
+            ]
+            plan_id = known.get(audit.label, plan_id)
+        elif not own:
+            return
+        rows = sum(record.result.failed_rows for record in failed)
+        metadata: dict[str, Any] = {
+            "vde/audit": audit.label,
+            **self._place(audited, own),
+            "vde/failed_rows": rows,
+            EVALUATION: audited.id,
+        }
+        if plan_id is not None:
+            metadata["vde/plan"] = plan_id
+        if own:
+            metadata["vde/seconds"] = sum(record.result.seconds for record in own)
+        metadata |= _failing(failed)
+        yield dg.AssetCheckEvaluation(
+            asset_key=self.catalog.key(audited.snapshot.name),
+            check_name=check_names(audited.snapshot.model.audits)[audit.label],
+            passed=not rows,
+            metadata=metadata,
+            severity=dg.AssetCheckSeverity.ERROR if audit.blocking else dg.AssetCheckSeverity.WARN,
+            description=f"{rows:,} rows fail in {_ranges(failed)}" if rows else None,
+            target_materialization_data=self._target(audited, own),
+            blocking=audit.blocking if audited.blocking else None,
+        )
+
+    def _observation(self, audited: Audited) -> dg.AssetObservation:
+        """Return what was found in rows that are not the published model's."""
+        failed = [record for record in audited.records if record.result.failed_rows]
+        results = [
+            {
+                "audit": audit.label,
+                "blocks": "yes" if audit.blocking else "no",
+                "failed rows": str(sum(record.result.failed_rows for record in own)),
+                "audited": _ranges(own),
+            }
+            for audit in audited.snapshot.model.audits
+            if (own := [record for record in audited.records if record.audit == audit.label])
+        ]
+        metadata = {
+            "vde/audits": dg.MetadataValue.md(markdown_table(results)),
+            **self._place(audited, audited.records),
+            "vde/published": audited.version is not None,
+            "vde/failed_rows": sum(record.result.failed_rows for record in failed),
+            EVALUATION: audited.id,
+            **_failing(failed),
+        }
+        tags = {ENVIRONMENT_TAG: audited.environment}
+        if audited.plan_id is not None:
+            metadata["vde/plan"] = audited.plan_id
+            tags[PLAN_TAG] = audited.plan_id
+        said = f"{len(failed)} audits found rows" if failed else "audits passed"
+        where = "" if audited.version is not None else ", so nothing was published"
+        return dg.AssetObservation(
+            asset_key=self.catalog.key(audited.snapshot.name),
+            partition=self._newest(audited, audited.records),
+            description=f"{audited.environment}: {said}{where}",
+            metadata=metadata,
+            tags=tags,
+        )
+
+    def _place(self, audited: Audited, records: Sequence[AuditRecord]) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "vde/version": audited.key,
+            "vde/environment": audited.environment,
+        }
+        if audited.version is not None:
+            facts["vde/environment_version"] = audited.version
+        keys = self._keys(audited, records)
+        if keys:
+            more = "" if len(keys) == 1 else f" … {keys[-1]} ({len(keys):,} partitions)"
+            facts["vde/partition"] = f"{keys[0]}{more}"
+            facts["vde/interval"] = _ranges(records)
+        return facts
+
+    def _keys(self, audited: Audited, records: Sequence[AuditRecord]) -> list[str]:
+        partitions = self.catalog.partitions_of(audited.snapshot)
+        ranges = IntervalSet.of(record.interval for record in records)
+        return [key for key, _ in partition_keys(partitions, audited.key, ranges)]
+
+    def _newest(self, audited: Audited, records: Sequence[AuditRecord]) -> str | None:
+        keys = self._keys(audited, records)
+        return keys[-1] if keys else None
+
+    def _target(
+        self, audited: Audited, records: Sequence[AuditRecord]
+    ) -> AssetCheckEvaluationTargetMaterializationData | None:
+        """Point to the event of the newest partition that was audited."""
+        newest = self._newest(audited, records)
+        if newest is None:
+            return None
+        key = self.catalog.key(audited.snapshot.name)
+        wanted = dg.AssetRecordsFilter(key, asset_partitions=[newest])
+        for record in self.instance.fetch_materializations(wanted, limit=1).records:
+            return AssetCheckEvaluationTargetMaterializationData(
+                storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp
+            )
+        return None
+
+
+def _ranges(records: Sequence[AuditRecord]) -> str:
+    return spans(IntervalSet.of(record.interval for record in records))
+
+
+def _failing(failed: Sequence[AuditRecord]) -> dict[str, Any]:
+    """Return which rows fail and, where they are of several ranges, in which."""
+    if not failed:
+        return {}
+    facts: dict[str, Any] = {}
+    if failed[-1].result.sample:
+        facts["vde/failing_rows"] = dg.MetadataValue.md(markdown_table(failed[-1].result.sample))
+    if len(failed) > 1:
+        rows = [
+            {
+                "audit": record.audit,
+                "interval": spans(IntervalSet((record.interval,))),
+                "failed rows": f"{record.result.failed_rows:,}",
+                "found by": record.plan_id,
+            }
+            for record in failed[-_MAX_RANGES:]
+        ]
+        facts["vde/failing_intervals"] = dg.MetadataValue.md(markdown_table(rows))
+    return facts

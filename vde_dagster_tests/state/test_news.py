@@ -1,0 +1,144 @@
+"""News: nothing that commits is ever missed or told twice, however late it commits."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+from vde_dagster.state import StateStore
+from vde_dagster.state.news import News, forget_news, tell
+from vde_dagster_tests.state.builders import (
+    FakeClock,
+    day,
+    environment,
+    plan,
+    table,
+)
+
+
+def put(store: StateStore, plan_id: str, seconds: float = 0.0) -> None:
+    """Tell of a plan in a transaction that takes a while."""
+
+    def work(conn: object) -> None:
+        tell(store.database, conn, "plan", plan=plan_id)  # type: ignore[arg-type]
+        time.sleep(seconds)
+
+    store.database.run_transaction(work)
+
+
+def read(store: StateStore, after: int = 1) -> list[News]:
+    store.news.place()
+    return store.news.since(after, 1000)
+
+
+def test_a_row_that_commits_after_a_later_one_was_read_is_read_next(
+    store: StateStore, url: str
+) -> None:
+    other = StateStore.open(url)
+    with store.database.transaction() as late:
+        tell(store.database, late, "plan", plan="late")
+        if not store.database.is_sqlite:  # where one writes at a time
+            put(other, "early")
+        seen = read(other)
+        early = [] if store.database.is_sqlite else ["early"]
+        assert [news.subject["plan"] for news in seen] == early
+    last = seen[-1].number if seen else 1
+    assert [news.subject["plan"] for news in read(other, last)] == ["late"]
+    numbers = [news.number for news in read(other)]
+    assert numbers == sorted(set(numbers))
+    other.close()
+
+
+def test_two_readers_see_everything_once_while_others_write(store: StateStore, url: str) -> None:
+    names = {f"{writer}-{number}" for writer in range(4) for number in range(15)}
+    ended = threading.Event()
+    seen: dict[int, list[str]] = {0: [], 1: []}
+
+    def write(writer: int) -> None:
+        own = StateStore.open(url)
+        for number in range(15):
+            put(own, f"{writer}-{number}", random.uniform(0, 0.01))
+        own.close()
+
+    def follow(reader: int) -> None:
+        own = StateStore.open(url)
+        last = 1
+        while True:
+            finished = ended.is_set()
+            for news in read(own, last):
+                seen[reader].append(news.subject["plan"])
+                last = news.number
+            if finished:
+                break
+        own.close()
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    readers = [threading.Thread(target=follow, args=(number,)) for number in range(2)]
+    for thread in (*writers, *readers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    ended.set()
+    for thread in readers:
+        thread.join()
+    assert seen[0] == seen[1]
+    assert sorted(seen[0]) == sorted(names)
+    for writer in range(4):
+        own = [name for name in seen[0] if name.startswith(f"{writer}-")]
+        assert own == [f"{writer}-{number}" for number in range(15)]
+
+
+def test_what_is_rolled_back_is_no_news(store: StateStore) -> None:
+    try:
+        with store.database.transaction() as conn:
+            tell(store.database, conn, "plan", plan="never")
+            raise RuntimeError
+    except RuntimeError:
+        pass
+    put(store, "once")
+    assert [news.subject["plan"] for news in read(store)] == ["once"]
+
+
+def test_plans_fills_and_publications_are_told_with_who_wrote_them(store: StateStore) -> None:
+    store.database.origin = "me"
+    made = plan("prod")
+    store.plans.save(made)
+    store.plans.save(made)
+    store.plans.set_status(made.id, "applying")
+    store.plans.set_status(made.id, "failed", "no")
+    known = store.tables.ensure(table())
+    store.fills.record(known.id, day(0), made.id, 7, 3, size=10, seconds=1.5)
+    store.pending.record(made.id, known.id, "b", day(1), 8, 4, size=20, seconds=2.5)
+    store.database.run_transaction(lambda conn: store.pending.settle(conn, made.id))
+    store.database.origin = ""
+    value = environment(entries=[("db.orders", "s", known.id)])
+    store.database.run_transaction(lambda conn: store.environments.write_version(conn, value, 0))
+    told = read(store)
+    assert [(news.kind, news.origin) for news in told] == [
+        ("plan", "me"),
+        ("failed", "me"),
+        ("fill", "me"),
+        ("fill", "me"),
+        ("published", ""),
+    ]
+    assert told[4].subject == {"environment": "prod", "version": 1, "plan": None}
+    assert store.news.by("me", 1, told[1].number) == told[:2]
+    newest, oldest = store.fills.log(known.id)
+    assert (oldest.row_count, oldest.byte_count, oldest.seconds) == (3, 10, 1.5)
+    assert (newest.row_count, newest.byte_count, newest.seconds) == (4, 20, 2.5)
+
+
+def test_old_news_are_forgotten_but_not_that_there_were_any(
+    store: StateStore, clock: FakeClock
+) -> None:
+    for name in ("a", "b", "c"):
+        put(store, name)
+        clock.advance(days=1)
+    before = store.news.place()
+    store.database.run_transaction(lambda conn: forget_news(conn, clock.now()))
+    place = store.news.place()
+    assert (place.store, place.newest) == (before.store, before.newest)
+    assert place.oldest == before.newest
+    put(store, "d")
+    assert [news.subject["plan"] for news in read(store)] == ["c", "d"]
