@@ -138,7 +138,8 @@ def test_one_mistake_is_listed_as_several_are(template: ProjectFolder, vde: Vde)
     template.write("models/marts/jinja.sql", "MODEL (name marts.jinja);\nSELECT {{ x }}")
     error = vde("plan", "prod", "--project", template.root, "--json").json["error"]
     (mistake,) = error["mistakes"]
-    assert mistake == {key: value for key, value in error.items() if key != "mistakes"}
+    assert mistake == {key: error[key] for key in mistake}
+    assert error.keys() - mistake.keys() == {"mistakes", "failures", "log"}
     assert error["line"] == 2
 
 
