@@ -39,14 +39,13 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     name="vde",
     cls=_Commands,
-    help="Virtual data environments: plan, publish and roll back a warehouse like code.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.callback()(describing.about)
 app.command("init")(starting.init)
 app.command("info")(inspecting.info)
 app.command("plan")(planning.plan)

@@ -138,7 +138,7 @@ def apply_and_report(
             if guard.pressed:
                 raise Cancelled from None
             raise
-    output.result(result_json(result), lambda console: _show(console, result))
+    output.result(result_json(result), lambda console: _show(console, workspace, result))
 
 
 def result_json(result: ApplyResult) -> dict[str, Any]:
@@ -151,9 +151,14 @@ def result_json(result: ApplyResult) -> dict[str, Any]:
     }
 
 
-def _show(console: Console, result: ApplyResult) -> None:
+def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
+    if not result.published and not result.plan.is_empty:
+        console.print(f"plan {result.plan.id} was applied before; nothing was done")
+        return
     if not result.published:
-        console.print(f"[bold]{result.plan.environment}[/]: nothing to do")
+        from vde_dagster.cli.whats_missing import nothing_to_do
+
+        console.print(nothing_to_do(workspace, result.plan))
         return
     from vde_dagster.cli.plan_view import count
 

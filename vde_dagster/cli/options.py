@@ -47,6 +47,12 @@ Select = Annotated[
 SkipBackfill = Annotated[
     bool, typer.Option("--skip-backfill", help="Publish without computing anything.")
 ]
+Check = Annotated[
+    bool,
+    typer.Option("--check", help="Let Spark analyse every changed query; mistakes store no plan."),
+]
+Summary = Annotated[bool, typer.Option("--summary", help="Show a few lines of numbers.")]
+NoDiff = Annotated[bool, typer.Option("--no-diff", help="Leave the changes of texts out.")]
 SkipTests = Annotated[
     bool, typer.Option("--skip-tests", help="Publish without running unit tests.")
 ]

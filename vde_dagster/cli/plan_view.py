@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from vde_dagster.cli.source_diff import coloured, diff_lines
 from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.plan import Change, Plan, PlanKind, PlannedModel
+from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 MOST_REASONS = 4
 """Reasons shown per model; the JSON form has them all."""
+
+MOST_NAMES = 10
+"""Names of breaking models that a summary shows."""
 
 _STYLES = {
     Change.ADDED: "green",
@@ -29,7 +33,7 @@ _STYLES = {
 def show_plan(
     console: Console, plan: Plan, previous: Mapping[str, Snapshot], *, diffs: bool = True
 ) -> None:
-    """Print a plan.
+    """Print a plan; of an empty one, only its warnings.
 
     Args:
         console: Where to.
@@ -40,7 +44,6 @@ def show_plan(
     from rich.tree import Tree
 
     if plan.is_empty:
-        console.print(f"[bold]{plan.environment}[/] is up to date: nothing to do")
         show_warnings(console, plan)
         return
     tree = Tree(_title(plan))
@@ -79,6 +82,33 @@ def _add_breaks(tree: Tree, plan: Plan) -> None:
         branch = tree.add("[bold red]breaks what is published[/]")
         for broken in plan.breaks:
             branch.add(Text(broken.describe(), style="red"))
+
+
+def show_summary(console: Console, plan: Plan) -> None:
+    """Print a plan in numbers, a line each for what is computed, what changes and the views."""
+    from rich.text import Text
+
+    console.print(_title(plan))
+    for broken in plan.breaks:
+        console.print(Text(f"breaks    {broken.describe()}", style="red"))
+    intervals = sum(
+        count_units(snapshot.model.cron, model.intervals) if snapshot.is_incremental else 1
+        for model in plan.builds
+        for snapshot in [plan.snapshots[model.snapshot_id or ""]]
+    )
+    computed = f"{count(len(plan.builds), 'model')}, {count(intervals, 'interval')}"
+    console.print(f"computes  {computed}" if plan.builds else "computes  nothing")
+    changes = Counter(model.change for model in plan.models)
+    shown = [f"{changes[change]} {change.value}" for change in Change if changes[change]]
+    console.print(f"models    {', '.join(shown)}")
+    breaking = [str(m.name) for m in plan.models if m.category is Category.BREAKING]
+    if breaking:
+        more = f" and {len(breaking) - MOST_NAMES} more" if breaking[MOST_NAMES:] else ""
+        console.print(f"breaking  {', '.join(breaking[:MOST_NAMES])}{more}", style="red")
+    views = _view_counts(plan)
+    if views:
+        console.print(f"views     {views}")
+    show_warnings(console, plan)
 
 
 def _title(plan: Plan) -> str:
@@ -120,16 +150,17 @@ def _add_model(
 
 
 def _add_views(tree: Tree, plan: Plan) -> None:
-    counts = {
-        "created": len(plan.views.created),
-        "replaced": len(plan.views.replaced),
-        "dropped": len(plan.views.dropped),
-    }
-    changes = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+    changes = _view_counts(plan)
     if changes:
         branch = tree.add(f"[bold]views[/] {changes}")
         for ref in plan.views.dropped:
             branch.add(f"[red]drops {ref}[/]")
+
+
+def _view_counts(plan: Plan) -> str:
+    views = plan.views
+    counts = {"created": views.created, "replaced": views.replaced, "dropped": views.dropped}
+    return ", ".join(f"{len(refs)} {word}" for word, refs in counts.items() if refs)
 
 
 def describe_intervals(plan: Plan, model: PlannedModel) -> str:

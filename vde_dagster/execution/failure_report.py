@@ -99,6 +99,8 @@ def failure_location(
         audit: The audit that failed, if it is one.
     """
     model = snapshot.model
+    if audit is not None:
+        return audit_place(model, audit)
     if isinstance(error, AuditFailedError) and error.audits:
         labels = {one.audit for one in error.audits}
         return audit_place(model, next((a for a in model.audits if a.label in labels), None))
@@ -110,7 +112,7 @@ def failure_location(
         found = find_place(place, [model, *_inlined(plan, snapshot)])
         if found is not None:
             return found
-    return audit_place(model, audit) if audit else query_start(model)
+    return query_start(model)
 
 
 @contextmanager

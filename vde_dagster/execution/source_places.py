@@ -26,6 +26,8 @@ _WORD = re.compile(
     r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|@?\w+|\S""",
     re.DOTALL,
 )
+_NAME = 3
+"""Words of a table's name: schema, dot, name."""
 
 
 class Word(NamedTuple):
@@ -59,15 +61,18 @@ def find_place(place: QueryPlace, models: Iterable[Model]) -> SourceLocation | N
     count = sum(word.start < end for word in words[first:]) or 1
     candidates = list(models)
     texts = [word.text for word in words]
-    for least in (count, 1):
-        for model in candidates:
+    whole = [(first, count)]
+    ends = [(first + count - length, length) for length in range(count - 1, _NAME - 1, -1)]
+    begins = [(first, length) for length in range(count - 1, 0, -1)]
+    # A part of the words proves little: it is looked for in the model's own file alone. A table's
+    # name is one without its catalog there.
+    for spans, among in ((whole, candidates), (ends, candidates[:1]), (begins, candidates[:1])):
+        for model in among:
             begin, until = query_range(model)
             own = [word for word in query_words(model.source[:until]) if word.start >= begin]
-            found = _counterpart(texts, first, range(count, least - 1, -1), own)
+            found = _counterpart(texts, spans, own)
             if found is not None:
                 return SourceText(model.location.path, model.source).location(found.start)
-        # A part of the words proves little: it is looked for in the model's own file alone.
-        candidates = candidates[:1]
     return None
 
 
@@ -142,14 +147,14 @@ def _offset_of_line(text: str, line: int) -> int:
 
 
 def _counterpart(
-    texts: Sequence[str], first: int, lengths: Iterable[int], own: Sequence[Word]
+    texts: Sequence[str], spans: Iterable[tuple[int, int]], own: Sequence[Word]
 ) -> Word | None:
-    """Find the words of a place among a file's, by the first of the lengths that is found.
+    """Find words among a file's, by the first of some (begin, length) that stands there.
 
-    Where they stand there several times, the words around them decide.
+    Where it stands there several times, the words around it decide.
     """
     theirs = [word.text for word in own]
-    for length in lengths:
+    for first, length in spans:
         wanted = texts[first : first + length]
         places = [i for i in range(len(theirs)) if theirs[i : i + length] == wanted]
         if len(places) > 1:

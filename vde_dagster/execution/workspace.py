@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from vde_dagster.execution.analyse_queries import Analysis
     from vde_dagster.execution.apply import ApplyResult
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.events import Event
     from vde_dagster.execution.plan_tests import PlanTests
     from vde_dagster.execution.query import QueryResult
     from vde_dagster.execution.rollback import RollbackResult
+    from vde_dagster.execution.whats_missing import Missing
     from vde_dagster.lakehouse import Lakehouse
     from vde_dagster.lakehouse.fsck import Finding
     from vde_dagster.lakehouse.janitor import JanitorReport
@@ -201,6 +203,22 @@ class Workspace:
         from vde_dagster.execution.make_plans import plan_run
 
         return plan_run(self.warehouse, environment_name(environment), now=now, save=save)
+
+    def analyse(self, plan: Plan) -> Analysis:
+        """Let Spark analyse every query that a plan changes; writes nothing.
+
+        Raises:
+            StoreError: Spark cannot be had.
+        """
+        from vde_dagster.execution.analyse_queries import analyse_plan
+
+        return analyse_plan(self.warehouse, plan)
+
+    def whats_missing(self, plan: Plan) -> Missing:
+        """Say what a plan that publishes nothing leaves undone, and what computes it."""
+        from vde_dagster.execution.whats_missing import whats_missing
+
+        return whats_missing(self.warehouse, plan)
 
     def load_plan(self, plan_id: str) -> Plan:
         """Return a stored plan.

@@ -51,10 +51,14 @@ def run_main_job(project_root: Path, environment: str, console: Console) -> int:
             if plan.is_empty:
                 current = workspace.store.environments.get(environment)
                 version = f" (version {current.version})" if current else ""
+                missing = workspace.whats_missing(plan)
                 out.print(
-                    f"Nothing to do: {environment}{version} is up to date with the project, "
+                    f"{'Nothing to publish' if missing else 'Nothing to do'}: "
+                    f"{environment}{version} is up to date with the project, "
                     f"checked in {time.monotonic() - began:.1f} s."
                 )
+                if missing:
+                    out.print(missing.sentence())
                 _say_ui(out, project_root)
                 return 0
             published = apply_in_dagster(workspace, plan, console)

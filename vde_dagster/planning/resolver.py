@@ -26,6 +26,7 @@ class Binding:
         columns: (output column, physical column) in output order, when there is a table.
         branch: The Iceberg branch to read, or None for `main`.
         external: The table that others write.
+        stand_in: A subquery in place of the table, which is not there yet.
     """
 
     snapshot: Snapshot
@@ -33,6 +34,7 @@ class Binding:
     columns: tuple[tuple[str, str], ...] = ()
     branch: str | None = None
     external: ExternalTable | None = None
+    stand_in: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Resolver:
         tables: Physical tables by id.
         branches: Branch by table id, for tables that are being written beside `main`.
         production: Ids of the tables that production reads.
+        stand_ins: A subquery by table id, in place of tables that are not there yet.
     """
 
     environment: str
@@ -54,6 +57,7 @@ class Resolver:
     tables: Mapping[str, PhysicalTable]
     branches: Mapping[str, str] = field(default_factory=dict)
     production: frozenset[str] = frozenset()
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
 
     def resolve(self, name: ModelName) -> Binding:
         """Return what a name stands for.
@@ -74,7 +78,11 @@ class Resolver:
             return Binding(snapshot)
         table = self.tables[entry.table_id]
         return Binding(
-            snapshot, table, column_map(snapshot, table), self.branches.get(entry.table_id)
+            snapshot,
+            table,
+            column_map(snapshot, table),
+            self.branches.get(entry.table_id),
+            stand_in=self.stand_ins.get(entry.table_id),
         )
 
     def require_writable(self, table: PhysicalTable) -> None:
@@ -174,4 +182,5 @@ def select_physical(binding: Binding, catalog: str, only: tuple[str, ...] | None
     if binding.branch:
         escaped = binding.branch.replace("'", "\\'")
         at = f" VERSION AS OF '{escaped}'"
-    return f"SELECT {columns} FROM {qualified(binding.table.ref, catalog)}{at}"
+    source = binding.stand_in or qualified(binding.table.ref, catalog)
+    return f"SELECT {columns} FROM {source}{at}"

@@ -60,5 +60,10 @@ def is_orderable(data_type: str) -> bool:
     return not any(word in data_type.lower() for word in ("map<", "variant", "geo"))
 
 
+def is_storable(data_type: str) -> bool:
+    """Say whether a table can have a column of a type (not of NULL alone, nor of an interval)."""
+    return "void" not in data_type.lower() and not data_type.lower().startswith("interval")
+
+
 def _field(name: str) -> str:
     return name if name.isidentifier() else quote(name)

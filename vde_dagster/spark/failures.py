@@ -26,6 +26,7 @@ _HINTS = {
 _WRAPPED = "SELECT * FROM (\n{}\n)"
 _SHOWN_PLACE = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==\n(.*)\n( *)(\^+)")
 _PLACE = re.compile(r"\bline (\d+),? pos (\d+)")
+_EXPRESSION = re.compile(r'expression "([^"]+)" is based on')
 _CAST = re.compile(r"CAST\(`((?:[^`]|``)*)` AS ", re.IGNORECASE)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _TRACEBACK = "Traceback (most recent call last)"
@@ -73,7 +74,7 @@ def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
     else:
         found = _PLACE.search(text)
         if found is None:
-            return None
+            return _quoted(text, query)
         line, position = int(found[1]), int(found[2])
     before = _WRAPPED.index("{}")
     for given, begin in ((query, 0), (as_subquery(query), before)):
@@ -83,8 +84,26 @@ def query_place(text: str, query: str, words: str = "") -> QueryPlace | None:
         # A cast around the query has a text and a line 1 of its own, so the words decide.
         if given.startswith(words, offset):
             return QueryPlace(query, offset - begin, words)
+    column = column_of_cast(words)
+    return QueryPlace(query, None, column=column) if column else None
+
+
+def column_of_cast(words: str) -> str | None:
+    """Return the column that a cast around a query is about.
+
+    >>> column_of_cast("CAST(`x` AS double) AS `x`")
+    'x'
+    """
     cast = _CAST.match(words)
-    return QueryPlace(query, None, column=cast[1].replace("``", "`")) if cast else None
+    return cast[1].replace("``", "`") if cast else None
+
+
+def _quoted(text: str, query: str) -> QueryPlace | None:
+    """Find an expression that a message without a position quotes."""
+    named = _EXPRESSION.search(text)
+    words = named[1] if named else ""
+    found = re.search(rf"(?<!\w){re.escape(words)}(?!\w)", query, re.IGNORECASE)
+    return QueryPlace(query, found.start(), words) if words and found else None
 
 
 def _offset(text: str, line: int, position: int) -> int | None:

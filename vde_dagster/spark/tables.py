@@ -14,6 +14,7 @@ from vde_dagster.lakehouse.new_table import NewTable
 from vde_dagster.planning.resolver import column_map
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.spark.data_types import is_storable
 from vde_dagster.spark.iceberg import load_table
 from vde_dagster.spark.identifiers import rename_columns, string_literal
 from vde_dagster.spark.settings import SessionSettings
@@ -58,7 +59,7 @@ def create_physical_table(
         ConflictError: Another table has the name.
     """
     for name, type_ in columns:
-        if "void" in type_.lower() or type_.lower().startswith("interval"):
+        if not is_storable(type_):
             raise ExecutionError(
                 f"{snapshot.name}: the column '{name}' is of type {type_}, which cannot be stored",
                 hint="cast it in the query, for example CAST(NULL AS STRING)",

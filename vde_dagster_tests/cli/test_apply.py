@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder
@@ -32,7 +33,7 @@ def test_apply_computes_publishes_and_says_so(
     assert again.json["published"] is False
     assert again.json["plan"]["empty"] is True
     for_people = vde("apply", "prod", "--project", template.root)
-    assert for_people.out == "prod: nothing to do\n"
+    assert for_people.out == "prod is up to date: nothing to do\n"
 
 
 def test_query_returns_columns_with_types_and_rows(unchanged: ProjectFolder, vde: Vde) -> None:
@@ -231,3 +232,29 @@ def test_ctrl_c_stops_the_work_and_publishes_nothing(
     assert signal.getsignal(signal.SIGINT) is before
     listed = vde("environments", "--project", template.root, "--json")
     assert listed.json == {"environments": []}
+
+
+def test_a_checked_plan_lists_what_spark_refuses_and_is_stored_when_it_is_right(
+    template: ProjectFolder, vde: Vde, spark_engine: SparkEngine
+) -> None:
+    check = ("plan", "prod", "--check", "--project", template.root)
+    right = vde(*check, "--json")
+    assert right.code == 0, right.err
+    assert right.json["check"] == {
+        "analysed": ["raw.orders", "staging.orders", "marts.daily_revenue"],
+        "left_out": {},
+    }
+    with Workspace.open(template.root) as workspace:
+        assert workspace.load_plan(right.json["id"]).environment == "prod"
+        assert workspace.store.tables.load(m["table"] for m in right.json["models"]) == {}
+    assert "Spark has analysed 3 models: no mistake" in vde(*check).err
+
+    template.edit("models/marts/daily_revenue.sql", "COUNT(*) AS", "COUNT(*) + array(1) AS")
+    wrong = vde(*check, "--json")
+    assert wrong.code == 2
+    (mistake,) = wrong.json["error"]["mistakes"]
+    assert mistake["file"] == "models/marts/daily_revenue.sql"
+    text = (template.root / mistake["file"]).read_text().splitlines()
+    assert "COUNT(*) + array(1)" in text[mistake["line"] - 1]
+    assert "DATATYPE_MISMATCH" in mistake["message"]
+    assert "whole stacks" not in wrong.err

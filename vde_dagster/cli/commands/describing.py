@@ -1,11 +1,33 @@
-"""`vde schema`."""
+"""`vde --version` and `vde schema`."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from vde_dagster.cli.options import Debug, Json, ProjectDir
 from vde_dagster.cli.output import Output, print_json
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"vde {version('vde-dagster')}")
+        raise typer.Exit
+
+
+def about(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_say_version, help="Print the version and end."
+        ),
+    ] = False,
+) -> None:
+    """Virtual data environments: plan, publish and roll back a warehouse like code."""
 
 
 def schema(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:

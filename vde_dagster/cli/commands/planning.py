@@ -9,18 +9,21 @@ import typer
 
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import (
+    Check,
     Create,
     Debug,
     End,
     EnvironmentName,
     Json,
+    NoDiff,
     ProjectDir,
     Select,
     SkipBackfill,
     Start,
+    Summary,
     time_range,
 )
-from vde_dagster.cli.output import Output
+from vde_dagster.cli.output import Output, print_json
 
 PlanId = Annotated[str, typer.Argument(metavar="ID", help="The plan, as `vde plan` printed it.")]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="What its author should know.")]
@@ -33,13 +36,17 @@ def plan(
     select: Select = None,
     skip_backfill: SkipBackfill = False,
     create: Create = False,
+    check: Check = False,
+    summary: Summary = False,
+    no_diff: NoDiff = False,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Say what an apply would compute and publish.
 
-    The plan is stored, and can be applied by its id, or rejected: vde plan reject ID.
+    The plan is stored, and can be applied by its id, or rejected: vde plan reject ID. With --check,
+    Spark analyses what it changes first.
     """
     output = Output(as_json)
     since, until = time_range(start, end)
@@ -52,12 +59,29 @@ def plan(
             end=until,
             select=select or (),
             skip_backfill=skip_backfill,
+            save=not check,
         )
-        from vde_dagster.cli.plan_view import show_plan
+        from vde_dagster.cli.plan_view import show_plan, show_summary, show_warnings
+        from vde_dagster.cli.whats_missing import missing_json, nothing_to_do
 
-        shown = made.to_json() if as_json else {}
-        previous = {} if as_json else previous_snapshots(workspace, made)
-        output.result(shown, lambda console: show_plan(console, made, previous))
+        shown = {**made.to_json(), **missing_json(workspace, made)} if as_json else {}
+        if check:
+            from vde_dagster.cli.check_view import checked, show_check
+
+            analysis = checked(workspace, made)
+            shown["check"] = analysis.to_json()
+            if not as_json:
+                show_check(output, analysis)
+        if as_json:
+            print_json(shown)
+        elif made.is_empty:
+            output.out.print(nothing_to_do(workspace, made, selected=bool(select)))
+            show_warnings(output.out, made)
+        elif summary:
+            show_summary(output.out, made)
+        else:
+            previous = {} if no_diff else previous_snapshots(workspace, made)
+            show_plan(output.out, made, previous, diffs=not no_diff)
         if not as_json and not made.is_empty:
             output.note(f"apply it with: vde apply {made.environment} --plan {made.id}")
 

@@ -95,7 +95,9 @@ def show_plan(
 ) -> Iterator[Any]:
     """Give a plan its partition and its page."""
     if plan.is_empty:
-        context.log.info(f"nothing to do for {plan.environment}")
+        missing = workspace.whats_missing(plan)
+        what = f"nothing to publish; {missing.sentence()}" if missing else "nothing to do"
+        context.log.info(f"{plan.environment}: {what}")
         return
     effects = workspace.store.database.effects
     add_partitions(effects, context.instance, catalog.names.plans, [plan.id])
