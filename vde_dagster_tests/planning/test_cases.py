@@ -147,7 +147,7 @@ class World:
             self.warehouse.view_types[entry.snapshot_id] = tuple(types.items())
             return
         table = self.warehouse.tables[entry.table_id]
-        columns = tuple(replace(column, type=types[column.name]) for column in table.columns)
+        columns = tuple(column._replace(type=types[column.name]) for column in table.columns)
         self.warehouse.tables[table.id] = replace(table, columns=columns)
 
     def plan(self, step: dict[str, Any]) -> Plan:
