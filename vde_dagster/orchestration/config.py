@@ -17,6 +17,10 @@ class PlanConfig(dg.Config):
         default="prod",
         description="The environment to bring to the project's state; it need not exist yet.",
     )
+    create: bool = Field(
+        default=False,
+        description="Make a new environment, although its name is one letter from that of another.",
+    )
     start: str | None = Field(
         default=None,
         description="Fill only from this date or instant on (ISO 8601, UTC), e.g. 2013-01-01.",
@@ -50,6 +54,11 @@ class PlanConfig(dg.Config):
 class ApplyConfig(dg.Config):
     """How to apply a plan."""
 
+    plan: str | None = Field(
+        default=None,
+        description="The plan's id, to approve it with other assets beside it; not needed where "
+        "its partition is materialised by itself.",
+    )
     concurrency: int | None = Field(
         default=None,
         ge=1,
@@ -62,6 +71,21 @@ class ApplyConfig(dg.Config):
     skip_tests: bool = Field(
         default=False,
         description="Publish without running the unit tests of the models that changed.",
+    )
+
+
+class RejectConfig(dg.Config):
+    """Why a plan is rejected."""
+
+    plan: str | None = Field(
+        default=None,
+        description="The plan's id, to reject it with other assets beside it; not needed where "
+        "its partition is materialised by itself.",
+    )
+    reason: str = Field(default="", description="What the author of the change should know.")
+    who: str | None = Field(
+        default=None,
+        description="Who is to stand there as the one who rejected it; the system user when empty.",
     )
 
 
@@ -106,11 +130,9 @@ class RollbackConfig(dg.Config):
     """Which version to go back to."""
 
     environment: str = Field(default="prod", description="The environment to roll back.")
-    version: int | None = Field(
-        default=None,
+    version: int = Field(
         ge=1,
-        description="The version to publish again; the latest one that differs when empty. "
-        "The partition of vde/environment lists the versions.",
+        description="The version to publish again. The partition of vde/environment lists them.",
     )
 
 

@@ -13,6 +13,7 @@ from vde_dagster.orchestration.assets.control_assets import (
     apply_asset,
     environment_asset,
     plan_asset,
+    reject_asset,
 )
 from vde_dagster.orchestration.assets.model_assets import model_asset, model_specs
 from vde_dagster.orchestration.jobs.hooks import Notification, notification_hooks
@@ -118,6 +119,7 @@ def _project_session(names: Names) -> dg.ResourceDefinition:
 def _assets(catalog: AssetCatalog, taken: frozenset[dg.AssetKey]) -> Iterable[Any]:
     yield plan_asset(catalog)
     yield apply_asset(catalog)
+    yield reject_asset(catalog)
     yield environment_asset(catalog)
     for name, spec in model_specs(catalog).items():
         if spec.key not in taken:

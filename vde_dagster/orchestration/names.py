@@ -62,6 +62,11 @@ class Names:
         return self.of_asset("vde", "apply")
 
     @property
+    def reject_key(self) -> dg.AssetKey:
+        """The asset of rejections."""
+        return self.of_asset("vde", "reject")
+
+    @property
     def environment_key(self) -> dg.AssetKey:
         """The asset of environments."""
         return self.of_asset("vde", "environment")

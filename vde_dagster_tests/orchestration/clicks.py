@@ -118,6 +118,15 @@ def materialize_in_lineage(page: Page, dagster: Dagster, asset: str) -> Locator:
     return dialog
 
 
+def materialize_group(page: Page, dagster: Dagster, group: str) -> Locator:
+    """Open the dialog that materialises all that a group's lineage shows."""
+    page.goto(f"{dagster.url}/locations/vde/asset-groups/{group}/lineage")
+    page.get_by_role("button", name=re.compile("^Materialize all")).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible(timeout=SECONDS)
+    return dialog
+
+
 def choose_only_missing(dialog: Locator, told: str) -> None:
     """Choose all times in a dialog, and of them those that lack data."""
     dialog.get_by_role("button", name="All", exact=True).last.click()

@@ -155,7 +155,7 @@ def test_rollback_moves_no_data_and_adds_to_the_history(
     before = partitions_of(instance, "marts/top")
     built.edit("models/marts/top.sql", "DESC", "ASC")
     apply_all(built, instance)
-    run_job(built, instance, "vde_rollback", {"environment": "prod"}, op="rollback")
+    run_job(built, instance, "vde_rollback", {"environment": "prod", "version": 1}, op="rollback")
     events = [
         record.asset_materialization
         for record in instance.fetch_materializations(ENVIRONMENT_KEY, limit=5).records

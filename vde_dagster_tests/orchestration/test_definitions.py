@@ -47,11 +47,11 @@ def test_every_job_is_there_with_a_described_form(days: ProjectFolder) -> None:
 
 def test_the_launchpad_shows_what_a_person_can_choose_and_no_more(days: ProjectFolder) -> None:
     definitions = vde_definitions(days.root)
-    plan = {"environment", "start", "end", "select", "skip_backfill"}
+    plan = {"environment", "create", "start", "end", "select", "skip_backfill"}
     applying = {"concurrency", "skip_tests"}
     forms = {
         "vde_plan_job": set(),
-        "vde_apply_job": {f"vde__apply.{field}" for field in (*applying, "who")},
+        "vde_apply_job": {f"vde__apply.{field}" for field in (*applying, "plan", "who")},
         "vde_new_plan": {f"plan.{field}" for field in plan},
         "vde_plan_and_apply": {f"plan_and_apply.{field}" for field in plan | applying},
         "vde_run": {"run.environment", "run.concurrency"},

@@ -94,7 +94,9 @@ def test_a_rollback_leaves_waiting_plans_behind(
     waiting = workspace.plan("prod")
     instance.add_dynamic_partitions(str(PLANS.name), [waiting.id])
     with lend(workspace):
-        run_job(folder, instance, "vde_rollback", {"environment": "prod"}, op="rollback")
+        run_job(
+            folder, instance, "vde_rollback", {"environment": "prod", "version": 1}, op="rollback"
+        )
     assert shown(instance) == set()
 
 

@@ -1,4 +1,4 @@
-"""The three assets by which work is seen and driven: plans, their approval, environments."""
+"""The assets by which work is seen and driven: plans, approvals, rejections, environments."""
 
 # Dagster reads the annotations of decorated functions, so they are not postponed here.
 from collections.abc import Iterator
@@ -6,9 +6,11 @@ from typing import Any
 
 import dagster as dg
 
-from vde_dagster.orchestration.config import ApplyConfig
+from vde_dagster.orchestration.assets.approval import decides
+from vde_dagster.orchestration.config import ApplyConfig, RejectConfig
 from vde_dagster.orchestration.events.applying import Work
 from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
+from vde_dagster.orchestration.events.records import delete_partition
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
@@ -22,18 +24,26 @@ from vde_dagster.orchestration.pages.plan_page import (
     estimator,
     plan_metadata,
     readers_of,
+    rejection_metadata,
 )
 from vde_dagster.orchestration.reload import reload_location
 
 _PLAN_TEXT = """What a change of the project will do, one partition a plan.
 
 The sensor makes a plan when a model file changes; the job `vde_new_plan` makes one for any
-environment. Read it here, then approve it by materialising the same partition of `vde/apply`."""
+environment. Read it here, then approve it by materialising the same partition of `vde/apply`, or
+reject it by that of `vde/reject`."""
 
 _APPLY_TEXT = """Approved plans: materialise a plan's partition to compute, audit and publish it.
 
 Missing: awaits approval. Failed: materialise it again, it goes on where it stopped. A plan that
-can no longer be approved, because its environment or the files moved on, disappears."""
+can no longer be approved, because it was rejected, or its environment or the files moved on,
+disappears. Choose one plan by itself: materialised with other assets, none is approved."""
+
+_REJECT_TEXT = """Rejected plans: materialise a plan's partition by itself, and nobody can apply it.
+
+The config takes a reason. The asset's events are the record: who rejected which plan, when, why.
+The plan's partition disappears, and it is not made again for the same files."""
 
 _ENVIRONMENT_TEXT = """What each environment serves, one partition an environment.
 
@@ -100,8 +110,11 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         description=_APPLY_TEXT,
         pool=POOL,
         required_resource_keys={names.resource},
+        output_required=False,
     )
     def vde__apply(context: dg.AssetExecutionContext, config: ApplyConfig) -> Iterator[Any]:
+        if not decides(context, config.plan):
+            return
         workspace = names.workspace(context)
         with as_failure():
             plan = workspace.load_plan(context.partition_key)
@@ -117,6 +130,35 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         reload_location(context.log)
 
     return vde__apply
+
+
+def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
+    """Return the asset whose materialisation rejects a plan."""
+
+    names = catalog.names
+
+    @dg.asset(
+        key=names.reject_key,
+        partitions_def=names.plans,
+        deps=[names.plan_key],
+        group_name=names.group,
+        description=_REJECT_TEXT,
+        required_resource_keys={names.resource},
+        output_required=False,
+    )
+    def vde__reject(context: dg.AssetExecutionContext, config: RejectConfig) -> Iterator[Any]:
+        if not decides(context, config.plan):
+            return
+        workspace = names.workspace(context)
+        with as_failure():
+            record = workspace.reject(context.partition_key, config.reason, who=config.who)
+        yield dg.MaterializeResult(
+            metadata=rejection_metadata(record),
+            tags={PLAN_TAG: record.id, ENVIRONMENT_TAG: record.environment},
+        )
+        delete_partition(workspace.store.database.effects, context.instance, names.plans, record.id)
+
+    return vde__reject
 
 
 def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:

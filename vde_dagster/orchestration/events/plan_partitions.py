@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from vde_dagster.orchestration.events.records import delete_partition
-from vde_dagster.orchestration.names import PLANS
+from vde_dagster.orchestration.events.records import delete_partition, report_event
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, PLANS, Names
+from vde_dagster.orchestration.pages.plan_page import rejection_metadata
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore
+    from vde_dagster.state.plans import PlanRecord
 
 _PARTITION_TAG = "dagster/partition"
 _FINISHED = {
@@ -45,6 +47,30 @@ def forget_past_plans(
     for key in gone:
         delete_partition(store.database.effects, instance, plans, key)
     return gone
+
+
+def show_rejected(
+    store: StateStore, instance: dg.DagsterInstance, names: Names, records: Iterable[PlanRecord]
+) -> None:
+    """Let plans that were rejected elsewhere leave the pages, with an event that says who and why.
+
+    Args:
+        store: The state store.
+        instance: The Dagster instance.
+        names: The project's names.
+        records: The plans.
+    """
+    known = set(instance.get_dynamic_partitions(str(names.plans.name)))
+    shown = {record.id: record for record in records if record.id in known}
+    for plan_id in idle(instance, shown):
+        event = dg.AssetMaterialization(
+            asset_key=names.reject_key,
+            partition=plan_id,
+            metadata=rejection_metadata(shown[plan_id]),
+            tags={PLAN_TAG: plan_id, ENVIRONMENT_TAG: shown[plan_id].environment},
+        )
+        report_event(store.database.effects, instance, event)
+        delete_partition(store.database.effects, instance, names.plans, plan_id)
 
 
 def idle(instance: dg.DagsterInstance, plan_ids: Iterable[str]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 
+from vde_dagster.errors import UsageError
 from vde_dagster.orchestration.config import (
     DropConfig,
     JanitorConfig,
@@ -78,8 +79,19 @@ def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
 
 
 def plan_as_configured(workspace: Any, config: PlanConfig) -> Plan:
-    """Compare the project with an environment, within what the form says."""
+    """Compare the project with an environment, within what the form says.
+
+    Raises:
+        UsageError: The environment is new, its name looks mistyped, and the form does not say
+            that it is meant.
+    """
     start, end = config.time_range()
+    meant = None if config.create else workspace.likely_meant(config.environment)
+    if meant is not None:
+        raise UsageError(
+            f"there is no environment '{config.environment}': did you mean '{meant}'?",
+            hint="`create: true` in the config makes a new one of that name",
+        )
     plan: Plan = workspace.plan(
         config.environment,
         start=start,

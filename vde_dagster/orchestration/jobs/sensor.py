@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.errors import VdeError
-from vde_dagster.orchestration.events.plan_partitions import idle
+from vde_dagster.orchestration.events.plan_partitions import idle, show_rejected
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, SHORT, Names
 from vde_dagster.planning.plan import Category, Change, Plan
 
 if TYPE_CHECKING:
     from vde_dagster.project.settings import AutoApply, Settings
+    from vde_dagster.state import StateStore
 
 _UNCHANGED = "the project's files are unchanged"
 _HARMLESS = {
@@ -81,7 +82,7 @@ def evaluate(
     try:
         found = project_hash(root)
         known, *made = (cursor or "").split() or [""]
-        waiting, past = _waiting(root, made) if made else ({}, {})
+        waiting, past = _waiting(root, made, instance, names) if made else ({}, {})
         if found == known and not past:
             unchanged = dg.SkipReason(_UNCHANGED)
             if len(waiting) == len(made):
@@ -117,13 +118,18 @@ def _result(
             requests.append(_request(names.named("vde_plan_job"), plan.id, plan))
             if applies_itself(plan, policy):
                 requests.append(_request(names.named("vde_apply_job"), f"apply-{plan.id}", plan))
-    planned = ", ".join(plan.environment for plan, _ in plans)
     return dg.SensorResult(
         run_requests=requests or None,
-        skip_reason=None if made else dg.SkipReason(f"the change means nothing for {planned}"),
+        skip_reason=None if made else dg.SkipReason(_nothing(plans)),
         dynamic_partitions_requests=partitions,
         cursor=" ".join([found, *made, *left]),
     )
+
+
+def _nothing(plans: Sequence[tuple[Plan, AutoApply]]) -> str:
+    if not plans:
+        return "the plan of these files was rejected"
+    return f"the change means nothing for {', '.join(plan.environment for plan, _ in plans)}"
 
 
 def applies_itself(plan: Plan, policy: AutoApply) -> bool:
@@ -153,17 +159,24 @@ def applies_itself(plan: Plan, policy: AutoApply) -> bool:
     return True
 
 
-def _waiting(root: Path, plan_ids: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+def _waiting(
+    root: Path, plan_ids: Iterable[str], instance: dg.DagsterInstance | None, names: Names
+) -> tuple[dict[str, str], dict[str, str]]:
     """Return the plans that nobody has approved yet, and those of them that nobody can any more.
 
-    Both by id, with their environment.
+    Both by id, with their environment. Plans that somebody rejected are neither; they leave the
+    pages.
     """
     from vde_dagster.execution.workspace import Workspace
 
     with Workspace.open(root) as workspace:
-        records = [workspace.store.plans.record(plan_id) for plan_id in plan_ids]
-        waiting = {r.id: r.environment for r in records if r is not None and r.status == "planned"}
+        found = (workspace.store.plans.record(plan_id) for plan_id in plan_ids)
+        records = [record for record in found if record is not None]
+        waiting = {r.id: r.environment for r in records if r.status == "planned"}
         past = workspace.store.plans.past(waiting)
+        if instance is not None:
+            rejected = [record for record in records if record.status == "rejected"]
+            show_rejected(workspace.store, instance, names, rejected)
     return waiting, {plan_id: name for plan_id, name in waiting.items() if plan_id in past}
 
 
@@ -175,7 +188,8 @@ def _plans(root: Path, again: Set[str]) -> list[tuple[Plan, AutoApply]]:
         again: Environments to plan alone, where nothing is applied without being asked.
 
     Returns:
-        Each plan, and what the project wants applied unasked in its environment.
+        Each plan, and what the project wants applied unasked in its environment. Plans that
+        somebody has rejected, as they would be made again, are left out.
     """
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.project.loading.loader import load_project_isolated
@@ -184,9 +198,22 @@ def _plans(root: Path, again: Set[str]) -> list[tuple[Plan, AutoApply]]:
     with Workspace.open(root) as workspace:
         settings = workspace.settings.dagster
         named = dict.fromkeys([settings.default_environment, *settings.auto_apply])
-        if again:
-            return [(workspace.plan(name), "never") for name in sorted(again)]
-        return [(workspace.plan(name), settings.auto_apply.get(name, "never")) for name in named]
+        policies: dict[str, AutoApply] = {
+            name: "never" if again else settings.auto_apply.get(name, "never")
+            for name in (sorted(again) or named)
+        }
+        made = [(workspace.plan(name), policy) for name, policy in policies.items()]
+        return [each for each in made if not _was_rejected(workspace.store, each[0])]
+
+
+def _was_rejected(store: StateStore, plan: Plan) -> bool:
+    """Say whether a plan is one that somebody has rejected; it is closed then."""
+    if plan.is_empty:
+        return False
+    same = store.plans.rejected_as(plan)
+    if same is not None:
+        store.plans.set_status(plan.id, "superseded", f"{same}, the same plan, was rejected")
+    return same is not None
 
 
 def _request(job: str, run_key: str, plan: Plan) -> dg.RunRequest:

@@ -133,7 +133,7 @@ def _title(plan: Plan) -> str:
     return (
         f"## {what} `{plan.environment}`: {summary(plan)}\n\n"
         f"Plan `{plan.id}`, made {plan.created_at:%Y-%m-%d %H:%M} UTC against {base}. "
-        "Approve it by materialising this partition of `vde/apply`."
+        "Approve it by materialising this partition of `vde/apply`, reject it by `vde/reject`."
     )
 
 

@@ -30,6 +30,7 @@ from vde_dagster.planning.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore
+    from vde_dagster.state.plans import PlanRecord
 
 MAX_RECORDS = 500
 MAX_EDITS = 10
@@ -76,6 +77,18 @@ def plan_metadata(
         + len(plan.views.replaced)
         + len(plan.views.dropped),
     }
+
+
+def rejection_metadata(record: PlanRecord) -> dict[str, Any]:
+    """Return what is said of a plan that was rejected: by whom, when and why."""
+    facts: dict[str, Any] = {
+        "rejected": f"The plan {record.id} was {record.message}.",
+        "vde/plan": record.id,
+        "vde/environment": record.environment,
+    }
+    if record.finished_at is not None:
+        facts["vde/at"] = dg.MetadataValue.timestamp(record.finished_at)
+    return facts
 
 
 def readers_of(

@@ -1,0 +1,247 @@
+"""A plan is approved or rejected by itself, never in bulk; a rejected one does not come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration import vde_definitions
+from vde_dagster.orchestration.jobs.sensor import evaluate
+from vde_dagster.orchestration.main_job import QUIET
+from vde_dagster.orchestration.names import APPLY_KEY, PLAN_KEY, PLANS, SHORT
+from vde_dagster.planning.plan import Plan
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.orchestration.conftest import partitions_of, run_job
+from vde_dagster_tests.orchestration.test_new_plan import refusal
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+
+TOP = "models/marts/top.sql"
+REJECT_KEY = SHORT.reject_key
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> ProjectFolder:
+    """A project that was published, without Spark, and edited since: a plan computes nothing."""
+    folder = ProjectFolder(tmp_path / "shop", SHOP)
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    folder.edit(TOP, "customer, revenue,", "revenue, customer,")
+    return folder
+
+
+@pytest.fixture
+def plan(shop: ProjectFolder, instance: dg.DagsterInstance) -> Plan:
+    """The plan that waits for its approval."""
+    with Workspace.open(shop.root) as workspace:
+        made = workspace.plan("prod")
+    instance.add_dynamic_partitions(str(PLANS.name), [made.id])
+    return made
+
+
+def materialize(
+    folder: ProjectFolder,
+    instance: dg.DagsterInstance,
+    plan: str,
+    *keys: dg.AssetKey,
+    config: dict[str, Any] | None = None,
+    tags: dict[str, str] | None = None,
+) -> dg.ExecuteInProcessResult:
+    """Materialise a plan's partition of assets, in one run, as a click does."""
+    definitions = vde_definitions(folder.root)
+    own = dg.Definitions(
+        assets=definitions.assets,
+        resources=definitions.resources,
+        executor=definitions.executor,
+        jobs=[dg.define_asset_job("chosen", selection=dg.AssetSelection.assets(*keys))],
+    )
+    return own.resolve_job_def("chosen").execute_in_process(
+        instance=instance,
+        run_config={**QUIET, **({"ops": config} if config else {})},
+        partition_key=plan,
+        tags=tags,
+        raise_on_error=False,
+    )
+
+
+def version(folder: ProjectFolder) -> int:
+    with Workspace.open(folder.root) as workspace:
+        found = workspace.store.environments.get("prod")
+    assert found is not None
+    return found.version
+
+
+def status(folder: ProjectFolder, plan: Plan) -> str:
+    with Workspace.open(folder.root) as workspace:
+        record = workspace.store.plans.record(plan.id)
+    assert record is not None
+    return record.status
+
+
+@pytest.mark.parametrize("key", [APPLY_KEY, REJECT_KEY])
+@pytest.mark.parametrize("beside", [[PLAN_KEY], [APPLY_KEY, REJECT_KEY, PLAN_KEY]])
+def test_a_run_with_other_assets_decides_about_no_plan(
+    shop: ProjectFolder,
+    instance: dg.DagsterInstance,
+    plan: Plan,
+    key: dg.AssetKey,
+    beside: list[dg.AssetKey],
+) -> None:
+    result = materialize(shop, instance, plan.id, *{key, *beside})
+    assert result.success
+    assert partitions_of(instance, "vde/plan") == {plan.id}
+    assert partitions_of(instance, key.to_user_string()) == set(), "it still waits"
+    assert (version(shop), status(shop, plan)) == (1, "planned")
+
+
+def test_a_backfill_of_several_plans_approves_none_and_says_how(
+    shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
+) -> None:
+    result = materialize(shop, instance, plan.id, APPLY_KEY, tags={"dagster/backfill": "abc"})
+    assert "several plans were chosen at once" in refusal(result)
+    assert "choose one plan in the partitions of vde/apply" in refusal(result)
+    assert (version(shop), status(shop, plan)) == (1, "planned")
+
+
+def test_a_plan_that_is_chosen_by_itself_is_approved(
+    shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
+) -> None:
+    assert materialize(shop, instance, plan.id, APPLY_KEY).success
+    assert (version(shop), status(shop, plan)) == (2, "applied")
+    assert partitions_of(instance, "vde/apply") == {plan.id}
+
+
+@pytest.mark.parametrize("tags", [None, {"dagster/backfill": "abc"}])
+def test_a_plans_id_in_the_config_approves_it_with_whatever_is_beside_it(
+    shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan, tags: dict[str, str] | None
+) -> None:
+    config = {"vde__apply": {"config": {"plan": plan.id}}}
+    keys = (APPLY_KEY, PLAN_KEY)
+    assert materialize(shop, instance, plan.id, *keys, config=config, tags=tags).success
+    assert (version(shop), status(shop, plan)) == (2, "applied")
+
+
+def test_another_plans_id_in_the_config_approves_nothing(
+    shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
+) -> None:
+    config = {"vde__apply": {"config": {"plan": "prod-other"}}}
+    result = materialize(shop, instance, plan.id, APPLY_KEY, config=config)
+    assert "the config's plan is prod-other" in refusal(result)
+    assert version(shop) == 1
+
+
+def test_rejecting_is_materialising_the_partition_of_reject(
+    shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
+) -> None:
+    config = {"vde__reject": {"config": {"reason": "the office needs it", "who": "anna"}}}
+    assert materialize(shop, instance, plan.id, REJECT_KEY, config=config).success
+    assert status(shop, plan) == "rejected"
+    (event,) = rejections(instance)
+    assert event.partition == plan.id
+    told = str(event.metadata["rejected"].value)
+    assert told == f"The plan {plan.id} was rejected by anna: the office needs it."
+    assert isinstance(event.metadata["vde/at"], dg.TimestampMetadataValue)
+    assert instance.get_dynamic_partitions(str(PLANS.name)) == [], "nothing is left to approve"
+    instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+    result = materialize(shop, instance, plan.id, APPLY_KEY)
+    assert "was rejected by anna: the office needs it (" in refusal(result)
+    assert version(shop) == 1
+
+
+def rejections(instance: dg.DagsterInstance) -> list[dg.AssetMaterialization]:
+    records = instance.fetch_materializations(REJECT_KEY, limit=10).records
+    return [record.asset_materialization for record in records if record.asset_materialization]
+
+
+def tick(
+    folder: ProjectFolder, instance: dg.DagsterInstance, cursor: str | None = None
+) -> dg.SensorResult:
+    """Let the sensor look, and do with partitions what it asks for."""
+    result = evaluate(folder.root, cursor, instance)
+    assert isinstance(result, dg.SensorResult)
+    for request in result.dynamic_partitions_requests or ():
+        keys = list(request.partition_keys)
+        if isinstance(request, dg.AddDynamicPartitionsRequest):
+            instance.add_dynamic_partitions(str(PLANS.name), keys)
+        else:
+            for key in keys:
+                instance.delete_dynamic_partition(str(PLANS.name), key)
+    return result
+
+
+def requested(result: dg.SensorResult) -> list[str]:
+    return [str(request.partition_key) for request in result.run_requests or ()]
+
+
+def test_what_the_command_line_rejects_leaves_the_pages_with_who_and_why(
+    shop: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    first = tick(shop, instance)
+    (plan_id,) = requested(first)
+    with Workspace.open(shop.root) as workspace:
+        workspace.reject(plan_id, "not now", who="ben")
+    second = tick(shop, instance, first.cursor)
+    assert requested(second) == []
+    assert instance.get_dynamic_partitions(str(PLANS.name)) == []
+    (event,) = rejections(instance)
+    assert "rejected by ben: not now" in str(event.metadata["rejected"].value)
+    assert isinstance(evaluate(shop.root, second.cursor, instance), dg.SkipReason)
+    assert len(rejections(instance)) == 1
+
+
+def test_a_rejected_plan_comes_back_with_an_edit_or_when_it_is_asked_for(
+    shop: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    first = tick(shop, instance)
+    (plan_id,) = requested(first)
+    with Workspace.open(shop.root) as workspace:
+        workspace.reject(plan_id)
+    shop.edit(TOP, "kind FULL", "kind FULL, owner 'anna'")
+    edited = tick(shop, instance, first.cursor)
+    (next_id,) = requested(edited)
+    shop.edit(TOP, ", owner 'anna'", "")
+    undone = tick(shop, instance, edited.cursor)
+    assert requested(undone) == [], "these files were rejected"
+    assert str(undone.skip_reason.skip_message) == "the plan of these files was rejected"
+    assert next_id not in instance.get_dynamic_partitions(str(PLANS.name))
+    assert isinstance(evaluate(shop.root, undone.cursor, instance), dg.SkipReason)
+    assert requested(tick(shop, instance)) == [], "not even when the cursor is lost"
+    run_job(shop, instance, "vde_new_plan")
+    (asked,) = instance.get_dynamic_partitions(str(PLANS.name))
+    with Workspace.open(shop.root) as workspace:
+        workspace.store.plans.require_open(asked)
+
+
+def test_a_rejected_plan_is_not_made_again_when_the_environment_moves_on(
+    shop: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    first = tick(shop, instance)
+    (plan_id,) = requested(first)
+    with Workspace.open(shop.root) as workspace:
+        workspace.reject(plan_id)
+    run_job(shop, instance, "vde_plan_and_apply", {"environment": "prod"}, op="plan_and_apply")
+    run_job(shop, instance, "vde_rollback", {"environment": "prod", "version": 1}, op="rollback")
+    result = evaluate(shop.root, first.cursor, instance)
+    assert not (isinstance(result, dg.SensorResult) and result.run_requests)
+
+
+@pytest.mark.parametrize(
+    ("job", "op"), [("vde_new_plan", "plan"), ("vde_plan_and_apply", "plan_and_apply")]
+)
+def test_a_mistyped_environment_is_refused_until_it_is_said_to_be_meant(
+    shop: ProjectFolder, instance: dg.DagsterInstance, job: str, op: str
+) -> None:
+    config: dict[str, object] = {"environment": "prdo"}
+    said = refusal(run_job(shop, instance, job, config, op=op, raise_on_error=False))
+    assert "there is no environment 'prdo': did you mean 'prod'?" in said
+    assert "create: true" in said
+    assert run_job(shop, instance, job, {**config, "create": True}, op=op).success
+
+
+def test_a_rollback_needs_a_version(shop: ProjectFolder, instance: dg.DagsterInstance) -> None:
+    with pytest.raises(dg.DagsterInvalidConfigError, match="version"):
+        run_job(shop, instance, "vde_rollback", {"environment": "prod"}, op="rollback")
+    assert version(shop) == 1
