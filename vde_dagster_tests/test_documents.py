@@ -28,6 +28,8 @@ def _examples() -> list[str]:
 def test_files_and_links_that_a_page_names_are_there(page: Path) -> None:
     text = page.read_text()
     named = {path for path in NAMED.findall(text) if not (ROOT / path).exists()}
+    if page.name == "tutorial.md":  # its models are those of a new project; test_tutorial runs it
+        named = {path for path in named if not path.startswith("models/")}
     links = {path for path in LINK.findall(text) if not (page.parent / path).exists()}
     assert (named, links) == (set(), set())
 
