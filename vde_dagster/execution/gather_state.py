@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.build_snapshots import CANONICALISER
@@ -13,7 +14,9 @@ from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.rehash import Build, rehash
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.state import StateStore
+
+if TYPE_CHECKING:
+    from vde_dagster.state import StateStore
 
 
 def gather_state(

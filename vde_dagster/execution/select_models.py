@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.project.dag import select
 from vde_dagster.project.model import Model
-from vde_dagster.state import StateStore
+
+if TYPE_CHECKING:
+    from vde_dagster.state import StateStore
 
 
 def select_models(

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from vde_dagster.state.audits import AuditStore
 from vde_dagster.state.clock import Clock
 from vde_dagster.state.database import Database, make_engine
 from vde_dagster.state.effects import Effects
 from vde_dagster.state.environments import EnvironmentStore
-from vde_dagster.state.fills import FillStore
-from vde_dagster.state.leases import LeaseStore
-from vde_dagster.state.ledger import LedgerStore
 from vde_dagster.state.migrate import ensure_schema
-from vde_dagster.state.news import NewsStore
-from vde_dagster.state.pending import PendingStore
 from vde_dagster.state.plans import PlanStore
-from vde_dagster.state.publications import PublicationStore
-from vde_dagster.state.records import RecordStore
-from vde_dagster.state.retention import RetentionStore
-from vde_dagster.state.shown import ShownStore
 from vde_dagster.state.snapshots import SnapshotStore
 from vde_dagster.state.tables import TableStore
-from vde_dagster.state.versions import VersionStore
+
+if TYPE_CHECKING:
+    from vde_dagster.state.audits import AuditStore
+    from vde_dagster.state.fills import FillStore
+    from vde_dagster.state.leases import LeaseStore
+    from vde_dagster.state.ledger import LedgerStore
+    from vde_dagster.state.news import NewsStore
+    from vde_dagster.state.pending import PendingStore
+    from vde_dagster.state.publications import PublicationStore
+    from vde_dagster.state.records import RecordStore
+    from vde_dagster.state.retention import RetentionStore
+    from vde_dagster.state.shown import ShownStore
+    from vde_dagster.state.versions import VersionStore
 
 
 class StateStore:
     """Everything that is known beyond the project's files, each part by its name.
+
+    What planning reads is there at once; the other parts are made, and their code is imported,
+    when they are asked for first.
 
     Args:
         database: Where all parts are. A change of several parts is one transaction of it, whose
@@ -37,19 +44,85 @@ class StateStore:
         self.database = database
         self.snapshots = SnapshotStore(database)
         self.tables = TableStore(database)
-        self.fills = FillStore(database)
         self.environments = EnvironmentStore(database, self.tables)
-        self.versions = VersionStore(database)
-        self.shown = ShownStore(database)
         self.plans = PlanStore(database, self.snapshots)
-        self.pending = PendingStore(database, self.fills)
-        self.audits = AuditStore(database)
-        self.leases = LeaseStore(database)
-        self.publications = PublicationStore(database)
-        self.ledger = LedgerStore(database, self.leases)
-        self.retention = RetentionStore(database, self.plans, self.leases)
-        self.records = RecordStore(database)
-        self.news = NewsStore(database)
+
+    @cached_property
+    def audits(self) -> AuditStore:
+        """Reading and writing audit results."""
+        from vde_dagster.state.audits import AuditStore
+
+        return AuditStore(self.database)
+
+    @cached_property
+    def fills(self) -> FillStore:
+        """Reading and writing what is filled in tables."""
+        from vde_dagster.state.fills import FillStore
+
+        return FillStore(self.database)
+
+    @cached_property
+    def leases(self) -> LeaseStore:
+        """Acquiring, renewing, checking and giving back leases."""
+        from vde_dagster.state.leases import LeaseStore
+
+        return LeaseStore(self.database)
+
+    @cached_property
+    def ledger(self) -> LedgerStore:
+        """Reading physical tables of any status, and dropping those that were given up."""
+        from vde_dagster.state.ledger import LedgerStore
+
+        return LedgerStore(self.database, self.leases)
+
+    @cached_property
+    def news(self) -> NewsStore:
+        """Reading news."""
+        from vde_dagster.state.news import NewsStore
+
+        return NewsStore(self.database)
+
+    @cached_property
+    def pending(self) -> PendingStore:
+        """Reading and writing what waits for a publication."""
+        from vde_dagster.state.pending import PendingStore
+
+        return PendingStore(self.database, self.fills)
+
+    @cached_property
+    def publications(self) -> PublicationStore:
+        """Announcing and deciding publications."""
+        from vde_dagster.state.publications import PublicationStore
+
+        return PublicationStore(self.database)
+
+    @cached_property
+    def records(self) -> RecordStore:
+        """Forgetting old records."""
+        from vde_dagster.state.records import RecordStore
+
+        return RecordStore(self.database)
+
+    @cached_property
+    def retention(self) -> RetentionStore:
+        """Deciding what may be forgotten, and giving it up."""
+        from vde_dagster.state.retention import RetentionStore
+
+        return RetentionStore(self.database, self.plans, self.leases)
+
+    @cached_property
+    def shown(self) -> ShownStore:
+        """Asking which environments show what."""
+        from vde_dagster.state.shown import ShownStore
+
+        return ShownStore(self.database)
+
+    @cached_property
+    def versions(self) -> VersionStore:
+        """Reading the history of environments."""
+        from vde_dagster.state.versions import VersionStore
+
+        return VersionStore(self.database)
 
     @classmethod
     def open(
