@@ -134,6 +134,8 @@ def _add_model(
         line.append(f"  {describe_intervals(plan, model)}", style="cyan")
     elif model.audits:
         line.append("  audits the rows that are there", style="cyan")
+    if version := plan.version_of(model):
+        line.append(f"  {version}", style="dim")
     node = branch.add(line)
     if model.change is Change.ADDED:
         return

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.cli.output import simple_table
 from vde_dagster.cli.shapes import environment_json
+from vde_dagster.errors import ProjectError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from vde_dagster.base.names import ModelName
     from vde_dagster.execution.workspace import Workspace
 
 
@@ -27,6 +29,7 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
     settings = workspace.settings
     models = workspace.project.models.values()
     environments = workspace.store.environments.summaries() if _has_state(workspace) else []
+    versions = _versions(workspace)
     return {
         "version": version("vde-dagster"),
         "project": {"name": settings.name, "root": str(workspace.root)},
@@ -39,6 +42,7 @@ def project_info(workspace: Workspace) -> dict[str, Any]:
                 "kind": model.kind.name,
                 "file": model.location.path.as_posix(),
                 "description": model.description,
+                "versions": versions.get(model.name, []),
             }
             for model in models
         ],
@@ -59,8 +63,34 @@ def show_info(console: Console, info: dict[str, Any]) -> None:
     )
     for environment in info["environments"]:
         console.print(f"environment {environment['name']} at version {environment['version']}")
-    rows = [(model["name"], model["kind"], model["file"]) for model in info["models"]]
-    console.print(simple_table(("model", "kind", "file"), rows))
+    rows: list[tuple[str, ...]] = []
+    for model in info["models"]:
+        versions = [(one["version"], ", ".join(one["shown_by"])) for one in model["versions"]]
+        first, *more = versions or [("", "")]
+        rows.append((model["name"], model["kind"], model["file"], *first))
+        rows += [("", "", "", *version) for version in more]
+    console.print(simple_table(("model", "kind", "file", "version", "shown by"), rows))
+
+
+def _versions(workspace: Workspace) -> dict[ModelName, list[dict[str, Any]]]:
+    """List each model's versions, the files' one first, and who shows each."""
+    from vde_dagster.orchestration.models.live import live_models
+    from vde_dagster.orchestration.models.load_live import snapshots_of, versions_in
+
+    try:
+        snapshots = workspace.snapshots()
+    except ProjectError:  # a plan says what is wrong; what environments show is there all the same
+        snapshots = {}
+    if _has_state(workspace):
+        environments = workspace.store.environments.all()
+        stored = snapshots_of(workspace.store, environments)
+        live = versions_in(workspace.store, snapshots, environments, stored)
+    else:
+        live = live_models(snapshots, (), {}, {})
+    return {
+        name: [{"version": one.key, "shown_by": list(one.labels)} for one in model.versions]
+        for name, model in live.items()
+    }
 
 
 def _has_state(workspace: Workspace) -> bool:

@@ -169,6 +169,16 @@ class Plan:
             and all(model.change is Change.UNCHANGED for model in self.models)
         )
 
+    def version_of(self, model: PlannedModel) -> str | None:
+        """Return the short hash that names a model's version: of its table, or of its view.
+
+        None for what is removed or external, which has none.
+        """
+        snapshot = self.snapshots.get(model.snapshot_id or "")
+        if snapshot is None or not snapshot.model.kind.is_shown:
+            return None
+        return model.table.version if model.table is not None else snapshot.table_version
+
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form (`vde plan --json`)."""
         return {
@@ -178,7 +188,9 @@ class Plan:
             "base_version": self.base_version,
             "created_at": iso(self.created_at),
             "breaks": [broken.to_json() for broken in self.breaks],
-            "models": [model.to_json() for model in self.models],
+            "models": [
+                {**model.to_json(), "version": self.version_of(model)} for model in self.models
+            ],
             "views": self.views.to_json(),
             "empty": self.is_empty,
             "warnings": list(self.warnings),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 
-from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshot
@@ -137,12 +136,13 @@ def new_table(snapshot: Snapshot, unique_id: str) -> PhysicalTable:
         unique_id: Never used before; becomes part of the table's name and location.
     """
     name = snapshot.name
-    fingerprint = digest(snapshot.fill_version, *(c.version for c in snapshot.columns))[:10]
     # Catalogs and file systems limit names to 255 bytes; the model's name is only a label here.
     label = name.name[:120]
     return PhysicalTable(
         id=unique_id,
-        ref=TableRef(f"vde__{name.namespace}", f"{label}__{fingerprint}_{unique_id[:6]}"),
+        ref=TableRef(
+            f"vde__{name.namespace}", f"{label}__{snapshot.table_version}_{unique_id[:6]}"
+        ),
         fill_version=snapshot.fill_version,
         columns=tuple(PhysicalColumn(c.name, c.version, c.type) for c in snapshot.columns),
         snapshot_id=snapshot.id,

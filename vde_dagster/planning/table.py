@@ -87,7 +87,9 @@ class PhysicalTable:
 
 
 def table_version(fill_version: str, columns: Iterable[str]) -> str:
-    """Return the short hash of what a table contains: Dagster's partition key.
+    """Return the short hash of what a table contains: the version that people see everywhere.
+
+    Tables' names have it, Dagster's partitions, plans and `vde info`.
 
     Args:
         fill_version: Hash of what decides its rows.

@@ -142,6 +142,23 @@ class PlanStore:
             ).one_or_none()
         return _record(row) if row is not None else None
 
+    def approved(self) -> list[PlanRecord]:
+        """Return per environment the plan whose apply was begun last, if it is not done yet.
+
+        Runs of what is due are left out: they publish no other versions.
+        """
+        table = schema.plans
+        query = (
+            select(table)
+            .where(table.c.kind == "plan", table.c.status.in_(("applying", "failed")))
+            .order_by(table.c.started_at)
+        )
+        with self.database.reading() as conn:
+            found = [_record(row) for row in conn.execute(query)]
+            past = self.past([record.id for record in found], conn)
+        latest = {record.environment: record for record in found if record.id not in past}
+        return list(latest.values())
+
     def past(self, plan_ids: Iterable[str], connection: Connection | None = None) -> set[str]:
         """Return those of the plans that were never published and never can be.
 

@@ -14,6 +14,23 @@ from playwright.sync_api import Page, Playwright
 SECONDS = 120_000
 """How long to wait for what is to appear on a page, in milliseconds."""
 
+WIDTH = 1400
+"""Pixels of a usual screen, on which nothing may be cut off."""
+
+_CUT_OFF = """
+() => [...document.querySelectorAll("table table, table pre, table p, table li, table h2")]
+  .filter(found => {
+    const right = found.getBoundingClientRect().right;
+    let edge = innerWidth;
+    for (let box = found.parentElement; box; box = box.parentElement)
+      if (getComputedStyle(box).overflowX !== "visible")
+        edge = Math.min(edge, box.getBoundingClientRect().right);
+    return right > edge + 1;
+  })
+  .map(found => found.innerText.slice(0, 80))
+"""
+"""What of the metadata of a page lies beyond the right edge of what shows it."""
+
 _FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -39,11 +56,17 @@ def open_page(playwright: Playwright, profile: Path) -> Page:
         profile,
         executable_path=chromium,
         args=_FLAGS,
-        viewport={"width": 1500, "height": 950},
+        viewport={"width": WIDTH, "height": 950},
     )
     page = context.new_page()
     page.set_default_timeout(SECONDS)
     return page
+
+
+def cut_off(page: Page) -> list[str]:
+    """Return what of the metadata on a page cannot be read without scrolling sideways."""
+    assert page.locator("table table").count(), "there is nothing to measure"
+    return list(page.evaluate(_CUT_OFF))
 
 
 def keep(page: Page, name: str) -> None:

@@ -40,10 +40,10 @@ query M($path: [String!]!) {
 }
 """
 LAUNCH = """
-mutation Launch($job: String!, $partition: String!) {
+mutation Launch($location: String!, $job: String!, $assets: [AssetKeyInput!], $partition: String!) {
   launchPipelineExecution(executionParams: {
-    selector: {repositoryLocationName: "vde", repositoryName: "__repository__",
-               pipelineName: $job},
+    selector: {repositoryLocationName: $location, repositoryName: "__repository__",
+               pipelineName: $job, assetSelection: $assets},
     runConfigData: {},
     mode: "default",
     executionMetadata: {tags: [{key: "dagster/partition", value: $partition}]}
@@ -67,8 +67,14 @@ LOGS = """
 query L($id: ID!) { logsForRun(runId: $id) { ... on EventConnection { events {
   __typename ... on MessageEvent { message } } } } }
 """
-RELOAD = """
-mutation { reloadRepositoryLocation(repositoryLocationName: "vde") { __typename } }
+ASSETS = "{ assetNodes { assetKey { path } } }"
+TICKS = """
+query Ticks($location: String!, $sensor: String!) {
+  sensorOrError(sensorSelector: {repositoryLocationName: $location,
+                                 repositoryName: "__repository__", sensorName: $sensor}) {
+    ... on Sensor { sensorState { ticks(limit: 50) { skipReason } } }
+  }
+}
 """
 
 
@@ -80,11 +86,13 @@ class Dagster:
         url: Where the webserver listens.
         home: The instance's folder.
         sessions: The sessions of both; what they start belongs to one of them.
+        location: The code location's name.
     """
 
     url: str
     home: Path
     sessions: frozenset[int] = frozenset()
+    location: str = "vde"
 
     def ask(self, query: str, **variables: Any) -> Any:
         """Run a GraphQL query."""
@@ -110,9 +118,27 @@ class Dagster:
         """Return the partitions of an asset that have an event."""
         return {event["partition"] for event in self.asset(path)["assetMaterializations"]}
 
+    def assets(self) -> set[str]:
+        """Return the keys of the assets that the webserver shows."""
+        return {"/".join(node["assetKey"]["path"]) for node in self.ask(ASSETS)["assetNodes"]}
+
+    def ticks(self, sensor: str) -> list[str]:
+        """Return what the latest ticks of a sensor said when they asked for no run."""
+        found = self.ask(TICKS, location=self.location, sensor=sensor)["sensorOrError"]
+        return [tick["skipReason"] or "" for tick in found["sensorState"]["ticks"]]
+
     def launch(self, job: str, partition: str) -> str:
         """Launch a job for a partition and return the run."""
-        done = self.ask(LAUNCH, job=job, partition=partition)["launchPipelineExecution"]
+        return self._launch(job, partition, None)
+
+    def materialize(self, asset: str, partition: str) -> str:
+        """Fill a partition of an asset, as its page does, and return the run."""
+        return self._launch("__ASSET_JOB", partition, [{"path": asset.split("/")}])
+
+    def _launch(self, job: str, partition: str, assets: list[Any] | None) -> str:
+        done = self.ask(
+            LAUNCH, location=self.location, job=job, partition=partition, assets=assets
+        )["launchPipelineExecution"]
         assert done["__typename"] == "LaunchRunSuccess", done
         return str(done["run"]["runId"])
 
@@ -193,12 +219,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def running_dagster(project: Path, home: Path) -> Iterator[Dagster]:
+def running_dagster(project: Path, home: Path, location: str = "vde") -> Iterator[Dagster]:
     """Run a webserver and a daemon with this repository's own instance files.
 
     Args:
         project: The project's folder.
         home: An empty folder for the instance.
+        location: The code location's name.
     """
     home.mkdir(parents=True, exist_ok=True)
     (home / "dagster.yaml").write_text(INSTANCE_CONFIG.read_text())
@@ -213,7 +240,11 @@ def running_dagster(project: Path, home: Path) -> Iterator[Dagster]:
         "VDE_DAGSTER_URL": url,
         "PYTHONPATH": str(REPOSITORY),
     }
-    workspace = ["-w", str(REPOSITORY / "workspace.yaml")]
+    text = (REPOSITORY / "workspace.yaml").read_text()
+    assert "location_name: vde" in text
+    file = home / "workspace.yaml"
+    file.write_text(text.replace("location_name: vde", f"location_name: {location}"))
+    workspace = ["-w", str(file)]
     commands = (
         ["dagster_webserver", "-h", "127.0.0.1", "-p", str(port), *workspace],
         ["dagster._daemon", "run", *workspace],
@@ -234,7 +265,7 @@ def running_dagster(project: Path, home: Path) -> Iterator[Dagster]:
                     start_new_session=True,
                 )
             )
-        server = Dagster(url, home, frozenset(process.pid for process in processes))
+        server = Dagster(url, home, frozenset(process.pid for process in processes), location)
         wait_for(lambda: server.ask("{ version }"), "the webserver")
         yield server
     finally:

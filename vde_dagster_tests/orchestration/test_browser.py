@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from vde_dagster_tests.orchestration.browser import SECONDS, keep
+from vde_dagster_tests.orchestration.browser import SECONDS, cut_off, keep
 from vde_dagster_tests.orchestration.servers import Dagster, running_dagster, wait_for
 from vde_dagster_tests.orchestration.test_server import SETTINGS
 from vde_dagster_tests.projects import ProjectFolder
@@ -33,8 +34,13 @@ def see_the_plan(page: Page, dagster: Dagster, plan: str) -> None:
     expect(page.get_by_text("Plan for prod: 6 added, 5 to compute").first).to_be_visible(
         timeout=SECONDS
     )
-    expect(page.get_by_text("INCREMENTAL_BY_TIME_RANGE").first).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_text("2024-01-01 … 2024-01-05").first).to_be_visible(timeout=SECONDS)
     keep(page, "plan")
+    assert cut_off(page) == []
+    page.get_by_role("link", name="its partition of vde/apply").first.click()
+    expect(page).to_have_url(re.compile(f"/assets/vde/apply.*partition={plan}"), timeout=SECONDS)
+    expect(page.get_by_text("View all historical events (0)")).to_be_visible(timeout=SECONDS)
+    keep(page, "plan-to-approve")
 
 
 def see_that_it_awaits_approval(page: Page, dagster: Dagster) -> None:

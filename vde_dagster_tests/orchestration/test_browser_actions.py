@@ -18,7 +18,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.environment import Environment
-from vde_dagster_tests.orchestration.browser import SECONDS, keep
+from vde_dagster_tests.orchestration.browser import SECONDS, cut_off, keep
 from vde_dagster_tests.orchestration.clicks import (
     add_below,
     choose,
@@ -137,16 +137,17 @@ def approve(shop: Shop, plan: str, name: str) -> None:
 
 
 def see_what_production_serves(shop: Shop) -> None:
-    assert environment_rows(shop, "prod")["marts.daily"][2] == "own"
+    assert environment_rows(shop, "prod")["marts.daily"][1] == "own"
     keep(shop.page, "environment-prod")
 
 
 def environment_rows(shop: Shop, environment: str) -> dict[str, list[str]]:
-    """Read the table of an environment's page: version, table and whose it is, by view."""
+    """Read the table of an environment's page: version, whose its table is, since when, by view."""
     open_partitions(shop.page, shop.dagster, "vde/environment", "Failed (0)")
     choose(shop.page, environment)
     table = shop.page.get_by_role("table").filter(has_text="whose").last
     expect(table).to_be_visible(timeout=SECONDS)
+    assert cut_off(shop.page) == []
     rows = [row.get_by_role("cell").all_inner_texts() for row in table.get_by_role("row").all()]
     return {row[0]: row[1:4] for row in rows if row}
 
@@ -171,10 +172,10 @@ def create_a_development_environment(shop: Shop) -> None:
 
 def see_what_is_shared_and_what_is_its_own(shop: Shop) -> None:
     prod, dev = environment_rows(shop, "prod"), environment_rows(shop, "dev")
-    assert dev["marts__dev.daily"][:2] == prod["marts.daily"][:2]
-    assert dev["marts__dev.daily"][2] == "shared"
+    assert dev["marts__dev.daily"][0] == prod["marts.daily"][0]
+    assert dev["marts__dev.daily"][1] == "shared"
     assert dev["marts__dev.running"][0] == version_of(shop.folder, "marts.running")
-    assert dev["marts__dev.running"][2] == "own"
+    assert dev["marts__dev.running"][1] == "own"
     keep(shop.page, "environment-dev")
 
 
@@ -260,6 +261,10 @@ def see_the_history(shop: Shop) -> None:
     open_partitions(page, shop.dagster, "vde/environment", "Materialized (2)")
     choose(page, "prod")
     expect(page.get_by_text("rollback to 1")).to_be_visible(timeout=SECONDS)
+    changed = page.get_by_role("row").filter(has_text="vde/changes")
+    for told in ("marts.running", "changed"):
+        expect(changed.get_by_text(told).first).to_be_visible(timeout=SECONDS)
+    assert cut_off(page) == []
     page.get_by_role("button", name="View all historical events (4)").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("link", name="vde_rollback")).to_be_visible(timeout=SECONDS)

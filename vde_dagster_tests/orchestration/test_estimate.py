@@ -29,4 +29,4 @@ def test_an_estimate_is_the_usual_time_of_an_interval_times_their_number(
     assert found["marts.daily"] == 5 * 3.0
     assert found["marts.top"] is None
     assert "| 15 s |" in page["plan"].value
-    assert page["vde/models_to_compute"] == len(plan.builds)
+    assert page["vde/computes"] == len(plan.builds)

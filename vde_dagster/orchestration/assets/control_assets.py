@@ -26,7 +26,7 @@ from vde_dagster.orchestration.pages.plan_page import (
     readers_of,
     rejection_metadata,
 )
-from vde_dagster.orchestration.reload import reload_location
+from vde_dagster.orchestration.shown import refresh_after
 
 _PLAN_TEXT = """What a change of the project will do, one partition a plan.
 
@@ -86,13 +86,13 @@ def plan_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
             plan = workspace.load_plan(context.partition_key)
             estimate = estimator(context.instance, catalog)
             readers = readers_of(context, catalog, plan)
-            metadata = plan_metadata(workspace.store, plan, estimate, readers)
+            metadata = plan_metadata(workspace.store, plan, estimate, readers, names)
         yield dg.MaterializeResult(
             metadata=metadata,
             tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
             check_results=[dg.AssetCheckResult(**breaking_check(plan, readers, names.plan_key))],
         )
-        reload_location(context.log)
+        refresh_after(context, workspace)
 
     return vde__plan
 
@@ -127,7 +127,7 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
             tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
         )
         forget_past_plans(workspace.store, context.instance, names.plans)
-        reload_location(context.log)
+        refresh_after(context, workspace)
 
     return vde__apply
 
@@ -169,4 +169,13 @@ def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
         partitions_def=names.environments,
         group_name=names.group,
         description=_ENVIRONMENT_TEXT,
+        deps=[
+            dg.AssetDep(catalog.key(name), partition_mapping=dg.AllPartitionMapping())
+            for name in dict.fromkeys(
+                name
+                for environment in catalog.live.environments.values()
+                for name in environment.entries
+            )
+            if catalog.live.models[name].versions
+        ],
     )

@@ -16,6 +16,7 @@ from vde_dagster.orchestration.events.stream import Streamed, stream_events
 from vde_dagster.orchestration.events.watch import tell
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.models.catalog import AssetCatalog
+from vde_dagster.orchestration.shown import refresh_after
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Plan
 from vde_dagster.state.leases import DEFAULT_TTL_SECONDS
@@ -128,6 +129,9 @@ class Work:
             try:
                 for event in stream_events(work, cancel, self.result):
                     tell(event)
+                    if isinstance(event, ApplyStarted):
+                        # From now on the versions that the plan builds are listed.
+                        refresh_after(self.context, self.workspace)
                     yield from passing_events(effects, self.recorder.record(event))
             except VdeError:
                 yield from passing_events(effects, self.recorder.unpublished())

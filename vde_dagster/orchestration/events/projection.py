@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +19,15 @@ from vde_dagster.orchestration.events.provenance import (
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
 from vde_dagster.orchestration.models.partitions import partition_keys
-from vde_dagster.orchestration.names import ENVIRONMENT_KEY, ENVIRONMENT_TAG, PLAN_TAG
-from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, view_ref
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, SHORT, Names
+from vde_dagster.orchestration.pages.environment_page import ShownModel, environment_metadata
+from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore
-
-MAX_ENVIRONMENT_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,65 +198,54 @@ def environment_event(
     combination: Combination,
     since: Mapping[ModelName, datetime],
     production: Environment | None,
-    asset: dg.AssetKey = ENVIRONMENT_KEY,
+    before: Combination | None = None,
+    names: Names = SHORT,
 ) -> dg.AssetMaterialization:
-    """Return the event of a published environment: which view shows which table, since when.
+    """Return the event of a published environment: which view shows which version, since when.
 
     Args:
         environment: The environment's new version.
         combination: Its snapshots and tables.
         since: When (UTC) each model's entry was published first, as far as it is known.
         production: Production as it is now, to tell shared tables from own ones.
-        asset: The project's asset of environments.
+        before: The snapshots and tables of the version before, when it is known.
+        names: The project's names.
     """
-    shared = {entry.table_id for entry in production.entries.values()} if production else set()
-    records = []
-    for name, entry in sorted(environment.entries.items()):
-        snapshot = combination.snapshots.get(entry.snapshot_id)
-        if snapshot is None or snapshot.model.kind.is_external:
-            continue
-        table = combination.tables.get(entry.table_id) if entry.table_id else None
-        whose = "" if table is None else "shared" if table.id in shared else "own"
-        if environment.name == PRODUCTION and table is not None:
-            whose = "own"
-        records.append(
-            dg.TableRecord(
-                {
-                    "view": str(view_ref(name, environment.name)),
-                    "version": combination.key(name) or "",
-                    "table": str(table.ref) if table else "(a view of its parents)",
-                    "whose": whose,
-                    "since": f"{since[name]:%Y-%m-%d %H:%M} UTC" if name in since else "",
-                    "snapshot": entry.snapshot_id[:12],
-                }
-            )
-        )
-    metadata: dict[str, Any] = {
-        "vde/version": environment.version,
-        "vde/models": len(records),
-        "vde/published_at": dg.MetadataValue.timestamp(environment.published_at),
-        "vde/published_by": environment.published_by,
-        "vde/publication": environment.publication_id,
-        "vde/views": dg.MetadataValue.table(records[:MAX_ENVIRONMENT_ROWS], _VIEWS),
-    }
-    if environment.note:
-        metadata["vde/note"] = environment.note
-    if environment.plan_id:
-        metadata["vde/plan"] = environment.plan_id
-    if environment.expires_at is not None:
-        metadata["vde/expires_at"] = dg.MetadataValue.timestamp(environment.expires_at)
     tags = {ENVIRONMENT_TAG: environment.name}
     if environment.plan_id:
         tags[PLAN_TAG] = environment.plan_id
+    shared = {entry.table_id for entry in production.entries.values()} if production else set()
+    shown = {
+        name: replace(
+            model,
+            whose=_whose(environment, model.table, shared),
+            since=since.get(name),
+        )
+        for name, model in _shown(combination).items()
+    }
+    earlier = _shown(before) if before is not None else None
     return dg.AssetMaterialization(
-        asset_key=asset,
+        asset_key=names.environment_key,
         partition=environment.name,
         description=f"version {environment.version}",
-        metadata=metadata,
+        metadata=environment_metadata(environment, shown, earlier, names),
         tags={"dagster/data_version": environment.publication_id, **tags},
     )
 
 
-_VIEWS = dg.TableSchema(
-    [dg.TableColumn(name) for name in ("view", "version", "table", "whose", "since", "snapshot")]
-)
+def _shown(combination: Combination) -> dict[ModelName, ShownModel]:
+    """Return what a combination shows, without external tables."""
+    found: dict[ModelName, ShownModel] = {}
+    for name, entry in combination.entries.items():
+        snapshot = combination.snapshots.get(entry.snapshot_id)
+        if snapshot is None or snapshot.model.kind.is_external:
+            continue
+        table = combination.tables.get(entry.table_id) if entry.table_id else None
+        found[name] = ShownModel(version_key(snapshot, table), entry.snapshot_id, table)
+    return found
+
+
+def _whose(environment: Environment, table: PhysicalTable | None, shared: Set[str | None]) -> str:
+    if table is None:
+        return ""
+    return "own" if environment.name == PRODUCTION or table.id not in shared else "shared"

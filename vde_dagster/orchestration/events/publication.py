@@ -35,6 +35,28 @@ def combination_of(store: StateStore, environment: Environment) -> Combination:
     return Combination(entries, snapshots, tables)
 
 
+def environment_published(
+    catalog: AssetCatalog, store: StateStore, environment: Environment
+) -> dg.AssetMaterialization:
+    """Return the event of an environment's version, now or afterwards.
+
+    Args:
+        catalog: The code location's models.
+        store: The state store, after the publication.
+        environment: The version.
+    """
+    name, version = environment.name, environment.version
+    previous = store.versions.at(name, version - 1) if version > 1 else None
+    return environment_event(
+        environment,
+        combination_of(store, environment),
+        store.versions.shown_since(name, version),
+        environment if name == PRODUCTION else store.environments.get(PRODUCTION),
+        combination_of(store, previous) if previous is not None else None,
+        catalog.names,
+    )
+
+
 def published_events(
     catalog: AssetCatalog,
     store: StateStore,
@@ -67,13 +89,7 @@ def published_events(
             if _moved(catalog, environment, snapshot, key, combination):
                 yield from _again(catalog, store, instance, snapshot, key, combination, tags)
     add_partitions(store.database.effects, instance, catalog.names.environments, [environment.name])
-    production = (
-        environment if environment.name == PRODUCTION else store.environments.get(PRODUCTION)
-    )
-    since = store.versions.shown_since(environment.name, environment.version)
-    yield environment_event(
-        environment, combination, since, production, catalog.names.environment_key
-    )
+    yield environment_published(catalog, store, environment)
     yield from AuditEvents(catalog, store, instance).published(environment, combination)
 
 

@@ -16,20 +16,18 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
 from vde_dagster.orchestration.events.projection import (
-    environment_event,
     filled_event,
     filled_partitions,
     view_event,
 )
 from vde_dagster.orchestration.events.provenance import DATA_VERSION, data_version, newest_record
-from vde_dagster.orchestration.events.publication import combination_of
+from vde_dagster.orchestration.events.publication import combination_of, environment_published
 from vde_dagster.orchestration.events.records import add_partitions, report_event, wipe_asset
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import Names
-from vde_dagster.planning.environment import PRODUCTION
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -151,7 +149,6 @@ def _known(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, str | No
 def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: AssetCatalog) -> int:
     """Write the versions of every environment that Dagster has no event of, oldest first."""
     store = workspace.store
-    production = store.environments.get(PRODUCTION)
     written = 0
     known: set[str | None] = set()
     cursor: str | None = None
@@ -176,11 +173,7 @@ def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: A
             environment: Environment | None = store.versions.at(name, version.version)
             if environment is None:
                 continue
-            since = store.versions.shown_since(name, version.version)
-            combination = combination_of(store, environment)
-            event = environment_event(
-                environment, combination, since, production, catalog.names.environment_key
-            )
+            event = environment_published(catalog, store, environment)
             report_event(store.database.effects, instance, event)
             written += 1
     return written

@@ -37,7 +37,7 @@ from vde_dagster.orchestration.pages.plan_page import (
     plan_metadata,
     readers_of,
 )
-from vde_dagster.orchestration.reload import reload_location
+from vde_dagster.orchestration.shown import refresh_after
 from vde_dagster.planning.plan import Plan
 
 Hooks = frozenset[dg.HookDefinition]
@@ -118,7 +118,7 @@ def show_plan(
     page = dg.AssetMaterialization(
         asset_key=catalog.names.plan_key,
         partition=plan.id,
-        metadata=plan_metadata(workspace.store, plan, estimate, readers),
+        metadata=plan_metadata(workspace.store, plan, estimate, readers, catalog.names),
         tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
     )
     check = dg.AssetCheckEvaluation(**breaking_check(plan, readers, catalog.names.plan_key))
@@ -140,7 +140,7 @@ def _new_plan(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
             made = plan_as_configured(workspace, config)
         yield from show_plan(context, catalog, workspace, made)
         yield dg.Output(made.id)
-        reload_location(context.log)
+        refresh_after(context, workspace)
 
     @dg.job(
         name=names.named("vde_new_plan"),
@@ -172,7 +172,7 @@ def _plan_and_apply(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
             context, catalog, workspace, plan, config.concurrency, skip_tests=config.skip_tests
         )
         yield dg.Output(plan.id)
-        reload_location(context.log)
+        refresh_after(context, workspace)
 
     @dg.job(
         name=names.named("vde_plan_and_apply"),
@@ -202,6 +202,7 @@ def _run(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         yield from show_plan(context, catalog, workspace, plan)
         yield from apply_here(context, catalog, workspace, plan, config.concurrency)
         yield dg.Output(plan.id)
+        refresh_after(context, workspace)
 
     @dg.job(
         name=names.named("vde_run"),
@@ -271,7 +272,7 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         yield from passing_events(workspace.store.database.effects, events)
         forget_past_plans(workspace.store, context.instance, catalog.names.plans)
         yield dg.Output(done.environment.version)
-        reload_location(context.log)
+        refresh_after(context, workspace)
 
     @dg.job(
         name=names.named("vde_rollback"),
@@ -299,6 +300,7 @@ def _janitor(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         with as_failure():
             report = workspace.janitor(dry_run=config.dry_run)
         _forget_dropped(names, context.instance, workspace)
+        refresh_after(context, workspace)
         metadata = report_metadata(report)
         context.log.info(
             f"{metadata['vde/steps']} steps, {report.bytes:,} bytes, {metadata['vde/kept']} kept"
@@ -339,7 +341,7 @@ def _drop_environment(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
             workspace.drop_environment(config.environment)
         context.log.info(f"{config.environment} is dropped with the next clean-up (vde_janitor)")
         _forget_dropped(names, context.instance, workspace)
-        reload_location(context.log)
+        refresh_after(context, workspace)
 
     @dg.job(
         name=names.named("vde_drop_environment"),

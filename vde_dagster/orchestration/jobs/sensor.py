@@ -11,6 +11,7 @@ import dagster as dg
 from vde_dagster.errors import VdeError
 from vde_dagster.orchestration.events.plan_partitions import idle, show_rejected
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, SHORT, Names
+from vde_dagster.orchestration.shown import refresh
 from vde_dagster.planning.plan import Category, Change, Plan
 
 if TYPE_CHECKING:
@@ -48,9 +49,39 @@ def code_sensor(
             instance = context.instance
         except dg.DagsterInvariantViolationError:  # the context of a test
             instance = None
-        return evaluate(root, context.cursor, instance, names)
+        origin = context.code_location_origin
+        try:
+            result = evaluate(root, context.cursor, instance, names)
+        finally:
+            # After the plans, which are what is waited for; where a file is wrong the page says so.
+            warning = _refresh(context, root) if instance and origin else None
+        return _with_warning(result, warning) if warning else result
 
     return vde_code_changes
+
+
+def _refresh(context: dg.SensorEvaluationContext, root: Path) -> str | None:
+    from vde_dagster.execution.workspace import Workspace
+
+    assert context.code_location_origin is not None
+    location = context.code_location_origin.location_name
+    try:
+        with Workspace.open(root) as workspace:
+            return refresh(context.instance, context.log, location, workspace)
+    except VdeError:  # the tick has failed by it already
+        return None
+
+
+def _with_warning(
+    result: dg.SensorResult | dg.SkipReason, warning: str
+) -> dg.SensorResult | dg.SkipReason:
+    """Say a warning where a tick says anything; the ticks' logs have it in any case."""
+    if isinstance(result, dg.SkipReason):
+        return dg.SkipReason(f"{result.skip_message}. {warning}")
+    if isinstance(result.skip_reason, dg.SkipReason):
+        said = dg.SkipReason(f"{result.skip_reason.skip_message}. {warning}")
+        return result._replace(skip_reason=said)
+    return result
 
 
 def evaluate(

@@ -6,11 +6,12 @@ Pure functions and values; nothing here knows Dagster.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
+from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.serve import TablesByContent, choose_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
@@ -36,6 +37,7 @@ class LiveVersion:
         readers: Environments that refer to it, production first; the working copy
             (`WORKING_COPY`) comes last.
         parents: The version of each parent that the first reader combines it with, by name.
+        building: Environments that will show it, as an approved plan of theirs says.
     """
 
     key: str
@@ -43,6 +45,13 @@ class LiveVersion:
     table: PhysicalTable | None
     readers: tuple[str, ...]
     parents: dict[ModelName, str]
+    building: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Who shows it, in words: environments, those that build it, the working copy."""
+        found = [*self.environments, *(f"{name} (being built)" for name in self.building)]
+        return (*found, *(["working copy"] if WORKING_COPY in self.readers else []))
 
     @property
     def environments(self) -> tuple[str, ...]:
@@ -73,6 +82,17 @@ class LiveModel:
         """The version of the working copy, or of the first environment."""
         return self.versions[0] if self.versions else None
 
+    @property
+    def listed(self) -> tuple[LiveVersion, ...]:
+        """The versions that are partitions: those that an environment shows or is being built for.
+
+        An edit that waits for its approval is none of them, or production would look half
+        filled for as long as somebody types. A model that nobody shows yet lists what its file
+        says, which is missing indeed.
+        """
+        found = tuple(v for v in self.versions if v.environments or v.building)
+        return found or self.versions[:1]
+
     def version(self, key: str) -> LiveVersion | None:
         """Return the live version with a partition key."""
         return next((version for version in self.versions if version.key == key), None)
@@ -97,12 +117,16 @@ class LiveProject:
     tests: dict[ModelName, tuple[UnitTest, ...]] = field(default_factory=dict)
 
 
+Served = dict[ModelName, tuple[Snapshot, PhysicalTable | None]]
+
+
 def live_models(
     project: Mapping[ModelName, Snapshot],
     environments: Iterable[Environment],
     stored: Mapping[str, Snapshot],
     tables: Mapping[str, PhysicalTable],
     errors: Mapping[ModelName, str] | None = None,
+    approved: Iterable[Plan] = (),
 ) -> dict[ModelName, LiveModel]:
     """Collect the live versions of every model.
 
@@ -112,23 +136,40 @@ def live_models(
         stored: The snapshots that environments refer to, by id.
         tables: Tables that environments refer to or that may serve the working copy, by id.
         errors: What is wrong, by model.
+        approved: Plans that are being applied, or failed and wait to be tried again.
 
     Returns:
         The models, parents first.
     """
     ordered = sorted(environments, key=lambda env: (env.name != PRODUCTION, env.name))
-    targets: list[tuple[str, dict[ModelName, tuple[Snapshot, PhysicalTable | None]]]] = [
-        (env.name, _published(env.entries, stored, tables)) for env in ordered
-    ]
-    targets.append((WORKING_COPY, _working_copy(project, tables)))
+    targets = [_Target(env.name, _published(env.entries, stored, tables)) for env in ordered]
+    targets += [_Target(plan.environment, _planned(plan), building=True) for plan in approved]
+    targets.append(_Target(WORKING_COPY, _working_copy(project, tables)))
     return _collect(project, targets, errors or {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What somebody refers to, or will when an approved plan is done."""
+
+    reader: str
+    served: Served
+    building: bool = False
+
+
+def _planned(plan: Plan) -> Served:
+    return {
+        model.name: (plan.snapshots[model.snapshot_id], model.table)
+        for model in plan.models
+        if model.snapshot_id is not None
+    }
 
 
 def _published(
     entries: Mapping[ModelName, Entry],
     stored: Mapping[str, Snapshot],
     tables: Mapping[str, PhysicalTable],
-) -> dict[ModelName, tuple[Snapshot, PhysicalTable | None]]:
+) -> Served:
     return {
         name: (stored[entry.snapshot_id], tables[entry.table_id] if entry.table_id else None)
         for name, entry in entries.items()
@@ -138,9 +179,9 @@ def _published(
 
 def _working_copy(
     project: Mapping[ModelName, Snapshot], tables: Mapping[str, PhysicalTable]
-) -> dict[ModelName, tuple[Snapshot, PhysicalTable | None]]:
+) -> Served:
     known = TablesByContent(tables.values())
-    out: dict[ModelName, tuple[Snapshot, PhysicalTable | None]] = {}
+    out: Served = {}
     for name, snapshot in project.items():
         served = None
         if snapshot.has_table:
@@ -151,17 +192,17 @@ def _working_copy(
 
 def _collect(
     project: Mapping[ModelName, Snapshot],
-    targets: list[tuple[str, dict[ModelName, tuple[Snapshot, PhysicalTable | None]]]],
+    targets: list[_Target],
     errors: Mapping[ModelName, str],
 ) -> dict[ModelName, LiveModel]:
-    keys = {
-        reader: {name: version_key(*served) for name, served in target.items()}
-        for reader, target in targets
-    }
+    keys = [
+        {name: version_key(*served) for name, served in target.served.items()} for target in targets
+    ]
     found: dict[ModelName, dict[str, LiveVersion]] = {}
-    for reader, target in targets:
-        known = keys[reader]
-        for name, (snapshot, table) in target.items():
+    for target, known in zip(targets, keys, strict=True):
+        readers = () if target.building else (target.reader,)
+        building = (target.reader,) if target.building else ()
+        for name, (snapshot, table) in target.served.items():
             versions = found.setdefault(name, {})
             if snapshot.model.kind.is_external:
                 continue
@@ -169,18 +210,21 @@ def _collect(
             version = versions.get(key)
             if version is None:
                 parents = {parent: known[parent] for parent in snapshot.parents if parent in known}
-                versions[key] = LiveVersion(key, snapshot, table, (reader,), parents)
+                versions[key] = LiveVersion(key, snapshot, table, readers, parents, building)
             else:
-                readers = (*version.readers, reader)
-                versions[key] = LiveVersion(
-                    key, version.snapshot, version.table or table, readers, version.parents
+                shown = set(building) <= set(version.readers)
+                versions[key] = replace(
+                    version,
+                    table=version.table or table,
+                    readers=(*version.readers, *readers),
+                    building=version.building if shown else (*version.building, *building),
                 )
     models: dict[ModelName, LiveModel] = {}
-    for reader, target in reversed(targets):
-        for name, (snapshot, _) in target.items():
+    for target, known in reversed(list(zip(targets, keys, strict=True))):
+        for name, (snapshot, _) in target.served.items():
             if name in models:
                 continue
-            first = keys[reader][name]
+            first = known[name]
             ordered = sorted(found[name].values(), key=lambda version: version.key != first)
             models[name] = LiveModel(
                 name, snapshot, tuple(ordered), name in project, errors.get(name)

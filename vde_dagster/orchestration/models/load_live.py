@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError
-from vde_dagster.orchestration.models.live import LiveProject, live_models
+from vde_dagster.errors import ProjectError, VdeError
+from vde_dagster.orchestration.models.live import LiveModel, LiveProject, live_models
 from vde_dagster.planning.missing import Window, infer_starts
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.model import Model
@@ -18,6 +18,8 @@ from vde_dagster.project.unit_values import UnitTest
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environment import Environment
+    from vde_dagster.planning.plan import Plan
+    from vde_dagster.state import StateStore
 
 
 def load_live(workspace: Workspace, now: datetime) -> LiveProject:
@@ -39,8 +41,7 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     project = load_project_isolated(workspace.root, strict=False)
     store = workspace.store
     environments = store.environments.all()
-    entries = [entry for env in environments for entry in env.entries.values()]
-    stored = store.snapshots.load(sorted({entry.snapshot_id for entry in entries}))
+    stored = snapshots_of(store, environments)
     published = _published(environments, stored)
 
     models = dict(project.models)
@@ -56,11 +57,7 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
         _restore(models, published, errors)
     snapshots = _build(workspace, models, published, errors)
 
-    fills = {s.fill_version for s in snapshots.values() if s.has_table}
-    tables = {table.id: table for table in store.tables.with_fill_versions(sorted(fills))}
-    named = {entry.table_id for entry in entries if entry.table_id} - tables.keys()
-    tables.update(store.tables.load(sorted(named)))
-    live = live_models(snapshots, environments, stored, tables, errors)
+    live = versions_in(store, snapshots, environments, stored, errors)
     loose += [text for name, text in errors.items() if name not in live]
     window = Window(now, default_start=project.settings.start_time)
     starts = infer_starts({name: model.snapshot for name, model in live.items()}, window)
@@ -69,6 +66,52 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
         tests[test.model] = (*tests.get(test.model, ()), test)
     shown = {environment.name: environment for environment in environments}
     return LiveProject(live, shown, starts, tuple(loose), tests)
+
+
+def snapshots_of(store: StateStore, environments: Iterable[Environment]) -> dict[str, Snapshot]:
+    """Read the snapshots that environments refer to, by id."""
+    entries = (entry for env in environments for entry in env.entries.values())
+    return store.snapshots.load(sorted({entry.snapshot_id for entry in entries}))
+
+
+def versions_in(
+    store: StateStore,
+    snapshots: Mapping[ModelName, Snapshot],
+    environments: Sequence[Environment],
+    stored: Mapping[str, Snapshot],
+    errors: Mapping[ModelName, str] | None = None,
+) -> dict[ModelName, LiveModel]:
+    """Collect the live versions of every model, with the tables that hold them.
+
+    Args:
+        store: The state store.
+        snapshots: The working copy.
+        environments: The environments as they are published.
+        stored: Their snapshots, by id.
+        errors: What is wrong, by model.
+    """
+    fills = {s.fill_version for s in snapshots.values() if s.has_table}
+    tables = {table.id: table for table in store.tables.with_fill_versions(sorted(fills))}
+    named = {e.table_id for env in environments for e in env.entries.values() if e.table_id}
+    tables.update(store.tables.load(sorted(named - tables.keys())))
+    return live_models(snapshots, environments, stored, tables, errors, approved_plans(store))
+
+
+def approved_plans(store: StateStore) -> list[Plan]:
+    """Return the plans that are being applied, and those that failed with work done.
+
+    One that failed before it began any table, by a unit test say, has nothing to show.
+    """
+    found = []
+    for record in store.plans.approved():
+        try:
+            plan = store.plans.load(record.id)
+        except VdeError:  # cleaned up meanwhile: nobody can go on with it
+            continue
+        tables = [model.table.id for model in plan.builds if model.table is not None]
+        if record.status == "applying" or store.tables.load(tables):
+            found.append(plan)
+    return found
 
 
 def _published(

@@ -68,7 +68,7 @@ def time_partitions(
 def model_partitions(
     model: LiveModel, start: datetime | None, now: datetime
 ) -> dg.PartitionsDefinition | None:
-    """Return a model's partitions: its live versions, times its intervals when it has any.
+    """Return a model's partitions: its listed versions, times its intervals when it has any.
 
     Args:
         model: The model.
@@ -80,7 +80,7 @@ def model_partitions(
     """
     if not model.versions or not model.snapshot.model.kind.is_shown:
         return None
-    versions = dg.StaticPartitionsDefinition([version.key for version in model.versions])
+    versions = dg.StaticPartitionsDefinition([version.key for version in model.listed])
     if not model.snapshot.is_incremental:
         return versions
     first = start or Cadence(model.snapshot.model.cron).latest_slot(now).start
@@ -159,9 +159,10 @@ def partition_mapping(
     if upstream is None or downstream is None:
         return None
     pairs: dict[str, set[str]] = {}
-    for version in child.versions:
+    listed = {version.key for version in parent.listed}
+    for version in child.listed:
         read = version.parents.get(parent.name)
-        if read is not None:
+        if read in listed:
             pairs.setdefault(read, set()).add(version.key)
     versions = dg.StaticPartitionMapping({read: sorted(keys) for read, keys in pairs.items()})
     both = (

@@ -109,7 +109,7 @@ class VdeTranslator:
             "dagster/storage_kind": "iceberg",
             "vde/kind": definition.kind.name,
             "vde/cron": definition.cron,
-            "vde/fingerprint": snapshot.id,
+            **({"vde/version": model.current.key} if model.current else {}),
         }
         types = _built_types(model)
         if snapshot.columns:
@@ -128,10 +128,8 @@ class VdeTranslator:
             metadata["vde/rendered"] = rendered
         metadata.update(self._lineage(model))
         if model.versions:
-            lines = ["| version | read by |", "|---|---|"]
-            for version in model.versions:
-                readers = ", ".join(reader or "working copy" for reader in version.readers)
-                lines.append(f"| `{version.key}` | {readers} |")
+            lines = ["| version | shown by |", "|---|---|"]
+            lines += [f"| `{one.key}` | {', '.join(one.labels)} |" for one in model.versions]
             metadata["vde/versions"] = dg.MetadataValue.md("\n".join(lines))
         if model.error:
             metadata["vde/error"] = model.error

@@ -8,6 +8,8 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.names import SHORT, Names
+from vde_dagster.orchestration.pages.links import folded, partition_link, short_name
 from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel
@@ -38,6 +40,7 @@ def plan_markdown(
     previous: Mapping[str, Snapshot],
     estimate: Estimate | None = None,
     readers: Readers = MappingProxyType({}),
+    names: Names = SHORT,
 ) -> str:
     """Describe a plan: what breaks, what will run, then why, what is reused, views and risks.
 
@@ -46,15 +49,20 @@ def plan_markdown(
         previous: The snapshots that the environment has now, by id.
         estimate: Seconds of work per model, from earlier runs.
         readers: Who reads the models besides models.
+        names: The project's names.
     """
-    parts = [_title(plan), _breaks(plan, readers), _warnings(plan), _work(plan, estimate)]
+    parts = [_title(plan, names), _breaks(plan, readers), _warnings(plan)]
+    parts.append(_work(plan, estimate))
     parts += [_changes(plan, previous), _reused(plan)]
     parts += [_views(plan), _risks(plan)]
     return "\n\n".join(part for part in parts if part)
 
 
 def plan_summary(
-    plan: Plan, estimate: Estimate | None = None, readers: Readers = MappingProxyType({})
+    plan: Plan,
+    estimate: Estimate | None = None,
+    readers: Readers = MappingProxyType({}),
+    names: Names = SHORT,
 ) -> str:
     """Describe a plan's result and its work so shortly that the page shows it at once.
 
@@ -64,15 +72,16 @@ def plan_summary(
         plan: The plan.
         estimate: Seconds of work per model, from earlier runs.
         readers: Who reads the models besides models.
+        names: The project's names.
     """
     title = "\
 \
-".join(part for part in (_title(plan), _breaks(plan, readers, 5)) if part)
+".join(part for part in (_title(plan, names), _breaks(plan, readers, 5)) if part)
     if plan.warnings:
         title += f" What looks like a mistake in the project ({len(plan.warnings)}) is in the plan."
     lines = _work(plan, estimate).splitlines()
     while len(title) + sum(len(line) + 1 for line in lines) > MAX_INLINE and len(lines) > 5:
-        lines = [*lines[:-2], "| … the rest is in the plan | | | | |"]
+        lines = [*lines[:-2], "| … the rest is in the plan | | | |"]
     return "\n\n".join([title, "\n".join(lines)])
 
 
@@ -97,7 +106,14 @@ def summary(plan: Plan) -> str:
     words = [f"{count} {change.value}" for change, count in counts.items() if count]
     builds = len(plan.builds)
     words.append(f"{builds} to compute" if builds else "nothing to compute")
+    if audited := audits_only(plan):
+        words.append(f"{len(audited)} to audit")
     return ", ".join(words)
+
+
+def audits_only(plan: Plan) -> list[PlannedModel]:
+    """Return the models whose rows stay as they are and are audited again."""
+    return [model for model in plan.models if model.audits and not model.builds]
 
 
 def units(model: PlannedModel, snapshot: Snapshot) -> int:
@@ -125,15 +141,19 @@ def spans(intervals: IntervalSet, most: int = 3) -> str:
     return ", ".join(shown)
 
 
-def _title(plan: Plan) -> str:
+def _title(plan: Plan, names: Names) -> str:
     what = "What is due in" if plan.kind is PlanKind.RUN else "Plan for"
     base = f"version {plan.base_version}" if plan.base_version else "a new environment"
     if plan.is_empty:
         return f"## {what} `{plan.environment}`\n\nNothing to do."
+    approve, reject = (
+        partition_link(key, plan.id, f"its partition of {key.to_user_string()}")
+        for key in (names.apply_key, names.reject_key)
+    )
     return (
         f"## {what} `{plan.environment}`: {summary(plan)}\n\n"
         f"Plan `{plan.id}`, made {plan.created_at:%Y-%m-%d %H:%M} UTC against {base}. "
-        "Approve it by materialising this partition of `vde/apply`, reject it by `vde/reject`."
+        f"Approve it by materialising {approve}, reject it by {reject}."
     )
 
 
@@ -157,9 +177,9 @@ def breaks(plan: Plan, readers: Readers = MappingProxyType({})) -> list[str]:
 
 def _work(plan: Plan, estimate: Estimate | None) -> str:
     if not plan.builds:
-        return "### Will run\n\nNothing is computed: the apply only changes views."
-    lines = ["### Will run", "", "| model | kind | intervals | range | estimate |"]
-    lines.append("|---|---|---:|---|---:|")
+        return "\n\n".join(["### Will run", _nothing_computed(plan)])
+    lines = ["### Will run", "", "| model | intervals | range | estimate |"]
+    lines.append("|---|---:|---|---:|")
     total = 0.0
     for model in plan.builds[:MAX_ROWS]:
         snapshot = plan.snapshots[model.snapshot_id or ""]
@@ -167,13 +187,23 @@ def _work(plan: Plan, estimate: Estimate | None) -> str:
         total += seconds or 0.0
         shown = spans(model.intervals) if snapshot.is_incremental else "whole table"
         lines.append(
-            f"| `{model.name}` | {snapshot.model.kind.name} | {units(model, snapshot)} "
-            f"| {shown} | {_duration(seconds)} |"
+            f"| `{short_name(model.name)}` | {units(model, snapshot)} | {shown} "
+            f"| {_duration(seconds)} |"
         )
     lines += _more(len(plan.builds))
     if total:
         lines += ["", f"About {_duration(total)} of work, by earlier runs."]
     return "\n".join(lines)
+
+
+def _nothing_computed(plan: Plan) -> str:
+    audited = audits_only(plan)
+    then = "the apply changes views" if plan.views else "no view changes"
+    if not audited:
+        return f"Nothing is computed: {then}."
+    names = ", ".join(f"`{model.name}`" for model in audited[:MAX_ROWS])
+    rest = ", ".join(_more(len(audited)))
+    return f"Nothing is computed. The rows that are there are audited: {names}{rest}; {then}."
 
 
 def _changes(plan: Plan, previous: Mapping[str, Snapshot]) -> str:
@@ -210,7 +240,7 @@ def _diff(model: PlannedModel, plan: Plan, previous: Mapping[str, Snapshot]) -> 
     after = new.model.source.splitlines() if new else []
     lines = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
     # A line of three back quotes inside would end the fence.
-    lines = [line.replace("```", "'''") for line in lines]
+    lines = [part for line in lines for part in folded(line.replace("```", "'''"))]
     if len(lines) > MAX_DIFF_LINES:
         lines = [*lines[:MAX_DIFF_LINES], f"… {len(lines) - MAX_DIFF_LINES} more lines"]
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import median
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,9 @@ from dagster._check import CheckError
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.catalog import AssetCatalog
-from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY
+from vde_dagster.orchestration.models.live import version_key
+from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY, SHORT, Names
+from vde_dagster.orchestration.pages.links import short_name
 from vde_dagster.orchestration.pages.markdown import (
     MAX_INLINE,
     Estimate,
@@ -42,6 +45,7 @@ def plan_metadata(
     plan: Plan,
     estimate: Estimate | None = None,
     readers: Readers = MappingProxyType({}),
+    names: Names = SHORT,
 ) -> dict[str, Any]:
     """Return the page: Markdown first, then the same as tables and JSON.
 
@@ -50,18 +54,21 @@ def plan_metadata(
         plan: The plan.
         estimate: How long a model's work is likely to take.
         readers: Who reads the models besides models, see `readers_of`.
+        names: The project's names.
     """
     previous = store.snapshots.load(
         sorted({m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id})
     )
     changed = [m for m in plan.models if m.change is not Change.UNCHANGED or m.builds]
-    records = [_record(model, plan) for model in changed[:MAX_RECORDS]]
-    text = plan_markdown(plan, previous, estimate, readers)
+    versions = _versions_before(store, plan, previous)
+    records = [_record(model, plan, versions.get(model.name)) for model in changed[:MAX_RECORDS]]
+    text = plan_markdown(plan, previous, estimate, readers, names)
     shown: dict[str, Any] = {}
     if len(text) > MAX_INLINE:
-        shown["summary"] = dg.MetadataValue.md(plan_summary(plan, estimate, readers))
-        edits = list(change_pages(plan, previous).items())[:MAX_EDITS]
-        shown.update((f"why {name}", dg.MetadataValue.md(why)) for name, why in edits)
+        shown["summary"] = dg.MetadataValue.md(plan_summary(plan, estimate, readers, names))
+        edits = list(change_pages(plan, previous).values())[:MAX_EDITS]
+        # A label is a column's width: the text begins with the model's name.
+        shown.update((f"why {n}", dg.MetadataValue.md(why)) for n, why in enumerate(edits, 1))
     return {
         **shown,
         "plan": dg.MetadataValue.md(text),
@@ -69,13 +76,11 @@ def plan_metadata(
         "vde/plan_json": dg.MetadataValue.json(plan.to_json()),
         "vde/environment": plan.environment,
         "vde/warnings": len(plan.warnings),
-        "vde/models_to_compute": len(plan.builds),
-        "vde/intervals_to_compute": sum(
+        "vde/computes": len(plan.builds),
+        "vde/intervals": sum(
             units(model, plan.snapshots[model.snapshot_id or ""]) for model in plan.builds
         ),
-        "vde/views_to_change": len(plan.views.created)
-        + len(plan.views.replaced)
-        + len(plan.views.dropped),
+        "vde/views": len(plan.views.created) + len(plan.views.replaced) + len(plan.views.dropped),
     }
 
 
@@ -180,37 +185,51 @@ def estimator(instance: dg.DagsterInstance, catalog: AssetCatalog) -> Estimate:
     return estimate
 
 
-def _record(model: PlannedModel, plan: Plan) -> dg.TableRecord:
+def _versions_before(
+    store: StateStore, plan: Plan, previous: Mapping[str, Snapshot]
+) -> dict[ModelName, str]:
+    """Return the version that the environment shows of each model that changes."""
+    if not plan.base_version:
+        return {}
+    base = store.versions.at(plan.environment, plan.base_version)
+    if base is None:
+        return {}
+    changed = {m.name: base.entries.get(m.name) for m in plan.models if m.previous_snapshot_id}
+    entries = {name: entry for name, entry in changed.items() if entry is not None}
+    tables = store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id}))
+    return {
+        name: version_key(previous[entry.snapshot_id], tables.get(entry.table_id or ""))
+        for name, entry in entries.items()
+        if entry.snapshot_id in previous
+    }
+
+
+def _record(model: PlannedModel, plan: Plan, before: str | None) -> dg.TableRecord:
     snapshot = plan.snapshots.get(model.snapshot_id or "")
+    now = plan.version_of(model) or ("removed" if model.change is Change.REMOVED else "")
+    change = model.change.value
+    if model.category is not None and model.category.value != change:
+        change = f"{change}, {model.category.value.replace('_', '-')}"
     return dg.TableRecord(
         {
-            "model": str(model.name),
-            "change": model.change.value,
-            "category": model.category.value if model.category else "",
-            "from": (model.previous_snapshot_id or "")[:12],
-            "to": (model.snapshot_id or "")[:12],
-            "intervals": units(model, snapshot) if snapshot else 0,
-            "range": _range(model, snapshot),
-            "table": str(model.table.ref) if model.table else "",
+            "model": short_name(model.name),
+            "change": change,
+            "version": now if before in (None, now) else f"{before} → {now}",
+            "computes": _computes(model, snapshot),
         }
     )
 
 
-def _range(model: PlannedModel, snapshot: Snapshot | None) -> str:
+def _computes(model: PlannedModel, snapshot: Snapshot | None) -> str:
+    if model.audits and not model.builds:
+        return "audits only"
     if not model.intervals or snapshot is None:
         return ""
-    return spans(model.intervals) if snapshot.is_incremental else "whole table"
+    if not snapshot.is_incremental:
+        return "whole table"
+    return f"{units(model, snapshot)}: {spans(model.intervals)}"
 
 
 _SCHEMA = dg.TableSchema(
-    [
-        dg.TableColumn("model"),
-        dg.TableColumn("change"),
-        dg.TableColumn("category"),
-        dg.TableColumn("from"),
-        dg.TableColumn("to"),
-        dg.TableColumn("intervals", "int"),
-        dg.TableColumn("range"),
-        dg.TableColumn("table"),
-    ]
+    [dg.TableColumn(name) for name in ("model", "change", "version", "computes")]
 )

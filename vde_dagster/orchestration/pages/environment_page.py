@@ -1,0 +1,139 @@
+"""What is shown of a version of an environment: the page of its partition of `vde/environment`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.names import Names
+from vde_dagster.orchestration.pages.links import partition_link, short_name
+from vde_dagster.orchestration.pages.markdown_table import markdown_table
+from vde_dagster.planning.environment import Environment, view_ref
+from vde_dagster.planning.table import PhysicalTable
+
+MAX_VIEWS = 1000
+MAX_CHANGES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ShownModel:
+    """What an environment shows of a model.
+
+    Args:
+        version: The short hash of its version.
+        snapshot_id: Its definition.
+        table: Its table; None for a view of its parents.
+        whose: `own`, `shared` with production, or empty for a view.
+        since: Since when (UTC), when that is known.
+    """
+
+    version: str
+    snapshot_id: str
+    table: PhysicalTable | None = None
+    whose: str = ""
+    since: datetime | None = None
+
+
+def environment_metadata(
+    environment: Environment,
+    shown: Mapping[ModelName, ShownModel],
+    before: Mapping[ModelName, ShownModel] | None,
+    names: Names,
+) -> dict[str, Any]:
+    """Return the page: what changed, then which view shows which version, since when.
+
+    Args:
+        environment: The version.
+        shown: What it shows, by model.
+        before: What the version before showed; None when there was none, or nobody knows.
+        names: The project's names.
+    """
+    views = {name: str(view_ref(name, environment.name)) for name in shown}
+    records = [
+        dg.TableRecord(
+            {
+                "view": short_name(views[name]),
+                "version": model.version,
+                "whose": model.whose,
+                "since (UTC)": _short(model.since, environment.published_at),
+            }
+        )
+        for name, model in sorted(shown.items())[:MAX_VIEWS]
+    ]
+    metadata: dict[str, Any] = {
+        "vde/version": environment.version,
+        "vde/changes": dg.MetadataValue.md(_changes(environment, shown, before)),
+        "vde/models": len(shown),
+        "vde/published_at": dg.MetadataValue.timestamp(environment.published_at),
+        "vde/published_by": environment.published_by,
+    }
+    if environment.note:
+        metadata["vde/note"] = environment.note
+    if environment.plan_id:
+        link = partition_link(names.plan_key, environment.plan_id, environment.plan_id)
+        metadata["vde/plan"] = dg.MetadataValue.md(link)
+    if environment.expires_at is not None:
+        metadata["vde/expires_at"] = dg.MetadataValue.timestamp(environment.expires_at)
+    tables = {views[name]: str(model.table.ref) for name, model in shown.items() if model.table}
+    return {
+        **metadata,
+        "vde/views": dg.MetadataValue.table(records, _VIEWS),
+        "vde/tables": dg.MetadataValue.json(tables),
+        "vde/publication": environment.publication_id,
+    }
+
+
+_VIEWS = dg.TableSchema(
+    [dg.TableColumn(name) for name in ("view", "version", "whose", "since (UTC)")]
+)
+
+
+def _short(since: datetime | None, published: datetime) -> str:
+    """Write an instant in one line of a narrow column: `22 Nov 21:34`, or `22 Nov 2025`."""
+    if since is None:
+        return ""
+    return f"{since:%d %b %H:%M}" if since.year == published.year else f"{since:%d %b %Y}"
+
+
+def _changes(
+    environment: Environment,
+    shown: Mapping[ModelName, ShownModel],
+    before: Mapping[ModelName, ShownModel] | None,
+) -> str:
+    """Say what changed since the version before, model by model."""
+    if before is None:
+        return f"All {len(shown)} models are new." if environment.version == 1 else "Not known."
+    rows = list(_rows(shown, before))
+    if not rows:
+        return f"The definitions of version {environment.version - 1}, with the rows of now."
+    more = len(rows) - MAX_CHANGES
+    text = markdown_table(rows[:MAX_CHANGES])
+    return f"{text}\n\n… and {more} more" if more > 0 else text
+
+
+def _rows(
+    shown: Mapping[ModelName, ShownModel], before: Mapping[ModelName, ShownModel]
+) -> Sequence[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for name in sorted({*shown, *before}):
+        new, old = shown.get(name), before.get(name)
+        if new is not None and old is not None and new.snapshot_id == old.snapshot_id:
+            if _place(new) == _place(old):
+                continue
+            what = "another table"
+        elif new is not None and old is not None:
+            what = "the same rows, described anew" if new.version == old.version else "changed"
+        else:
+            what = "added" if old is None else "removed"
+        was, now = old.version if old else "", new.version if new else ""
+        rows.append({"model": short_name(name), "": what, "was": was, "is": now})
+    return rows
+
+
+def _place(model: ShownModel) -> str | None:
+    return model.table.id if model.table is not None else None

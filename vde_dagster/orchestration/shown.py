@@ -1,0 +1,95 @@
+"""Keeping what Dagster shows of a project true: its location is loaded again when that is past.
+
+A location lists models and versions as they were when it was loaded. What decides them is hashed,
+and the hash is kept beside the location's name in Dagster's own database: runs and ticks of
+the sensor alike ask for a new load when it differs, whoever changed something and in whichever
+direction, and only one of them does.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.errors import VdeError
+from vde_dagster.orchestration.names import Names
+from vde_dagster.orchestration.reload import reload_location
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+ATTEMPTS = 3
+"""How often a load is asked for before it is left to the person who was told."""
+
+Log = logging.Logger | dg.DagsterLogManager
+
+
+def refresh_after(context: Any, workspace: Workspace) -> None:
+    """Load the location of a step's run again if what it shows is past.
+
+    A run that no location launched, such as the main job's, has no page that could be wrong.
+
+    Args:
+        context: The step; its run's origin names the location.
+        workspace: The project.
+    """
+    origin = context.run.remote_job_origin
+    if origin is not None:
+        refresh(context.instance, context.log, origin.location_name, workspace)
+
+
+def refresh(
+    instance: dg.DagsterInstance, log: Log, location: str, workspace: Workspace
+) -> str | None:
+    """Load a location again if it shows a past state of its project.
+
+    Args:
+        instance: Keeps what the location was loaded with.
+        log: Takes a warning when it does not work.
+        location: The location's name.
+        workspace: The project.
+
+    Returns:
+        The warning, if there was one.
+    """
+    key = f"vde/shown/{location}/{Names.of(workspace.settings).prefix}"
+    kept = instance.daemon_cursor_storage.get_cursor_values({key}).get(key, "")
+    known, _, failures = kept.partition(" ")
+    now = _shape(workspace)
+    if now is None:  # the settings are wrong, which whoever asked is told anyway
+        return None
+    tried = int(failures or 0) if now == known else 0
+    if now == known and (not tried or tried >= ATTEMPTS):
+        return None
+    problem = reload_location(location)
+    done = now if problem is None else f"{now} {tried + 1}"
+    if problem is None and _shape(workspace) != now:
+        done = ""  # changed while it was loaded: what it shows nobody knows, the next look asks
+    instance.daemon_cursor_storage.set_cursor_values({key: done})
+    if problem is not None:
+        log.warning(problem)
+    return problem
+
+
+def _shape(workspace: Workspace) -> str | None:
+    try:
+        return shape_of(workspace)
+    except VdeError:
+        return None
+
+
+def shape_of(workspace: Workspace) -> str:
+    """Hash what decides which models and versions a location shows.
+
+    Raises:
+        ProjectError: The settings are wrong.
+    """
+    from vde_dagster.project.loading.loader import project_hash
+
+    store = workspace.store
+    heads = [f"{head.name}={head.version}" for head in store.environments.summaries()]
+    approved = [f"{record.id}={record.status}" for record in store.plans.approved()]
+    return digest(project_hash(workspace.root), *sorted(heads), "", *sorted(approved))
