@@ -48,8 +48,9 @@ def main() -> None:
             known = set(dagster.plans())
             plan = wait_for(lambda: set(dagster.plans()) - known, "the sensor's plan").pop()
             wait_for(lambda: plan in dagster.filled("vde/plan"), "the plan's page")
-            take_missing(page, dagster)
             take_plan(page, dagster, plan)
+            publish_without_computing(project, dagster)
+            take_missing(page, dagster)
 
 
 def edited(text: str) -> str:
@@ -82,6 +83,19 @@ def take_environment(page: Page, dagster: Dagster) -> None:
     expect(page.get_by_text("vde/views").first).to_be_visible(timeout=SECONDS)
     page.wait_for_timeout(2_000)
     page.screenshot(path=PICTURES / "environment.png")
+
+
+def publish_without_computing(project: Path, dagster: Dagster) -> None:
+    """Let a development environment show the edited model, of which nothing is filled."""
+    command = [sys.executable, "-m", "vde_dagster.cli", "apply", "dev", "--yes", "--skip-backfill"]
+    subprocess.run(
+        command, cwd=project, check=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    )
+    partitions = len(dagster.asset("marts/airline_days")["partitionKeys"])
+    wait_for(
+        lambda: len(dagster.asset("marts/airline_days")["partitionKeys"]) > partitions,
+        "the page of the new version",
+    )
 
 
 def take_missing(page: Page, dagster: Dagster) -> None:

@@ -21,6 +21,8 @@ from vde_dagster.cli.app import call
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.publication import environment_published
+from vde_dagster.orchestration.names import ENVIRONMENT_KEY, Names
+from vde_dagster.orchestration.pages.links import MAX_LINE, MAX_NAME, folded, short_name
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.orchestration.reload import URL_VARIABLE
 from vde_dagster.orchestration.shown import ATTEMPTS, refresh
@@ -318,3 +320,67 @@ def test_one_short_hash_names_a_version_everywhere_with_who_shows_it(
     (line,) = [line for line in lines if new in line]
     assert "db.top" in line
     assert "dev, working copy" in line
+
+
+def test_a_version_of_an_environment_says_what_changed_since_the_one_before(
+    folder: ProjectFolder, workspace: Workspace
+) -> None:
+    workspace.apply(workspace.plan("prod"))
+    (old,) = listed(folder, TOP)
+    folder.edit("models/top.sql", "max(n)", "min(n)")
+    folder.write("models/new.sql", "MODEL (name db.new, kind VIEW); SELECT n FROM db.base")
+    with open_fake(folder.root) as edited:
+        edited.apply(edited.plan("prod"))
+        (new,) = listed(folder, TOP)
+        (added,) = listed(folder, ModelName("db", "new"))
+        pages = []
+        for version in (1, 2):
+            environment = edited.store.versions.at("prod", version)
+            assert environment is not None
+            event = environment_published(load_catalog(folder), edited.store, environment)
+            pages.append(str(event.metadata["vde/changes"].value))
+    assert pages[0] == "All 2 models are new."
+    assert pages[1].splitlines()[2:] == [
+        f"| db.new | added |  | {added} |",
+        f"| db.top | changed | {old} | {new} |",
+    ]
+
+
+def test_the_lineage_shows_an_environment_after_the_models_that_it_shows(
+    folder: ProjectFolder, workspace: Workspace
+) -> None:
+    workspace.apply(workspace.plan("prod"))
+    folder.write("models/new.sql", "MODEL (name db.new, kind FULL); SELECT 1 AS n")
+    graph = vde_definitions(folder.root).resolve_asset_graph()
+    assert graph.get(ENVIRONMENT_KEY).parent_keys == {
+        dg.AssetKey(["db", "base"]),
+        dg.AssetKey(["db", "top"]),
+    }
+
+
+def test_a_plan_that_only_audits_says_so_and_links_to_what_approves_it(
+    folder: ProjectFolder, workspace: Workspace
+) -> None:
+    workspace.apply(workspace.plan("prod"))
+    folder.edit("models/top.sql", "kind FULL", "kind FULL, audits (not_null(columns := (n)))")
+    with open_fake(folder.root) as edited:
+        plan = edited.plan("prod")
+        page = plan_metadata(edited.store, plan, names=Names("sales"))
+    text = " ".join(str(page["plan"].value).split())
+    assert "nothing to compute, 1 to audit" in text
+    assert "The rows that are there are audited: `db.top`" in text
+    path = f"/assets/sales/vde/apply?view=partitions&partition={plan.id}"
+    assert f"[its partition of sales/vde/apply]({path})" in text
+    (record,) = page["changes"].records
+    assert record.data["computes"] == "audits only"
+
+
+def test_long_names_and_lines_are_shortened_to_what_a_page_has_room_for() -> None:
+    assert short_name("marts.daily") == "marts.daily"
+    long = short_name("a_schema_of_somebody.a_model_with_a_very_long_name")
+    assert len(long) <= MAX_NAME
+    assert (long[:8], long[-8:]) == ("a_schema", "ong_name")
+    line = "+    " + " ".join(f"column_{number}," for number in range(30))
+    parts = list(folded(line))
+    assert all(part.startswith("+") and len(part) <= MAX_LINE + 1 for part in parts)
+    assert " ".join(" ".join(part[1:] for part in parts).split()) == line[1:].strip()
