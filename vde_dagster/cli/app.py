@@ -35,6 +35,10 @@ class _Commands(TyperGroup):
             args = [" ".join(args[:2]), *args[2:]]
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete to one word; shells would take two for two commands."""
+        return [one for one in super().shell_complete(ctx, incomplete) if " " not in one.value]
+
 
 app = typer.Typer(
     name="vde",

@@ -19,7 +19,7 @@ MOST_REASONS = 4
 """Reasons shown per model; the JSON form has them all."""
 
 MOST_NAMES = 10
-"""Names of breaking models that a summary shows."""
+"""Breaking models, and columns that go, that a summary names."""
 
 _STYLES = {
     Change.ADDED: "green",
@@ -89,8 +89,10 @@ def show_summary(console: Console, plan: Plan) -> None:
     from rich.text import Text
 
     console.print(_title(plan))
-    for broken in plan.breaks:
+    for broken in plan.breaks[:MOST_NAMES]:
         console.print(Text(f"breaks    {broken.describe()}", style="red"))
+    if plan.breaks[MOST_NAMES:]:
+        console.print(f"          and {len(plan.breaks) - MOST_NAMES} more", style="red")
     intervals = sum(
         count_units(snapshot.model.cron, model.intervals) if snapshot.is_incremental else 1
         for model in plan.builds

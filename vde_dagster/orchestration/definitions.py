@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dagster_pyspark import LazyPySparkResource, PySparkResource
 
     from vde_dagster.orchestration.pyspark_resource import VdePySparkResource
+    from vde_dagster.project.settings import Settings
 
 
 def vde_definitions(
@@ -79,7 +80,7 @@ def vde_definitions(
     jobs = {job.name: job for job in others}
     run, janitor = (jobs[names.named(name)] for name in ("vde_run", "vde_janitor"))
     return dg.Definitions(
-        assets=[*_assets(catalog, _keys(assets)), *assets],
+        assets=[*_assets(catalog, _keys(assets), settings), *assets],
         jobs=[*by_partition, *others],
         schedules=schedules(root, names, settings, run, janitor),
         sensors=[code_sensor(names, root, settings, by_partition)],
@@ -116,8 +117,10 @@ def _project_session(names: Names) -> dg.ResourceDefinition:
     return pyspark
 
 
-def _assets(catalog: AssetCatalog, taken: frozenset[dg.AssetKey]) -> Iterable[Any]:
-    yield plan_asset(catalog)
+def _assets(
+    catalog: AssetCatalog, taken: frozenset[dg.AssetKey], settings: Settings
+) -> Iterable[Any]:
+    yield plan_asset(catalog, check_queries=settings.dagster.check_queries)
     yield apply_asset(catalog)
     yield reject_asset(catalog)
     yield environment_asset(catalog)

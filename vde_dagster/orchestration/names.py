@@ -18,6 +18,7 @@ TIME = "time"
 POOL = "vde_spark"
 """The same for every project: it is a machine that has room for one Spark session."""
 BREAKING_CHECK = "no_breaking_changes"
+QUERIES_CHECK = "queries_analyse"
 
 PLAN_TAG = "vde/plan"
 ENVIRONMENT_TAG = "vde/environment"

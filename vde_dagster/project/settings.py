@@ -93,6 +93,7 @@ class DagsterSettings:
         prefix: Begins every name of the project in Dagster, asset keys too, where several
             projects share a code location or an instance; empty for the short names.
         preview_rows: How many of the newest rows of a fill Dagster shows, and keeps; 0 for none.
+        check_queries: Whether Spark analyses what a plan changes before anybody approves it.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -104,6 +105,7 @@ class DagsterSettings:
     default_environment: str = "prod"
     prefix: str = ""
     preview_rows: int = 10
+    check_queries: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,9 @@ LOCATIONS = "{ workspaceOrError { ... on Workspace { locationEntries { name } } 
 @contextmanager
 def opened(folder: ProjectFolder) -> Iterator[tuple[subprocess.Popen[str], Dagster]]:
     """Open Dagster as a person does, who would see its address."""
+    settings = folder.root / "pyproject.toml"
+    # The sensor's plan would start a JVM beside what the test looks at.
+    settings.write_text(settings.read_text() + "\n[tool.vde.dagster]\ncheck_queries = false\n")
     port = free_port()
     environment = {key: text for key, text in os.environ.items() if key != "DAGSTER_HOME"}
     process = subprocess.Popen(

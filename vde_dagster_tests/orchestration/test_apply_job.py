@@ -15,6 +15,7 @@ from vde_dagster.orchestration.names import (
     ENVIRONMENTS,
     PLAN_KEY,
     PLANS,
+    QUERIES_CHECK,
 )
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.orchestration.conftest import (
@@ -115,6 +116,35 @@ def test_a_failed_model_fails_the_run_and_a_retry_of_the_same_plan_goes_on(
         assert "| `marts.top` | `models/marts/top.sql:2` |" in str(said.metadata["vde/failures"])
         stacks = Path(str(said.metadata["vde/log"].value)).read_text()
         assert "at org.apache.spark" in stacks
+
+
+def test_spark_analyses_what_a_plan_changes_before_its_approval(
+    built: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    built.edit("models/marts/top.sql", "customer, revenue,", "customer, revenue + array(1) AS r,")
+    with Workspace.open(built.root) as workspace:
+        plan = workspace.plan("prod")
+    instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+    shown = run_job(built, instance, "vde_plan_job", partition=plan.id)
+    made = run_job(built, instance, "vde_new_plan", op="plan")
+    assert plan.id in partitions_of(instance, "vde/plan")
+    for result in (shown, made):
+        checks = {e.check_name: e for e in result.get_asset_check_evaluations()}
+        check = checks[QUERIES_CHECK]
+        assert (check.asset_key, check.passed) == (PLAN_KEY, False)
+        assert check.severity == dg.AssetCheckSeverity.ERROR
+        said = str(check.metadata["vde/mistakes"].value)
+        assert said.startswith("- models/marts/top.sql:2:18: marts.top: [DATATYPE_MISMATCH.")
+        assert check.metadata["vde/analysed"].value == 5
+
+    built.edit("models/marts/top.sql", "revenue + array(1) AS r,", "revenue,")
+    right = run_job(built, instance, "vde_new_plan", op="plan")
+    (check,) = [e for e in right.get_asset_check_evaluations() if e.check_name == QUERIES_CHECK]
+    assert check.passed
+
+    built.write("pyproject.toml", "[tool.vde.dagster]\ncheck_queries = false")
+    off = run_job(built, instance, "vde_plan_job", partition=plan.id)
+    assert QUERIES_CHECK not in {e.check_name for e in off.get_asset_check_evaluations()}
 
 
 def test_an_unknown_and_a_stale_plan_fail_without_a_retry(

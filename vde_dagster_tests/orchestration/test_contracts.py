@@ -28,6 +28,7 @@ ORDER = (TOP, "ORDER BY revenue", "ORDER BY turnover")
 def shop(tmp_path: Path) -> ProjectFolder:
     """A project that was published, without Spark."""
     folder = ProjectFolder(tmp_path / "shop", SHOP)
+    folder.write("pyproject.toml", "[tool.vde.dagster]\ncheck_queries = false")
     with open_fake(folder.root) as workspace:
         workspace.apply(workspace.plan("prod"))
     return folder

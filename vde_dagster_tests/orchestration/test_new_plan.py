@@ -49,6 +49,7 @@ def test_a_range_that_ends_before_it_starts_is_refused(
 def test_dates_limit_what_is_filled_the_last_day_included(
     built: ProjectFolder, instance: dg.DagsterInstance
 ) -> None:
+    built.write("pyproject.toml", "[tool.vde.dagster]\ncheck_queries = false")
     config = {"start": "2024-01-02", "end": "2024-01-03"}
     run_job(built, instance, "vde_new_plan", config, op="plan")
     (plan_id,) = instance.get_dynamic_partitions(str(PLANS.name))

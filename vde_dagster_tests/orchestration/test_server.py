@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.server]
 SETTINGS = """
     [tool.vde.dagster]
     sensor_interval_seconds = 2
+    check_queries = false
 
     [tool.vde.spark]
     master = "local[2]"

@@ -18,6 +18,7 @@ from vde_dagster.orchestration.names import (
     ENVIRONMENT_TAG,
     PLAN_TAG,
     POOL,
+    QUERIES_CHECK,
 )
 from vde_dagster.orchestration.pages.plan_page import (
     breaking_check,
@@ -26,6 +27,7 @@ from vde_dagster.orchestration.pages.plan_page import (
     readers_of,
     rejection_metadata,
 )
+from vde_dagster.orchestration.pages.queries_check import queries_check
 from vde_dagster.orchestration.shown import refresh_after
 
 _PLAN_TEXT = """What a change of the project will do, one partition a plan.
@@ -51,13 +53,14 @@ Every publication and rollback adds an event with the view → table map, so the
 are the environment's history. The job `vde_rollback` takes a version from it."""
 
 
-def plan_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
+def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.AssetsDefinition:
     """Return the asset that shows stored plans.
 
     Mistakes in files of which no model is known are said in its description, for all to see.
 
     Args:
         catalog: The code location's models.
+        check_queries: Whether Spark analyses what a plan changes, once its page is there.
     """
     text = "\n\n".join(
         [_PLAN_TEXT, *(f"**A file is wrong now:** {error}" for error in catalog.live.errors)]
@@ -76,7 +79,8 @@ def plan_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
                 asset=names.plan_key,
                 description="Warns when columns go or change their type, and when existing "
                 "rows or values change.",
-            )
+            ),
+            *([_queries_spec(names.plan_key)] if check_queries else []),
         ],
         required_resource_keys={names.resource},
     )
@@ -93,8 +97,18 @@ def plan_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
             check_results=[dg.AssetCheckResult(**breaking_check(plan, readers, names.plan_key))],
         )
         refresh_after(context, workspace)
+        if check_queries:
+            yield dg.AssetCheckResult(**queries_check(workspace, plan, names.plan_key))
 
     return vde__plan
+
+
+def _queries_spec(key: dg.AssetKey) -> dg.AssetCheckSpec:
+    return dg.AssetCheckSpec(
+        QUERIES_CHECK,
+        asset=key,
+        description="Fails when Spark cannot run a query or an audit that the plan changes.",
+    )
 
 
 def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:

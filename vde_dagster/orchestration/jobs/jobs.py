@@ -37,6 +37,7 @@ from vde_dagster.orchestration.pages.plan_page import (
     plan_metadata,
     readers_of,
 )
+from vde_dagster.orchestration.pages.queries_check import queries_check
 from vde_dagster.orchestration.shown import refresh_after
 from vde_dagster.planning.plan import Plan
 
@@ -139,8 +140,11 @@ def _new_plan(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         with as_failure():
             made = plan_as_configured(workspace, config)
         yield from show_plan(context, catalog, workspace, made)
-        yield dg.Output(made.id)
         refresh_after(context, workspace)
+        if workspace.settings.dagster.check_queries and not made.is_empty:
+            check = dg.AssetCheckEvaluation(**queries_check(workspace, made, names.plan_key))
+            yield from passing_events(workspace.store.database.effects, [check])
+        yield dg.Output(made.id)
 
     @dg.job(
         name=names.named("vde_new_plan"),
