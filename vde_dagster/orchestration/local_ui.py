@@ -23,14 +23,10 @@ from signal import SIGINT, SIGKILL, SIGTERM, Signals
 from vde_dagster.errors import ExecutionError, UsageError
 from vde_dagster.orchestration.instance import HOME_VARIABLE, dagster_home
 from vde_dagster.orchestration.reload import URL_VARIABLE
-from vde_dagster.orchestration.require_models import require_models
-from vde_dagster.project.reading.settings_source import read_tools
+from vde_dagster.orchestration.workspace_file import workspace_file
 
 LOG = "ui.log"
 _LOCK = "ui.lock"
-_WORKSPACE = "workspace.yaml"
-_WRITTEN = "vde-workspace.yaml"
-_OWN_LOCATION = "vde_dagster.orchestration.location"
 _START_SECONDS = 180.0
 _STOP_SECONDS = 30.0
 _LAST_SECONDS = 10.0
@@ -94,17 +90,12 @@ def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
     """
     root = root.resolve()
     _check_installed()
-    target = workspace_of(root)
+    workspace = workspace_file(root)
     home = dagster_home(root)
     url = f"http://{host}:{port}"
     with _alone(home, url):
         _check_free(host, port)
-        if target is not None:
-            workspace = home / _WRITTEN
-            workspace.write_text(target, "utf-8")
-            chosen = ["--workspace", str(workspace)]
-        else:
-            chosen = []
+        chosen = [] if workspace is None else ["--workspace", str(workspace)]
         command = [sys.executable, "-m", "dagster", "dev", "--host", host, "--port", str(port)]
         log = home / LOG
         with log.open("wb") as written:
@@ -128,34 +119,6 @@ def local_ui(root: Path, *, host: str, port: int) -> Iterator[LocalUi]:
             yield found
         finally:
             _stop(process)
-
-
-def workspace_of(root: Path) -> str | None:
-    """Return the text of Dagster's workspace for a project.
-
-    Returns:
-        None where the project's own `workspace.yaml` or `pyproject.toml` says it.
-
-    Raises:
-        UsageError: There is no such folder, or it has no models.
-        ProjectError: The project's settings are wrong.
-    """
-    if (root / _WORKSPACE).is_file():
-        return None
-    _, tools = read_tools(root)
-    if "dagster" in tools or "dg" in tools:
-        return None
-    project = require_models(root)
-    location = {"location_name": project.settings.name, "working_directory": str(root)}
-    definitions = root / "definitions.py"
-    if definitions.is_file():
-        target = {"python_file": {"relative_path": str(definitions), **location}}
-    else:
-        target = {
-            "python_module": {"module_name": "vde_dagster.orchestration.location", **location}
-        }
-    # YAML reads JSON.
-    return f"# Written by `vde ui`.\n{json.dumps({'load_from': [target]}, indent=2)}\n"
 
 
 def _check_installed() -> None:

@@ -95,32 +95,43 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     from vde_dagster.orchestration.jobs.progress import MainJobProgress
     from vde_dagster.orchestration.names import Names
     from vde_dagster.orchestration.resource import lend
+    from vde_dagster.orchestration.workspace_file import only_location
 
     logging.getLogger("alembic").setLevel(logging.WARNING)
     definitions = vde_definitions(workspace.root)
     names = Names.of(workspace.settings)
+    location = only_location(workspace.root)
     progress = MainJobProgress(console, plan)
     with open_instance(workspace.root) as instance, lend(workspace):
         add_partitions(workspace.store.database.effects, instance, names.plans, [plan.id])
         with progress, watching(progress.show):
             for name in ("vde_plan_job", "vde_apply_job"):
                 job = definitions.resolve_job_def(names.named(name))
-                _run(job, instance, plan)
+                _run(job, instance, plan, location)
     environment = workspace.store.environments.get(plan.environment)
     assert environment is not None
     return environment
 
 
-def _run(job: Any, instance: Any, plan: Plan) -> None:
+def _run(job: Any, instance: Any, plan: Plan, location: Any) -> None:
+    from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
+
     from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 
+    origin = _origin(job, location) if location is not None else None
     result = job.execute_in_process(
         instance=instance,
         partition_key=plan.id,
         run_config=QUIET,
-        tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
+        tags={
+            PLAN_TAG: plan.id,
+            ENVIRONMENT_TAG: plan.environment,
+            **({REPOSITORY_LABEL_TAG: origin.repository_origin.get_label()} if origin else {}),
+        },
         raise_on_error=False,
     )
+    if origin is not None:
+        instance.run_storage.replace_job_origin(result.dagster_run, origin)
     if result.success:
         return
     text = "see its log in Dagster"
@@ -130,6 +141,15 @@ def _run(job: Any, instance: Any, plan: Plan) -> None:
             said = failure.user_failure_data
             text = said.description if said else str(failure.error)
     raise ExecutionError(f"{job.name} failed: {text}")
+
+
+def _origin(job: Any, location: Any) -> Any:
+    """Return whose job a run is: Dagster's Overview and its page of a job show no others."""
+    from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
+    from dagster._core.remote_origin import RemoteJobOrigin, RemoteRepositoryOrigin
+
+    repository = RemoteRepositoryOrigin(location, SINGLETON_REPOSITORY_NAME)
+    return RemoteJobOrigin(repository, job.name)
 
 
 def _show_rows(workspace: Workspace, environment: Environment, plan: Plan, out: Any) -> None:

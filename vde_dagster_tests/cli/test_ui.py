@@ -17,6 +17,7 @@ import yaml
 from vde_dagster.cli.new_project import new_project
 from vde_dagster.errors import UsageError
 from vde_dagster.orchestration import local_ui
+from vde_dagster.orchestration.workspace_file import made_for, workspace_file
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.orchestration.servers import REPOSITORY, Dagster, free_port, wait_for
 from vde_dagster_tests.projects import ProjectFolder
@@ -131,7 +132,7 @@ def _lives(process: int) -> bool:
 
 
 def load_from(root: Path) -> dict[str, dict[str, str]]:
-    text = local_ui.workspace_of(root)
+    text = made_for(root)
     assert text is not None
     (target,) = yaml.safe_load(text)["load_from"]
     assert isinstance(target, dict)
@@ -162,7 +163,6 @@ def test_a_project_without_definitions_is_opened_by_itself(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("workspace.yaml", "load_from: []"),
         ("pyproject.toml", '[tool.dagster]\nmodule_name = "mine"'),
         ("pyproject.toml", '[tool.dg]\ndirectory_type = "project"'),
     ],
@@ -171,7 +171,17 @@ def test_what_the_project_says_of_its_code_locations_holds(
     file: str, text: str, template: ProjectFolder
 ) -> None:
     template.write(file, text)
-    assert local_ui.workspace_of(template.root) is None
+    assert made_for(template.root) is None
+
+
+def test_a_workspace_file_of_the_project_is_the_one(
+    template: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    made = workspace_file(template.root)
+    assert made == template.root / ".dagster_home" / "vde-workspace.yaml"
+    own = template.write("workspace.yaml", "load_from: []")
+    assert workspace_file(template.root) == own
 
 
 def test_a_folder_without_models_is_refused_and_left_as_it_is(tmp_path: Path, vde: Vde) -> None:
