@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from vde_dagster.cli.commands import (
     applying,
+    auditing,
     checking,
     cleaning,
     describing,
@@ -65,6 +66,7 @@ app.command("janitor")(cleaning.janitor)
 app.command("render")(inspecting.render)
 app.command("query")(inspecting.query)
 app.command("test")(testing.run_tests)
+app.command("audit")(auditing.audit)
 app.command("sync")(syncing.sync)
 app.command("fsck")(checking.fsck)
 app.command("ui")(serving.ui)

@@ -53,6 +53,13 @@ class Warehouse:
         self._clock = clock
         self._effects = effects
         self._lock = threading.Lock()
+        self._origin = ""
+
+    def work_for(self, origin: str) -> None:
+        """Say on whose behalf the state is changed from now on; see `Database.origin`."""
+        self._origin = origin
+        if "store" in self.__dict__:
+            self.store.database.origin = origin
 
     @cached_property
     def settings(self) -> Settings:
@@ -69,7 +76,9 @@ class Warehouse:
         url = self.settings.resolved_state_url
         if url.startswith("sqlite:///"):
             Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-        return StateStore.open(url, clock=self._clock, effects=self._effects)
+        store = StateStore.open(url, clock=self._clock, effects=self._effects)
+        store.database.origin = self._origin
+        return store
 
     @cached_property
     def lakehouse(self) -> Lakehouse:

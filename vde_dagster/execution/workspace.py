@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from vde_dagster.execution.analyse_queries import Analysis
     from vde_dagster.execution.apply import ApplyResult
+    from vde_dagster.execution.audit_environment import AuditReport
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.events import Event
     from vde_dagster.execution.plan_tests import PlanTests
@@ -458,6 +459,33 @@ class Workspace:
 
         plan = plan_backfill(self.warehouse, snapshot_id, intervals, restate=restate)
         return self.apply(plan, on_event=on_event, who=who, lease_wait_seconds=lease_wait_seconds)
+
+    def audit(
+        self,
+        environment: str,
+        *,
+        select: Sequence[str] = (),
+        labels: Collection[str] | None = None,
+    ) -> AuditReport:
+        """Run the audits of what an environment shows; nothing is filled or published.
+
+        Args:
+            environment: The environment.
+            select: Patterns of models; all by default.
+            labels: Only these audits, by their labels; all by default.
+
+        Raises:
+            UsageError: There is no such environment, or a pattern matches nothing.
+            ExecutionError: Spark failed.
+        """
+        from vde_dagster.execution.audit_environment import EnvironmentAudit
+
+        work = EnvironmentAudit(self.warehouse, environment_name(environment), select, labels)
+        self._stops[work.run_id] = work.stop
+        try:
+            return work.run()
+        finally:
+            del self._stops[work.run_id]
 
     def drop_environment(self, environment: str) -> None:
         """Let an environment expire now; the janitor drops its views and what only it used.

@@ -18,6 +18,7 @@ from vde_dagster.orchestration.assets.control_assets import (
 from vde_dagster.orchestration.assets.model_assets import model_asset, model_specs
 from vde_dagster.orchestration.jobs.hooks import Notification, notification_hooks
 from vde_dagster.orchestration.jobs.jobs import EXECUTOR, asset_jobs, op_jobs
+from vde_dagster.orchestration.jobs.news_sensor import news_sensor
 from vde_dagster.orchestration.jobs.schedules import schedules
 from vde_dagster.orchestration.jobs.sensor import code_sensor
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
@@ -83,7 +84,10 @@ def vde_definitions(
         assets=[*_assets(catalog, _keys(assets), settings), *assets],
         jobs=[*by_partition, *others],
         schedules=schedules(root, names, settings, run, janitor),
-        sensors=[code_sensor(names, root, settings, by_partition)],
+        sensors=[
+            code_sensor(names, root, settings, by_partition),
+            news_sensor(root, settings, looks),
+        ],
         resources=_resources(names, root, spark),
         executor=executor,
     )

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
+from vde_dagster.orchestration.events.origins import origin_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -54,6 +56,12 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
     )
     _workspace: Any = PrivateAttr(default=None)
     _own: bool = PrivateAttr(default=False)
+    _origin: str = PrivateAttr(default="")
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Note whose work this is: what a run does it tells Dagster itself."""
+        if context.run_id is not None and context.instance is not None:
+            self._origin = origin_of(context.instance, context.run_id)
 
     def get(self) -> "Workspace":
         """Return the workspace; the first call of a run opens it, nothing starts a JVM yet."""
@@ -64,11 +72,14 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
             lent = _LENT.get(str(root))
             self._own = lent is None
             self._workspace = lent or Workspace.open(root, join=self._session_to_join())
+            self._workspace.warehouse.work_for(self._origin)
         workspace: Workspace = self._workspace
         return workspace
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Close what this run opened."""
+        if self._workspace is not None:
+            self._workspace.warehouse.work_for("")
         if self._workspace is not None and self._own:
             self._workspace.close()
         self._workspace = None

@@ -106,8 +106,8 @@ class FillStore:
             name="state.remove_intervals",
         )
 
-    def log(self, table_id: str) -> list[Row[Any]]:
-        """Return the log of fills of a table, newest first.
+    def log(self, table_id: str, plan_id: str | None = None) -> list[Row[Any]]:
+        """Return the log of fills of a table, of all plans or of one, newest first.
 
         Rows have `start_at`, `end_at`, `plan_id`, `iceberg_snapshot_id`, `row_count`,
         `byte_count`, `seconds` and `recorded_at`.
@@ -117,6 +117,8 @@ class FillStore:
             .where(schema.fills.c.table_id == table_id)
             .order_by(schema.fills.c.recorded_at.desc(), schema.fills.c.start_at.desc())
         )
+        if plan_id is not None:
+            query = query.where(schema.fills.c.plan_id == plan_id)
         with self.database.reading() as conn:
             return list(conn.execute(query))
 

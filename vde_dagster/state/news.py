@@ -19,7 +19,7 @@ from sqlalchemy import Connection, ScalarResult, delete, func, insert, select, t
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
 
-NewsKind = Literal["store", "plan", "failed", "fill", "published", "audit"]
+NewsKind = Literal["store", "plan", "failed", "rejected", "fill", "published", "audit"]
 
 # Any number will do as long as nobody else uses it: the key of the lock on numbering.
 _POSTGRES_LOCK = 7_033_221_702
@@ -33,8 +33,9 @@ class News:
     """One thing that became true.
 
     Args:
-        number: Its place among all news of the store.
-        kind: `plan`: a plan was stored; `failed`: applying one failed; `fill`: a range counts as
+        number: Its place among all news of the store; 0 as long as it has none.
+        kind: `plan`: a plan was stored; `failed`: applying one failed;
+            `rejected`: it never will be applied; `fill`: a range counts as
             filled; `published`: an environment has a new version; `audit`: audits of an
             environment ended.
         subject: The keys of what it is about.
@@ -100,17 +101,25 @@ class NewsStore:
         query = select(schema.news).where(_NEWS.number > number, _NEWS.kind != "store")
         return self._read(query.order_by(_NEWS.number).limit(limit))
 
-    def by(self, origin: str, after: int, until: int) -> list[News]:
-        """Return what one origin told, of the numbers after one until another (inclusive)."""
-        query = select(schema.news).where(
-            _NEWS.origin == origin, _NEWS.number > after, _NEWS.number <= until
-        )
-        return self._read(query.order_by(_NEWS.number))
+    def by(self, origin: str, after: int | None = None, until: int | None = None) -> list[News]:
+        """Return what one origin told.
+
+        Args:
+            origin: The origin.
+            after: Only greater numbers; by default, what has no number yet is among them.
+            until: Only numbers up to this one.
+        """
+        query = select(schema.news).where(_NEWS.origin == origin)
+        if after is not None:
+            query = query.where(_NEWS.number > after)
+        if until is not None:
+            query = query.where(_NEWS.number <= until)
+        return self._read(query.order_by(_NEWS.seq))
 
     def _read(self, query: Any) -> list[News]:
         with self.database.reading() as conn:
             return [
-                News(row.number, row.kind, json.loads(row.subject), row.origin, row.at)
+                News(row.number or 0, row.kind, json.loads(row.subject), row.origin, row.at)
                 for row in conn.execute(query)
             ]
 

@@ -221,8 +221,8 @@ class PlanStore:
             conn.execute(
                 update(schema.plans).where(schema.plans.c.plan_id == plan_id).values(**values)
             )
-            if status == "failed":
-                tell(self.database, conn, "failed", plan=plan_id)
+            if status in ("failed", "rejected"):
+                tell(self.database, conn, status, plan=plan_id)
 
         self.database.run(connection, work, name="state.set_plan_status")
 

@@ -124,6 +124,13 @@ class VersionStore:
                 latest = place
         return found
 
+    def is_end(self, name: str, version: int) -> bool:
+        """Say whether a version is the one by which an environment was dropped."""
+        known = schema.environment_versions.c
+        query = select(known.dropped).where(known.environment == name, known.version == version)
+        with self.database.reading() as conn:
+            return bool(conn.execute(query).scalar())
+
     def changed(self, name: str, version: int) -> set[ModelName]:
         """Return the models of which a version of an environment shows something new."""
         entry = schema.entries.c

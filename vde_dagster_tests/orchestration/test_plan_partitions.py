@@ -12,7 +12,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.sensor import evaluate
-from vde_dagster.orchestration.names import PLANS
+from vde_dagster.orchestration.names import APPLY_KEY, PLANS
 from vde_dagster.orchestration.resource import lend
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import run_job
@@ -111,19 +111,22 @@ def test_a_plan_that_a_run_works_on_keeps_its_partition_for_now(
     assert shown(instance) == {first.id}
 
 
-def test_sync_shows_only_plans_that_can_be_approved(
+def test_sync_shows_plans_that_can_be_approved_or_were(
     folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
 ) -> None:
     workspace.plan("prod")
-    workspace.apply(workspace.plan("prod"))
+    applied = workspace.apply(workspace.plan("prod")).plan
     folder.edit(TOP, "max", "min")
     workspace.reload()
     waiting = workspace.plan("prod")
     sync(workspace, instance)
-    assert shown(instance) == {waiting.id}
+    assert shown(instance) == {applied.id, waiting.id}
+    approved = instance.get_materialized_partitions(APPLY_KEY)
+    assert set(approved) == {applied.id}
     workspace.apply(waiting)
     sync(workspace, instance)
-    assert shown(instance) == {waiting.id}
+    assert shown(instance) == {applied.id, waiting.id}
+    assert set(instance.get_materialized_partitions(APPLY_KEY)) == {applied.id, waiting.id}
 
 
 def test_an_edit_withdraws_the_plan_of_the_edit_before_it(

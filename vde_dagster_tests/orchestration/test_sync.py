@@ -20,6 +20,21 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_engine")]
 ASSETS = ("marts/daily", "marts/running", "marts/top", "marts/customers", "raw/orders")
 
 
+def figures_of(instance: dg.DagsterInstance) -> dict[str, tuple[object, object]]:
+    """Return rows and bytes of each day, of what one fill wrote."""
+    records = instance.fetch_materializations(dg.AssetKey(["marts", "daily"]), limit=99).records
+    found = {}
+    for record in records:
+        event = record.asset_materialization
+        assert event is not None
+        facts = {name: value.value for name, value in event.metadata.items()}
+        assert (facts["vde/fill_intervals"], facts["vde/fill_rows"]) == (5, 3)
+        assert facts["vde/fill_seconds"] > 0
+        day = str(event.partition).partition("|")[2]
+        found[day] = (facts["dagster/partition_row_count"], facts["vde/bytes"])
+    return dict(sorted(found.items()))
+
+
 def test_an_empty_instance_gets_what_the_state_store_knows_and_nothing_twice(
     built: ProjectFolder,
     instance: dg.DagsterInstance,
@@ -34,10 +49,16 @@ def test_an_empty_instance_gets_what_the_state_store_knows_and_nothing_twice(
         assert not workspace.engine_started
         assert report.materializations == 5 + 5 + 4
         assert report.environments == 2
+        assert report.checks == 4, "two of audits, and those of two plans"
+        assert report.plans == 4
         assert sync(workspace, empty).is_empty
         assert sync(workspace, instance).is_empty
     for asset in (*ASSETS, "staging/orders", "vde/environment"):
         assert partitions_of(empty, asset) == partitions_of(instance, asset), asset
+    assert figures_of(empty) == figures_of(instance)
+    rows, sizes = zip(*figures_of(instance).values(), strict=True)
+    assert rows == (1, 0, 1, 0, 1)
+    assert [bool(size) for size in sizes] == [True, False, True, False, True]
     assert len(empty.fetch_materializations(ENVIRONMENT_KEY, limit=9).records) == 2
     versions = versions_of(built)
     with open_location(built.root, empty, monkeypatch) as location:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.assets.check_steps import execute_checks
 from vde_dagster.orchestration.config import FillConfig
 from vde_dagster.orchestration.events.applying import Work
 from vde_dagster.orchestration.events.projection import Combination
@@ -72,6 +73,7 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
         check: dg.AssetCheckSpec(
             check,
             asset=spec.key,
+            blocking=blocking[label],
             description=f"`{label}`: "
             + ("rows that fail it stop the publication" if blocking[label] else "warns"),
         )
@@ -82,15 +84,21 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
     inputs = {f"parent_{number}": dep.asset_key for number, dep in enumerate(spec.deps)}
 
     def compute(context: dg.AssetExecutionContext, _inputs: Any) -> Iterator[Any]:
+        workspace = catalog.names.workspace(context)
+        chosen = {key.name for key in context.selected_asset_check_keys}
+        if spec.key not in context.selected_asset_keys:
+            yield from execute_checks(context, workspace, catalog, name, chosen)
+            return
         config = FillConfig(**context.op_execution_context.op_config)
-        yield from fill_model(context, config, catalog.names.workspace(context), catalog, name)
+        yield from fill_model(context, config, workspace, catalog, name)
+        # What blocks was audited before the publication: what comes after need not wait for it.
+        yield from (dg.Output(None, f"check_{check}") for check in checks if check in chosen)
 
     operation = dg.OpDefinition(
         compute_fn=compute,
         name=safe_name("__".join(spec.key.path)),
         ins=dict.fromkeys(inputs, _IN),
-        # Audits run with the fills that they check, unit tests with plans: a run of this step may
-        # evaluate none.
+        # Audits run with the fills that they check, unit tests with plans, and either by itself.
         outs={RESULT: _OUT, **{f"check_{check}": _CHECK_OUT for check in checks}},
         config_schema=_CONFIG,
         required_resource_keys={catalog.names.resource},
@@ -102,13 +110,14 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
         node_def=operation,
         specs=[spec],
         check_specs_by_output_name={f"check_{check}": found for check, found in checks.items()},
+        can_subset=True,
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
 
 
 RESULT = "result"
 _IN = dg.In(dg.Nothing)
-_OUT = dg.Out(dg.Nothing)
+_OUT = dg.Out(dg.Nothing, is_required=False)
 _CHECK_OUT = dg.Out(dg.Nothing, is_required=False)
 _CONFIG = FillConfig.to_config_schema()
 

@@ -11,7 +11,7 @@ published, is an observation of the version's partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.project.model import Audit
 
 if TYPE_CHECKING:
+    from vde_dagster.planning.plan import Plan
     from vde_dagster.state import AuditRecord, StateStore
 
 EVALUATION = "vde/evaluation"
@@ -58,7 +59,6 @@ class Audited:
         version: The environment's version, or None when it was not published.
         id: Of the publication, of the run of audits, or of the plan that was not published.
         plan_id: The plan, when there is one.
-        blocking: Whether a check that blocks is to fail the step that evaluates it.
     """
 
     snapshot: Snapshot
@@ -68,7 +68,6 @@ class Audited:
     version: int | None
     id: str
     plan_id: str | None = None
-    blocking: bool = False
 
     @property
     def key(self) -> str:
@@ -115,35 +114,65 @@ class AuditEvents:
             )
             yield from self.of(audited)
 
-    def unpublished(
-        self,
-        plan_id: str,
-        environment: str,
-        snapshots: Mapping[ModelName, Snapshot],
-        tables: Mapping[ModelName, PhysicalTable],
-    ) -> Iterator[dg.AssetObservation]:
-        """Yield which rows kept a plan from being published.
+    def standing(self, environment: Environment, combination: Combination) -> Events:
+        """Yield the checks of an environment's models that do not say what the state says.
 
         Args:
-            plan_id: The plan.
-            environment: Its environment.
-            snapshots: Its models.
-            tables: Their tables.
+            environment: The environment as it is published.
+            combination: Its snapshots and tables.
         """
-        for name, records in self._of_plan(plan_id).items():
-            failed = [record for record in records if record.result.failed_rows]
-            if failed and name in snapshots:
-                table = tables.get(name)
-                audited = Audited(
-                    snapshots[name], table, failed, environment, None, plan_id, plan_id
+        found = self._of_plan(environment.plan_id)
+        for name, entry in environment.entries.items():
+            snapshot = combination.snapshots[entry.snapshot_id]
+            if not snapshot.model.audits:
+                continue
+            audited = Audited(
+                snapshot,
+                combination.tables[entry.table_id] if entry.table_id else None,
+                found.get(name, ()),
+                environment.name,
+                environment.version,
+                environment.publication_id,
+                environment.plan_id,
+            )
+            if self._decides(audited):
+                events = (
+                    event for a in snapshot.model.audits for event in self.evaluation(audited, a)
                 )
-                yield self._observation(audited)
+                yield from (event for event in events if not self._is_said(event))
+
+    def _is_said(self, event: dg.AssetCheckEvaluation) -> bool:
+        """Say whether the latest evaluation of a check is of the same version and results."""
+        storage = self.instance.event_log_storage
+        for record in storage.get_asset_check_execution_history(event.asset_check_key, limit=1):
+            known = record.evaluation
+            if isinstance(known, dg.AssetCheckEvaluation):
+                same = ("vde/version", "vde/plan", "vde/failed_rows")
+                return all(known.metadata.get(name) == event.metadata.get(name) for name in same)
+        return False
+
+    def unpublished(self, plan: Plan) -> Iterator[dg.AssetObservation]:
+        """Yield which rows audits found in a plan that failed: nothing of it is published.
+
+        Args:
+            plan: The plan.
+        """
+        found = self._of_plan(plan.id)
+        for model in plan.models:
+            failed = [item for item in found.get(model.name, ()) if item.result.failed_rows]
+            if failed and model.snapshot_id is not None:
+                snapshot = plan.snapshots[model.snapshot_id]
+                # A plan that is tried again audits again: the newest result tells the attempts.
+                attempt = f"{plan.id} {failed[-1].number}"
+                yield self._observation(
+                    Audited(snapshot, model.table, failed, plan.environment, None, attempt, plan.id)
+                )
 
     def of(self, audited: Audited) -> Events:
         """Yield the checks of a version that an environment shows, or what is to be seen of it."""
         if self._decides(audited):
             for audit in audited.snapshot.model.audits:
-                yield from self._evaluation(audited, audit)
+                yield from self.evaluation(audited, audit)
         elif audited.records:
             yield self._observation(audited)
 
@@ -160,9 +189,12 @@ class AuditEvents:
         shown = self.store.environments.entry(PRODUCTION, audited.snapshot.name)
         if shown is None:
             return True
-        return audited.table is not None and shown.table_id == audited.table.id
+        # What another environment audits of a table that production shows is true of both.
+        same = audited.table is not None and shown.table_id == audited.table.id
+        return same and bool(audited.records)
 
-    def _evaluation(self, audited: Audited, audit: Audit) -> Iterator[dg.AssetCheckEvaluation]:
+    def evaluation(self, audited: Audited, audit: Audit) -> Iterator[dg.AssetCheckEvaluation]:
+        """Yield what an audit says of all rows of a version; nothing when it never ran."""
         own = [record for record in audited.records if record.audit == audit.label]
         failed, plan_id = [record for record in own if record.result.failed_rows], audited.plan_id
         if audited.table is not None:
@@ -198,7 +230,6 @@ class AuditEvents:
             severity=dg.AssetCheckSeverity.ERROR if audit.blocking else dg.AssetCheckSeverity.WARN,
             description=f"{rows:,} rows fail in {_ranges(failed)}" if rows else None,
             target_materialization_data=self._target(audited, own),
-            blocking=audit.blocking if audited.blocking else None,
         )
 
     def _observation(self, audited: Audited) -> dg.AssetObservation:

@@ -21,7 +21,7 @@ _FINISHED = {
     dg.DagsterRunStatus.FAILURE,
     dg.DagsterRunStatus.CANCELED,
 }
-_UNFINISHED = [status for status in dg.DagsterRunStatus if status not in _FINISHED]
+UNFINISHED = [status for status in dg.DagsterRunStatus if status not in _FINISHED]
 
 
 def forget_past_plans(
@@ -79,6 +79,6 @@ def idle(instance: dg.DagsterInstance, plan_ids: Iterable[str]) -> list[str]:
         key
         for key in plan_ids
         if not instance.get_runs_count(
-            dg.RunsFilter(tags={_PARTITION_TAG: key}, statuses=_UNFINISHED)
+            dg.RunsFilter(tags={_PARTITION_TAG: key}, statuses=UNFINISHED)
         )
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -16,7 +16,7 @@ from vde_dagster.orchestration.events.projection import (
     filled_partitions,
     view_event,
 )
-from vde_dagster.orchestration.events.provenance import newest_record
+from vde_dagster.orchestration.events.provenance import INPUT_DATA_VERSION, Input, newest_record
 from vde_dagster.orchestration.events.records import add_partitions
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
@@ -68,55 +68,68 @@ def published_events(
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation | dg.AssetObservation]:
     """Yield what a publication changes in Dagster beside the intervals it filled.
 
+    Twice is harmless but for the environment's own event and its checks, which say what they are
+    of: the others are compared with the latest events.
+
     Args:
-        catalog: The code location as it was before the publication.
-        store: The state store, after it.
+        catalog: The code location.
+        store: The state store, after the publication.
         instance: The Dagster instance; the environment's partition is added to it.
         environment: The published version.
-        built: Models whose events the apply has written.
+        built: Models whose events are written by the fills.
         tags: Tags of the events.
     """
     combination = combination_of(store, environment)
+    moved = store.versions.changed(environment.name, environment.version)
     for name, entry in environment.entries.items():
         snapshot = combination.snapshots[entry.snapshot_id]
+        if name in built or not ({name, *snapshot.parents} & moved):
+            continue
+        if not _decides(store, environment, snapshot, entry.table_id):
+            continue
         if snapshot.is_virtual:
             inputs = combination.inputs(instance, catalog, snapshot, None)
-            seen = _materialized(instance, catalog, name)
-            if snapshot.table_version not in seen or _moved(catalog, environment, snapshot, None):
+            latest = _latest(instance, catalog, snapshot, snapshot.table_version)
+            if latest is None or _moved(catalog, combination, snapshot, inputs, latest):
                 yield view_event(catalog, snapshot, inputs, tags)
-        elif entry.table_id and name not in built:
-            key = version_key(snapshot, combination.tables[entry.table_id])
-            if _moved(catalog, environment, snapshot, key, combination):
-                yield from _again(catalog, store, instance, snapshot, key, combination, tags)
+        elif entry.table_id:
+            yield from _again(catalog, store, instance, snapshot, combination, tags)
     add_partitions(store.database.effects, instance, catalog.names.environments, [environment.name])
     yield environment_published(catalog, store, environment)
     yield from AuditEvents(catalog, store, instance).published(environment, combination)
 
 
+def _decides(
+    store: StateStore, environment: Environment, snapshot: Snapshot, table_id: str | None
+) -> bool:
+    """Say whether a version's parents are those of this environment.
+
+    The first environment that shows a version decides its parents; production comes first.
+    """
+    if environment.name == PRODUCTION:
+        return True
+    if table_id is None:
+        shown = store.shown.environments_of(snapshot.id)
+    else:
+        found = store.shown.entries_of([table_id])
+        shown = [name for name, entry in found if entry.name == snapshot.name]
+    return not any(_rank(name) < _rank(environment.name) for name in shown)
+
+
 def _moved(
     catalog: AssetCatalog,
-    environment: Environment,
+    combination: Combination,
     snapshot: Snapshot,
-    key: str | None,
-    combination: Combination | None = None,
+    inputs: Sequence[Input],
+    latest: Mapping[str, str],
 ) -> bool:
-    """Say whether a version now reads other versions of its parents, as Dagster maps them.
-
-    The first environment that refers to a version decides its parents; production comes first.
-    """
-    known = catalog.live.models.get(snapshot.name)
-    version = known.version(key or snapshot.table_version) if known else None
-    if version is None or combination is None:
-        return version is None
-    first = version.environments[:1]
-    if first and _rank(first[0]) < _rank(environment.name):
-        return False
-    parents = {
-        parent: parent_key
-        for parent in snapshot.parents
-        if (parent_key := combination.key(parent)) is not None
-    }
-    return parents != version.parents
+    """Say whether a version now reads other versions of its parents than its event says."""
+    own = {catalog.key(name) for name in snapshot.parents if combination.key(name) is not None}
+    return any(
+        latest.get(f"{INPUT_DATA_VERSION}/{item.key.to_user_string()}") != item.data_version
+        for item in inputs
+        if item.key in own
+    )
 
 
 def _again(
@@ -124,7 +137,6 @@ def _again(
     store: StateStore,
     instance: dg.DagsterInstance,
     snapshot: Snapshot,
-    key: str,
     combination: Combination,
     tags: Mapping[str, str],
 ) -> Iterator[dg.AssetMaterialization]:
@@ -135,22 +147,35 @@ def _again(
     """
     entry = combination.entries[snapshot.name]
     table = combination.tables[entry.table_id or ""]
-    partitions = catalog.partitions_of(snapshot)
+    key = version_key(snapshot, table)
+    filled = filled_partitions(store, table, key, catalog.partitions_of(snapshot))
+    if not filled:
+        return
     inputs = combination.inputs(instance, catalog, snapshot, newest_record(instance))
-    for filled in filled_partitions(store, table, key, partitions):
+    # They were confirmed in order, so the last one tells of all.
+    latest = _latest(instance, catalog, snapshot, filled[-1].partition)
+    if latest is not None and not _moved(catalog, combination, snapshot, inputs, latest):
+        return
+    for item in filled:
         yield filled_event(
             catalog,
             snapshot,
             key,
-            filled,
+            item,
             inputs,
             metadata={"vde/reused": True, "vde/table": str(table.ref)},
             tags=tags,
         )
 
 
-def _materialized(instance: dg.DagsterInstance, catalog: AssetCatalog, name: ModelName) -> Set[str]:
-    return instance.get_materialized_partitions(catalog.key(name))
+def _latest(
+    instance: dg.DagsterInstance, catalog: AssetCatalog, snapshot: Snapshot, partition: str
+) -> Mapping[str, str] | None:
+    """Return the tags of the latest event of a partition, or None when there is none."""
+    wanted = dg.AssetRecordsFilter(catalog.key(snapshot.name), asset_partitions=[partition])
+    for record in instance.fetch_materializations(wanted, limit=1).records:
+        return record.event_log_entry.tags or {}
+    return None
 
 
 def _rank(environment: str) -> tuple[bool, str]:

@@ -178,8 +178,5 @@ class EventRecorder:
         """Yield what audits found in a plan that failed: nothing of it is published."""
         if self.plan is None or self.published is not None:
             return
-        models = [model for model in self.plan.models if model.snapshot_id is not None]
-        snapshots = {model.name: self.plan.snapshots[model.snapshot_id or ""] for model in models}
-        tables = {model.name: model.table for model in models if model.table is not None}
         events = AuditEvents(self.catalog, self.workspace.store, self.instance)
-        yield from events.unpublished(self.plan.id, self.plan.environment, snapshots, tables)
+        yield from events.unpublished(self.plan)

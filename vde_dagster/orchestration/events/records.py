@@ -20,7 +20,9 @@ def passing_events(effects: Effects, events: Iterable[E]) -> Iterator[E]:
 
 
 def report_event(
-    effects: Effects, instance: dg.DagsterInstance, event: dg.AssetMaterialization
+    effects: Effects,
+    instance: dg.DagsterInstance,
+    event: dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation,
 ) -> None:
     """Store an event that belongs to no run."""
     with effects.at("dagster.event"):

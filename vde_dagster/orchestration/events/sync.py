@@ -1,11 +1,14 @@
-"""Rebuilding Dagster's view from the state store: `vde sync`.
+"""Rebuilding Dagster's view from the state store: `vde sync`, and the first look of the sensor.
 
 The state store is the truth; Dagster's events are a projection of it. What was applied from the
-command line, or while Dagster's database was lost, is written here as events without a run.
+command line before the sensor looked, or while Dagster's database was lost, is written here as
+events without a run.
 """
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -14,15 +17,21 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.events.checks import AuditEvents
+from vde_dagster.orchestration.events.figures import Log
+from vde_dagster.orchestration.events.origins import Origins
+from vde_dagster.orchestration.events.plan_events import report_applied, report_page, stored_plan
 from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
 from vde_dagster.orchestration.events.projection import (
-    filled_event,
+    Combination,
     filled_partitions,
     view_event,
 )
-from vde_dagster.orchestration.events.provenance import DATA_VERSION, data_version, newest_record
+from vde_dagster.orchestration.events.provenance import DATA_VERSION
 from vde_dagster.orchestration.events.publication import combination_of, environment_published
-from vde_dagster.orchestration.events.records import add_partitions, report_event, wipe_asset
+from vde_dagster.orchestration.events.records import add_partitions, wipe_asset
+from vde_dagster.orchestration.events.reporter import Reporter
+from vde_dagster.orchestration.events.table_events import missing_events
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.models.load_live import load_live
@@ -33,6 +42,9 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environment import Environment
 
+_PLANS = 100
+"""How many of the latest plans get a page."""
+
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
@@ -42,93 +54,218 @@ class SyncReport:
         materializations: Events of filled partitions and of views.
         environments: Events of environments' versions.
         wiped: Partitions whose rows are gone, now shown as missing again.
+        checks: Evaluations of checks, and observations.
+        plans: Pages and approvals of plans.
+        complete: Whether it came to its end in the given time.
     """
 
     materializations: int
     environments: int
     wiped: int = 0
+    checks: int = 0
+    plans: int = 0
+    complete: bool = True
 
     @property
     def is_empty(self) -> bool:
         """Whether Dagster knew everything already."""
-        return self.materializations == self.environments == self.wiped == 0
+        written = (self.materializations, self.environments, self.wiped, self.checks, self.plans)
+        return not any(written)
 
 
 def sync(
     workspace: Workspace,
     instance: dg.DagsterInstance,
     translator: VdeTranslator | None = None,
+    *,
+    wipe: bool = True,
+    seconds: float | None = None,
+    log: Log | None = None,
 ) -> SyncReport:
     """Write the events that a Dagster instance misses; starts no JVM, and is idempotent.
+
+    What runs of the instance that are still working do they write themselves.
 
     Args:
         workspace: The project.
         instance: The Dagster instance.
         translator: The one that the code location uses.
+        wipe: Whether assets are forgotten that Dagster shows partitions of which no table holds.
+        seconds: After how long to stop; the next call goes on.
+        log: Takes what could not be shown.
     """
     now = datetime.now(timezone.utc)
     looks = translator or VdeTranslator(workspace.root, workspace.settings.catalog)
     looks = looks.of_project(Names.of(workspace.settings))
     catalog = build_catalog(load_live(workspace, now), looks, now)
-    effects = workspace.store.database.effects
-    count = wiped = 0
-    for name, model in catalog.live.models.items():
-        known = _known(instance, catalog.key(name))
-        gone = _gone(workspace, catalog, model, set(known))
-        if gone:
+    return Sync(workspace, instance, catalog, log or logging.getLogger(__name__), seconds).run(wipe)
+
+
+class Sync:
+    """One comparison of everything.
+
+    Args:
+        workspace: The project.
+        instance: The Dagster instance.
+        catalog: What the code location shows.
+        log: Takes what could not be shown.
+        seconds: After how long to stop.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        instance: dg.DagsterInstance,
+        catalog: AssetCatalog,
+        log: Log,
+        seconds: float | None,
+    ) -> None:
+        self.workspace = workspace
+        self.store = workspace.store
+        self.instance = instance
+        self.catalog = catalog
+        self.log = log
+        self.reporter = Reporter(self.store, instance, catalog.names)
+        self.origins = Origins(instance)
+        self.wiped = 0
+        self._until = None if seconds is None else time.monotonic() + seconds
+
+    def run(self, wipe: bool) -> SyncReport:
+        """Compare everything, and write what is missing."""
+        complete = all(
+            self._step(name, model, wipe) for name, model in self.catalog.live.models.items()
+        )
+        if complete:
+            self._environments()
+            self._checks()
+            complete = self._plans()
+        done = self.reporter
+        return SyncReport(
+            done.materializations,
+            done.environments,
+            self.wiped,
+            done.checks,
+            done.plans,
+            complete,
+        )
+
+    def _step(self, name: ModelName, model: LiveModel, wipe: bool) -> bool:
+        """Write one model's events; say whether there is time for more."""
+        held = {
+            version.key: filled_partitions(
+                self.store, version.table, version.key, self.catalog.partitions[name]
+            )
+            for version in model.versions
+            if version.table is not None and version.environments
+        }
+        busy = self._busy_plans()
+        # After the state and the runs: what a run wrote that has ended since is known.
+        known = _known(self.instance, self.catalog.key(name))
+        filled = {key: {item.partition for item in items} for key, items in held.items()}
+        gone = {
+            partition
+            for partition in known
+            if (key := partition.partition("|")[0]) in filled and partition not in filled[key]
+        }
+        if gone and wipe:
             # Dagster's own storages can forget an asset, not one of its partitions.
-            wipe_asset(effects, instance, catalog.key(name))
+            wipe_asset(self.store.database.effects, self.instance, self.catalog.key(name))
             known = {}
-            wiped += len(gone)
+            self.wiped += len(gone)
         for version in model.versions:
             if version.environments:
-                for event in _of_version(workspace, instance, catalog, name, version, known):
-                    report_event(effects, instance, event)
-                    count += 1
-    written = _environments(workspace, instance, catalog)
-    _plans(workspace, instance, catalog.names)
-    return SyncReport(count, written, wiped)
+                for event in self._of_version(name, version, known, busy):
+                    self.reporter.report(event)
+                    if self._is_late:
+                        return False
+        return True
 
+    @property
+    def _is_late(self) -> bool:
+        return self._until is not None and time.monotonic() > self._until
 
-def _gone(
-    workspace: Workspace, catalog: AssetCatalog, model: LiveModel, known: set[str]
-) -> set[str]:
-    """Return the partitions of published versions that Dagster shows and no table holds."""
-    gone: set[str] = set()
-    partitions = catalog.partitions[model.name]
-    for version in model.versions:
-        if version.table is None or not version.environments:
-            continue
-        shown = {key for key in known if key.partition("|")[0] == version.key}
-        if shown:
-            filled = filled_partitions(workspace.store, version.table, version.key, partitions)
-            gone |= shown - {item.partition for item in filled}
-    return gone
+    def _busy_plans(self) -> frozenset[str]:
+        """Return the plans that runs of the instance are working on."""
+        return frozenset(
+            str(news.subject["plan"])
+            for origin in self.origins.unfinished()
+            for news in self.store.news.by(origin)
+            if news.subject.get("plan")
+        )
 
+    def _of_version(
+        self,
+        name: ModelName,
+        version: LiveVersion,
+        known: dict[str, str | None],
+        busy: frozenset[str],
+    ) -> Iterator[dg.AssetMaterialization]:
+        environment = self.catalog.live.environments[version.environments[0]]
+        combination = self._combination(environment)
+        if version.table is not None:
+            yield from missing_events(
+                self.workspace,
+                self.instance,
+                self.catalog,
+                self.log,
+                version,
+                combination,
+                known,
+                busy,
+            )
+        elif version.key not in known and version.snapshot.is_virtual:
+            inputs = combination.inputs(self.instance, self.catalog, version.snapshot, None)
+            yield view_event(self.catalog, version.snapshot, inputs, {})
 
-def _of_version(
-    workspace: Workspace,
-    instance: dg.DagsterInstance,
-    catalog: AssetCatalog,
-    name: ModelName,
-    version: LiveVersion,
-    known: dict[str, str | None],
-) -> Iterator[dg.AssetMaterialization]:
-    environment = catalog.live.environments[version.environments[0]]
-    combination = combination_of(workspace.store, environment)
-    snapshot = version.snapshot
-    if version.table is None:
-        if version.key not in known and snapshot.is_virtual:
-            inputs = combination.inputs(instance, catalog, snapshot, None)
-            yield view_event(catalog, snapshot, inputs, {})
-        return
-    inputs = combination.inputs(instance, catalog, snapshot, newest_record(instance))
-    partitions = catalog.partitions[name]
-    for filled in filled_partitions(workspace.store, version.table, version.key, partitions):
-        now = data_version(version.key, filled.iceberg_snapshot_id)
-        if known.get(filled.partition) != now:
-            facts = {"vde/table": str(version.table.ref), "vde/synced": True}
-            yield filled_event(catalog, snapshot, version.key, filled, inputs, metadata=facts)
+    def _combination(self, environment: Environment) -> Combination:
+        return combination_of(self.store, environment)
+
+    def _environments(self) -> None:
+        """Write the versions of every environment that Dagster has no event of, oldest first."""
+        store, live = self.store, self.catalog.live.environments
+        names = self.catalog.names
+        add_partitions(store.database.effects, self.instance, names.environments, list(live))
+        for name in live:
+            busy = self._busy_plans()
+            for version in reversed(store.versions.history(name)):
+                environment = store.versions.at(name, version.version)
+                if environment is None or version.dropped or environment.plan_id in busy:
+                    continue
+                self.reporter.report(environment_published(self.catalog, store, environment))
+
+    def _checks(self) -> None:
+        """Evaluate the checks of models that were published while Dagster did not look."""
+        audits = AuditEvents(self.catalog, self.store, self.instance)
+        busy = self._busy_plans()
+        for environment in self.catalog.live.environments.values():
+            if environment.plan_id in busy:
+                continue
+            for event in audits.standing(environment, self._combination(environment)):
+                self.reporter.report(event)
+
+    def _plans(self) -> bool:
+        """Give plans their pages that can still be approved, or were applied; take others' away."""
+        store, names = self.store, self.catalog.names
+        recent = [record for record in store.plans.recent(limit=_PLANS) if record.kind == "plan"]
+        past = store.plans.past([record.id for record in recent])
+        busy = self._busy_plans()
+        for record in reversed(recent):
+            wanted = record.status in ("planned", "applied") and record.id not in past
+            if not wanted or record.id in busy:
+                continue
+            applied = record.status == "applied"
+            approved = not applied or self.reporter.has(names.apply_key, record.id)
+            if not approved or not self.reporter.has(names.plan_key, record.id):
+                plan = stored_plan(store, record.id)
+                if plan is None:
+                    continue
+                report_page(self.reporter, self.catalog, plan)
+                if applied:
+                    report_applied(self.reporter, plan, None)
+            if self._is_late:
+                return False
+        forget_past_plans(store, self.instance, names.plans)
+        return True
 
 
 def _known(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, str | None]:
@@ -144,47 +281,3 @@ def _known(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, str | No
         if not page.has_more:
             return out
         cursor = page.cursor
-
-
-def _environments(workspace: Workspace, instance: dg.DagsterInstance, catalog: AssetCatalog) -> int:
-    """Write the versions of every environment that Dagster has no event of, oldest first."""
-    store = workspace.store
-    written = 0
-    known: set[str | None] = set()
-    cursor: str | None = None
-    while True:
-        page = instance.fetch_materializations(
-            catalog.names.environment_key, limit=1000, cursor=cursor
-        )
-        known |= {(r.event_log_entry.tags or {}).get(DATA_VERSION) for r in page.records}
-        if not page.has_more:
-            break
-        cursor = page.cursor
-    add_partitions(
-        store.database.effects,
-        instance,
-        catalog.names.environments,
-        list(catalog.live.environments),
-    )
-    for name in catalog.live.environments:
-        for version in reversed(store.versions.history(name)):
-            if version.publication_id in known or version.dropped:
-                continue
-            environment: Environment | None = store.versions.at(name, version.version)
-            if environment is None:
-                continue
-            event = environment_published(catalog, store, environment)
-            report_event(store.database.effects, instance, event)
-            written += 1
-    return written
-
-
-def _plans(workspace: Workspace, instance: dg.DagsterInstance, names: Names) -> None:
-    """Give every plan that can still be approved a partition, and take the others' away."""
-    store = workspace.store
-    waiting = [record.id for record in store.plans.recent(limit=100) if record.status == "planned"]
-    past = store.plans.past(waiting)
-    add_partitions(
-        store.database.effects, instance, names.plans, [key for key in waiting if key not in past]
-    )
-    forget_past_plans(store, instance, names.plans)

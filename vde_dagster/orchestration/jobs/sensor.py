@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.errors import VdeError
+from vde_dagster.orchestration.events.origins import SENSOR, origin_of
 from vde_dagster.orchestration.events.plan_partitions import idle, show_rejected
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, SHORT, Names
 from vde_dagster.orchestration.shown import refresh
@@ -123,7 +124,7 @@ def evaluate(
         if found == known:
             # Not the files moved, so nothing is published unasked: it may have been rolled back.
             replaced, environments = past, frozenset(past.values())
-        plans = _plans(root, environments)
+        plans = _plans(root, environments, instance)
     except VdeError as error:
         raise dg.Failure(str(error)) from error
     withdrawn = idle(instance, replaced) if instance else []
@@ -211,12 +212,15 @@ def _waiting(
     return waiting, {plan_id: name for plan_id, name in waiting.items() if plan_id in past}
 
 
-def _plans(root: Path, again: Set[str]) -> list[tuple[Plan, AutoApply]]:
+def _plans(
+    root: Path, again: Set[str], instance: dg.DagsterInstance | None
+) -> list[tuple[Plan, AutoApply]]:
     """Plan what the project names, in a process without old modules.
 
     Args:
         root: The project's folder.
         again: Environments to plan alone, where nothing is applied without being asked.
+        instance: The Dagster instance that shows the plans.
 
     Returns:
         Each plan, and what the project wants applied unasked in its environment. Plans that
@@ -227,6 +231,8 @@ def _plans(root: Path, again: Set[str]) -> list[tuple[Plan, AutoApply]]:
 
     load_project_isolated(root)
     with Workspace.open(root) as workspace:
+        if instance is not None:
+            workspace.warehouse.work_for(origin_of(instance, SENSOR))
         settings = workspace.settings.dagster
         named = dict.fromkeys([settings.default_environment, *settings.auto_apply])
         policies: dict[str, AutoApply] = {

@@ -1,0 +1,105 @@
+"""A model's checks by themselves: audits of what is published, unit tests of the files."""
+
+# Dagster reads the annotations of its functions, so they are not postponed here.
+from collections.abc import Iterator, Set
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.events.checks import Audited, AuditEvents
+from vde_dagster.orchestration.events.publication import combination_of
+from vde_dagster.orchestration.events.unit_test_checks import unit_test_event, unit_test_names
+from vde_dagster.orchestration.failures import as_failure
+from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names
+from vde_dagster.planning.environment import PRODUCTION
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+
+def execute_checks(
+    context: dg.AssetExecutionContext,
+    workspace: "Workspace",
+    catalog: AssetCatalog,
+    name: ModelName,
+    chosen: Set[str],
+) -> Iterator[dg.AssetCheckResult]:
+    """Run a model's chosen checks, and yield what they found.
+
+    Args:
+        context: The step.
+        workspace: The project.
+        catalog: The code location's models.
+        name: The model.
+        chosen: The checks' names.
+    """
+    audits = _audits(context, workspace, catalog, name, chosen)
+    for evaluation in (*audits, *_unit_tests(workspace, catalog, name, chosen)):
+        yield dg.AssetCheckResult(
+            asset_key=evaluation.asset_key,
+            check_name=evaluation.check_name,
+            passed=evaluation.passed,
+            metadata=evaluation.metadata,
+            severity=evaluation.severity,
+            description=evaluation.description,
+        )
+
+
+def _audits(
+    context: dg.AssetExecutionContext,
+    workspace: "Workspace",
+    catalog: AssetCatalog,
+    name: ModelName,
+    chosen: Set[str],
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Audit what the environment shows whose status the checks have: production, if it can."""
+    shown = [found.name for found in catalog.live.environments.values() if name in found.entries]
+    found = sorted(shown, key=lambda environment: (environment != PRODUCTION, environment))
+    with as_failure():
+        environment = workspace.store.environments.get(found[0]) if found else None
+    if environment is None or name not in environment.entries:
+        context.log.warning(f"no environment shows {name}: there is nothing to audit")
+        return
+    combination = combination_of(workspace.store, environment)
+    entry = environment.entries[name]
+    snapshot = combination.snapshots[entry.snapshot_id]
+    names = check_names(snapshot.model.audits)
+    labels = {label for label, check in names.items() if check in chosen}
+    if not labels:
+        return
+    with as_failure():
+        report = workspace.audit(environment.name, select=[str(name)], labels=labels)
+    audited = Audited(
+        snapshot,
+        combination.tables[entry.table_id] if entry.table_id else None,
+        workspace.store.audits.results(plan_id=report.run.id),
+        environment.name,
+        environment.version,
+        report.run.id,
+    )
+    events = AuditEvents(catalog, workspace.store, context.instance)
+    for audit in snapshot.model.audits:
+        if audit.label in labels:
+            yield from events.evaluation(audited, audit)
+
+
+def _unit_tests(
+    workspace: "Workspace", catalog: AssetCatalog, name: ModelName, chosen: Set[str]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Run unit tests of the files as they are now."""
+    from vde_dagster.execution.events import UnitTestFinished
+    from vde_dagster.execution.unit_testing.check import check_test
+    from vde_dagster.execution.unit_testing.run import run_test
+
+    if not any(check.startswith("test_") for check in chosen):
+        return  # an audit of what is published asks no file
+    with as_failure():
+        tests = [test for test in workspace.project.tests if test.model == name]
+        snapshots = workspace.snapshots() if tests else {}
+        known = unit_test_names(snapshots[name].model, tests) if tests else {}
+        for test in tests:
+            if known[test.name, test.location.path.as_posix()] in chosen:
+                check_test(test, snapshots)
+                result = run_test(test, snapshots, workspace.engine())
+                yield unit_test_event(catalog, UnitTestFinished(snapshots[name], result, False))

@@ -1,0 +1,449 @@
+"""What others do reaches Dagster by itself: each thing once, whoever dies in between."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from sqlalchemy import event as sqlalchemy_event
+
+from vde_dagster.base.instants import parse_instant
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import VdeError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events.news import NewsCursor, Teller
+from vde_dagster.orchestration.events.origins import origin_of
+from vde_dagster.orchestration.events.sync import sync
+from vde_dagster.orchestration.jobs import news_sensor as sensor_module
+from vde_dagster.orchestration.jobs.news_sensor import tell_news
+from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog, check_names
+from vde_dagster.orchestration.models.load_live import load_live
+from vde_dagster.orchestration.models.translator import VdeTranslator
+from vde_dagster.orchestration.names import ENVIRONMENTS, PLANS, SHORT
+from vde_dagster.orchestration.resource import lend
+from vde_dagster.state.effects import NoEffects
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
+from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
+from vde_dagster_tests.orchestration.conftest import NOW, partitions_of, run_job
+from vde_dagster_tests.projects import ProjectFolder
+
+FILES = {
+    "models/daily.sql": """
+        MODEL (name db.daily, kind INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 1),
+          start '2024-01-01', end '2024-01-03', audits (not_null(columns := (n))));
+        SELECT 1 AS n, CAST('2024-01-01' AS DATE) AS day
+    """,
+    "models/last.sql": "MODEL (name db.last, kind FULL); SELECT max(n) AS n FROM db.daily",
+    "models/shown.sql": "MODEL (name db.shown, kind VIEW); SELECT n FROM db.last",
+}
+ASSETS = ("db/daily", "db/last", "db/shown", "vde/environment", "vde/plan", "vde/apply")
+LAST = "models/last.sql"
+CHECK = dg.AssetCheckKey(dg.AssetKey(["db", "daily"]), "not_null_columns_n")
+
+
+@pytest.fixture
+def engine() -> FakeSpark:
+    return FakeSpark()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder(tmp_path / "project", FILES)
+
+
+@pytest.fixture
+def outside(folder: ProjectFolder, engine: FakeSpark) -> Iterator[Workspace]:
+    """The project as the command line has it open."""
+    workspace = open_fake(folder.root, engine)
+    yield workspace
+    workspace.close()
+
+
+def tick(
+    folder: ProjectFolder, instance: dg.DagsterInstance, cursor: str | None = None
+) -> str | None:
+    """Let the sensor look; return the new cursor, or None when nothing was new."""
+    log = logging.getLogger("vde")
+    found = tell_news(folder.root, instance, cursor, VdeTranslator(folder.root), log)
+    return found if isinstance(found, str) else None
+
+
+def must(found: str | None) -> str:
+    assert found is not None
+    return found
+
+
+def events_of(instance: dg.DagsterInstance, asset: str) -> list[dg.AssetMaterialization]:
+    records = instance.fetch_materializations(dg.AssetKey(asset.split("/")), limit=999).records
+    found = [record.asset_materialization for record in reversed(records)]
+    return [event for event in found if event is not None]
+
+
+def observations_of(instance: dg.DagsterInstance, asset: str) -> list[dg.AssetObservation]:
+    records = instance.fetch_observations(dg.AssetKey(asset.split("/")), limit=999).records
+    found = [record.asset_observation for record in reversed(records)]
+    return [event for event in found if event is not None]
+
+
+def evaluations(instance: dg.DagsterInstance) -> list[dg.AssetCheckEvaluation]:
+    history = instance.event_log_storage.get_asset_check_execution_history(CHECK, limit=99)
+    found = [record.evaluation for record in reversed(history)]
+    return [event for event in found if isinstance(event, dg.AssetCheckEvaluation)]
+
+
+def seen(instance: dg.DagsterInstance) -> dict[str, object]:
+    """What Dagster shows, with how often each thing was written."""
+
+    def name(event: dg.AssetMaterialization) -> tuple[str | None, str | None]:
+        return event.partition, (event.tags or {}).get("dagster/data_version")
+
+    return {
+        **{asset: Counter(map(name, events_of(instance, asset))) for asset in ASSETS},
+        "checks": len(evaluations(instance)),
+        "observations": [len(observations_of(instance, asset)) for asset in ASSETS],
+        "environments": set(instance.get_dynamic_partitions(str(ENVIRONMENTS.name))),
+        "plans": set(instance.get_dynamic_partitions(str(PLANS.name))),
+    }
+
+
+def test_a_project_that_was_applied_before_opens_complete(
+    folder: ProjectFolder, outside: Workspace, instance: dg.DagsterInstance
+) -> None:
+    plan = outside.apply(outside.plan("prod")).plan
+    cursor = must(tick(folder, instance))
+    assert len(partitions_of(instance, "db/daily")) == 3
+    assert len(partitions_of(instance, "db/last")) == len(partitions_of(instance, "db/shown")) == 1
+    assert partitions_of(instance, "vde/environment") == {"prod"}
+    assert partitions_of(instance, "vde/plan") == partitions_of(instance, "vde/apply") == {plan.id}
+    (check,) = evaluations(instance)
+    assert check.passed
+    assert check.metadata["vde/plan"].value == plan.id
+    assert check.metadata["vde/environment"].value == "prod"
+    assert len(cursor) < 120
+    assert tick(folder, instance, cursor) is None
+    with Workspace.open(folder.root) as workspace:
+        assert sync(workspace, instance).is_empty
+
+
+def test_an_apply_of_the_command_line_is_told_as_if_dagster_had_done_it(
+    folder: ProjectFolder, outside: Workspace, instance: dg.DagsterInstance
+) -> None:
+    cursor = must(tick(folder, instance))
+    plan = outside.apply(outside.plan("prod")).plan
+    cursor = must(tick(folder, instance, cursor))
+    assert tick(folder, instance, cursor) is None
+
+    with dg.DagsterInstance.ephemeral() as twin:
+        again = ProjectFolder(folder.root.parent / "twin", FILES)
+        own = open_fake(again.root)
+        with lend(own):
+            run_job(again, twin, "vde_plan_and_apply", {"environment": "prod"}, op="plan_and_apply")
+        own.close()
+        left_out = {"vde/fill_seconds", "vde/table", "vde/iceberg_snapshot_id", "vde/plan"}
+        for asset in ("db/daily", "db/last", "db/shown"):
+            told, done = events_of(instance, asset), events_of(twin, asset)
+            assert [e.partition for e in told] == [e.partition for e in done], asset
+            for one, other in zip(told, done, strict=True):
+                assert one.metadata.keys() == other.metadata.keys(), asset
+                for name in one.metadata.keys() - left_out:
+                    assert one.metadata[name] == other.metadata[name], name
+                assert (one.tags or {}).keys() == (other.tags or {}).keys(), asset
+        (told_check,), (done_check,) = evaluations(instance), evaluations(twin)
+        assert told_check.metadata.keys() == done_check.metadata.keys()
+        for asset in ("vde/environment", "vde/plan", "vde/apply"):
+            (one,), (other,) = events_of(instance, asset), events_of(twin, asset)
+            assert one.metadata.keys() == other.metadata.keys(), asset
+        assert seen(twin)["checks"] == seen(instance)["checks"]
+    first = events_of(instance, "db/daily")[0]
+    assert first.metadata["dagster/partition_row_count"].value == 10
+    assert first.metadata["vde/bytes"].value == 100
+    assert first.metadata["vde/fill_intervals"].value == 1
+    assert (first.tags or {})["vde/plan"] == plan.id
+    pointer = "dagster/input_event_pointer/db/daily"
+    (last,) = events_of(instance, "db/last")
+    newest = instance.fetch_materializations(dg.AssetKey(["db", "daily"]), limit=1).records[0]
+    assert int((last.tags or {})[pointer]) >= newest.storage_id
+
+
+def test_plans_rollbacks_drops_and_other_environments_are_told(
+    folder: ProjectFolder, outside: Workspace, instance: dg.DagsterInstance
+) -> None:
+    cursor = must(tick(folder, instance))
+    outside.apply(outside.plan("prod"))
+    outside.apply(outside.plan("dev"))
+    folder.edit(LAST, "max", "min")
+    outside.reload()
+    outside.apply(outside.plan("prod"))
+    outside.rollback("prod")
+    folder.edit(LAST, "min", "sum")
+    outside.reload()
+    waiting = outside.plan("prod")
+    cursor = must(tick(folder, instance, cursor))
+    versions = [
+        (event.partition, event.metadata["vde/version"].value)
+        for event in events_of(instance, "vde/environment")
+    ]
+    assert versions == [("prod", 1), ("dev", 1), ("prod", 2), ("prod", 3)]
+    plans = set(instance.get_dynamic_partitions(str(PLANS.name)))
+    assert plans - partitions_of(instance, "vde/apply") == {waiting.id}
+    assert plans == partitions_of(instance, "vde/plan")
+    # The check follows what production shows; a rollback shows what was there before.
+    assert all(check.metadata["vde/environment"].value == "prod" for check in evaluations(instance))
+
+    outside.store.plans.reject(waiting.id, "anna", "not now")
+    cursor = must(tick(folder, instance, cursor))
+    assert waiting.id not in set(instance.get_dynamic_partitions(str(PLANS.name)))
+    assert partitions_of(instance, "vde/reject") == {waiting.id}
+
+    outside.drop_environment("dev")
+    outside.janitor()
+    must(tick(folder, instance, cursor))
+    assert set(instance.get_dynamic_partitions(str(ENVIRONMENTS.name))) == {"prod"}
+
+
+def test_what_a_run_of_dagster_did_is_not_told_again(
+    folder: ProjectFolder, outside: Workspace, instance: dg.DagsterInstance
+) -> None:
+    cursor = must(tick(folder, instance))
+    with lend(outside):
+        run_job(
+            folder, instance, "vde_plan_and_apply", {"environment": "prod"}, op="plan_and_apply"
+        )
+        folder.edit(LAST, "max", "min")
+        outside.reload()
+        run_job(
+            folder, instance, "vde_plan_and_apply", {"environment": "prod"}, op="plan_and_apply"
+        )
+        run_job(folder, instance, "vde_rollback", {"environment": "prod"}, op="rollback")
+    before = seen(instance)
+    cursor = must(tick(folder, instance, cursor))
+    assert seen(instance) == before
+    assert tick(folder, instance, cursor) is None
+    with Workspace.open(folder.root) as workspace:
+        assert sync(workspace, instance).is_empty
+    # Another instance has none of it.
+    with dg.DagsterInstance.ephemeral() as other:
+        must(tick(folder, other))
+        (shown,) = partitions_of(other, "db/last")
+        assert shown in partitions_of(instance, "db/last")
+
+
+def test_a_run_that_works_is_left_alone_and_looked_through_when_it_died(
+    folder: ProjectFolder, outside: Workspace, instance: dg.DagsterInstance
+) -> None:
+    cursor = must(tick(folder, instance))
+    run = dg.DagsterRun(job_name="vde_apply_job", status=dg.DagsterRunStatus.STARTED)
+    instance.add_run(run)
+    outside.warehouse.work_for(origin_of(instance, run.run_id))
+    plan = outside.plan("prod")
+    instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
+    outside.apply(plan)
+    outside.warehouse.work_for("")
+    nothing = seen(instance)
+    cursor = must(tick(folder, instance, cursor))
+    assert seen(instance) == nothing
+    assert run.run_id in NewsCursor.parse(cursor).runs  # type: ignore[union-attr]
+
+    # Somebody else's work waits for nobody.
+    outside.apply(outside.plan("dev"))
+    cursor = must(tick(folder, instance, cursor))
+    assert partitions_of(instance, "vde/environment") == {"dev"}
+    assert tick(folder, instance, cursor) is None
+
+    instance.report_run_failed(instance.get_run_by_id(run.run_id))
+    cursor = must(tick(folder, instance, cursor))
+    assert len(partitions_of(instance, "db/daily")) == 3
+    assert partitions_of(instance, "vde/environment") == {"prod", "dev"}
+    assert plan.id in partitions_of(instance, "vde/apply")
+    assert NewsCursor.parse(cursor).runs == {}  # type: ignore[union-attr]
+    assert tick(folder, instance, cursor) is None
+
+
+def test_a_plan_that_was_not_published_does_not_turn_the_published_model_red(
+    folder: ProjectFolder, outside: Workspace, engine: FakeSpark, instance: dg.DagsterInstance
+) -> None:
+    outside.apply(outside.plan("prod"))
+    cursor = must(tick(folder, instance))
+    folder.edit("models/daily.sql", "1 AS n", "2 AS n")
+    outside.reload()
+    engine.failing_audits.add("db.daily")
+    plan = outside.plan("dev")
+    with pytest.raises(VdeError):
+        outside.apply(plan)
+    cursor = must(tick(folder, instance, cursor))
+    (check,) = evaluations(instance)
+    assert check.passed
+    (found,) = observations_of(instance, "db/daily")
+    version = plan.models[0].table
+    assert version is not None
+    assert found.partition == f"{version.version}|2024-01-01"
+    assert found.metadata["vde/published"].value is False
+    assert found.metadata["vde/plan"].value == plan.id
+    assert found.metadata["vde/environment"].value == "dev"
+    assert found.metadata["vde/failed_rows"].value == 1
+    assert plan.id in set(instance.get_dynamic_partitions(str(PLANS.name)))
+    (failed,) = observations_of(instance, "vde/apply")
+    assert failed.partition == plan.id
+    assert tick(folder, instance, cursor) is None
+
+
+@pytest.mark.parametrize("how", ["command line", "dagster"])
+def test_a_day_that_fails_stays_failing_when_the_next_one_passes(
+    folder: ProjectFolder,
+    outside: Workspace,
+    engine: FakeSpark,
+    instance: dg.DagsterInstance,
+    how: str,
+) -> None:
+    folder.edit("models/daily.sql", "columns := (n)", "columns := (n), blocking := false")
+    cursor = must(tick(folder, instance))
+    engine.failing_audits.add("db.daily")
+    if how == "dagster":
+        with lend(outside):
+            config = {"environment": "prod", "end": "2024-01-02"}
+            run_job(folder, instance, "vde_plan_and_apply", config, op="plan_and_apply")
+            engine.failing_audits.clear()
+            run_job(folder, instance, "vde_run", {"environment": "prod"}, op="run")
+    else:
+        outside.apply(outside.plan("prod", end=parse_instant("2024-01-03")))
+        cursor = must(tick(folder, instance, cursor))
+        engine.failing_audits.clear()
+        outside.apply(outside.plan_run("prod"))
+        cursor = must(tick(folder, instance, cursor))
+    audits = load(outside).live.models[ModelName("db", "daily")].snapshot.model.audits
+    (name,) = check_names(audits).values()
+    key = dg.AssetCheckKey(CHECK.asset_key, name)
+    history = instance.event_log_storage.get_asset_check_execution_history(key, limit=9)
+    newest, first = [record.evaluation for record in history]
+    assert newest is not None
+    assert first is not None
+    assert (newest.passed, first.passed) == (False, False)
+    assert newest.severity == dg.AssetCheckSeverity.WARN
+    assert newest.metadata["vde/failed_rows"].value == 2
+    assert "2024-01-03" in str(newest.metadata["vde/partition"].value)
+    assert newest.target_materialization_data is not None
+    assert str(newest.description) == "2 rows fail in 2024-01-01 … 2024-01-02"
+
+
+def load(workspace: Workspace) -> AssetCatalog:
+    return build_catalog(load_live(workspace, NOW), VdeTranslator(workspace.root), NOW)
+
+
+def test_a_tick_that_dies_anywhere_is_finished_by_the_next_and_tells_nothing_twice(
+    folder: ProjectFolder, outside: Workspace, engine: FakeSpark
+) -> None:
+    start = outside.store.news.place()
+    outside.apply(outside.plan("prod"))
+    folder.edit(LAST, "max", "min")
+    outside.reload()
+    outside.apply(outside.plan("prod"))
+    outside.rollback("prod")
+    folder.edit("models/daily.sql", "1 AS n", "2 AS n")
+    outside.reload()
+    engine.failing_audits.add("db.daily")
+    with pytest.raises(VdeError):
+        outside.apply(outside.plan("dev"))
+    outside.store.news.place()
+    begin = NewsCursor(start.store, start.newest)
+    catalog = load(outside)
+
+    def tell(instance: dg.DagsterInstance, fault: Fault | None = None) -> list[str]:
+        injector = FaultInjector(fault or Fault(), in_process=True)
+        outside.store.database.effects = injector
+        try:
+            teller = Teller(outside, instance, lambda: catalog, logging.getLogger("vde"), SHORT)
+            teller.tell_since(begin)
+        except ProcessKilled:
+            assert injector.fired
+        finally:
+            outside.store.database.effects = NoEffects()
+        return injector.passed
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        points = Counter(tell(instance))
+        whole = seen(instance)
+        tell(instance)
+        assert seen(instance) == whole
+    assert points["dagster.event"] > 10
+    for point, count in points.items():
+        for number in range(1, count + 1, 3):
+            with dg.DagsterInstance.ephemeral() as instance:
+                tell(instance, Fault(point, "kill_after", number))
+                tell(instance)
+                assert seen(instance) == whole, (point, number)
+
+
+def test_work_that_goes_beyond_a_ticks_time_is_gone_on_with(
+    folder: ProjectFolder, outside: Workspace, instance: dg.DagsterInstance
+) -> None:
+    start = outside.store.news.place()
+    outside.apply(outside.plan("prod"))
+    outside.apply(outside.plan("dev"))
+    newest = outside.store.news.place().newest
+    catalog, cursor, ticks = load(outside), NewsCursor(start.store, start.newest), 0
+    while cursor.number < newest:
+        log = logging.getLogger("vde")
+        cursor = Teller(outside, instance, lambda: catalog, log, SHORT, 0.0).tell_since(cursor)
+        ticks += 1
+    assert ticks > 3
+    with dg.DagsterInstance.ephemeral() as other:
+        Teller(outside, other, lambda: catalog, log, SHORT).tell_since(
+            NewsCursor(start.store, start.newest)
+        )
+        assert seen(other) == seen(instance)
+
+
+def test_a_tick_without_news_asks_a_few_questions_and_loads_no_project(
+    folder: ProjectFolder,
+    outside: Workspace,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outside.apply(outside.plan("prod"))
+    cursor = must(tick(folder, instance))
+
+    def never(*_: object) -> None:
+        raise AssertionError("the project was loaded")
+
+    monkeypatch.setattr(sensor_module, "load_live", never)
+    asked: list[str] = []
+    opened = Workspace.open
+
+    def counting(root: Path) -> Workspace:
+        workspace = opened(root)
+        engine = workspace.store.database.engine
+        sqlalchemy_event.listen(
+            engine, "before_cursor_execute", lambda *details: asked.append(str(details[2]))
+        )
+        return workspace
+
+    monkeypatch.setattr(Workspace, "open", counting)
+    assert tick(folder, instance, cursor) is None
+    questions = [text for text in asked if text != "BEGIN"]
+    assert len(questions) == 2
+    assert all(text.startswith("SELECT") for text in questions)
+
+
+@pytest.mark.parametrize("lost", ["nothing", "text", "another store", "forgotten news"])
+def test_a_cursor_that_does_not_fit_means_to_compare_everything(
+    folder: ProjectFolder, outside: Workspace, instance: dg.DagsterInstance, lost: str
+) -> None:
+    outside.apply(outside.plan("prod"))
+    cursor = must(tick(folder, instance))
+    outside.apply(outside.plan("dev"))
+    values = json.loads(cursor)
+    if lost == "another store":
+        values["store"] = "f" * 32
+    if lost == "forgotten news":
+        values["number"] = 0
+        values["number"] -= 5
+    old = {"nothing": None, "text": "abc"}.get(lost, json.dumps(values))
+    again = must(tick(folder, instance, old))
+    assert partitions_of(instance, "vde/environment") == {"prod", "dev"}
+    assert NewsCursor.parse(again).number == outside.store.news.place().newest  # type: ignore[union-attr]
+    assert tick(folder, instance, again) is None
