@@ -69,8 +69,9 @@ def refresh(
     if problem is None and _shape(workspace) != now:
         done = ""  # changed while it was loaded: what it shows nobody knows, the next look asks
     instance.daemon_cursor_storage.set_cursor_values({key: done})
-    if problem is not None:
-        log.warning(problem)
+    if problem is None or not kept:  # of a Dagster that just began the webserver may not be up
+        return None
+    log.warning(problem)
     return problem
 
 

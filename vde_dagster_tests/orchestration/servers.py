@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -168,6 +170,24 @@ class Dagster:
         workers = self.spark_workers()
         assert len(workers) == 1, workers
         os.kill(workers.pop(), signal.SIGKILL)
+
+    def wait_for_daemon(self, since: float) -> None:
+        """Wait until the daemon, which looks once a minute, has loaded the location after a time.
+
+        It says so when the server that it used before has ended, 20 seconds later.
+
+        Args:
+            since: Seconds since 1970.
+        """
+
+        def look() -> bool:
+            lines = (self.home / "daemon.log").read_text().splitlines()
+            found = (line for line in lines if "No heartbeat received in 20 seconds" in line)
+            at = [re.search(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", line) for line in found]
+            known = [datetime.fromisoformat(f"{one[1]}+00:00").timestamp() for one in at if one]
+            return bool(known) and max(known) > since + 25
+
+        wait_for(look, "the daemon's next look at the code location")
 
     def retry_of(self, run: str) -> str:
         """Wait for the run that Dagster starts in place of one, and return it."""

@@ -5,6 +5,7 @@ Every step ends with a look at what the state store and Spark have afterwards.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,8 +106,10 @@ def test_a_person_approves_backfills_recomputes_rolls_back_and_drops_by_clicks(
         see_what_production_serves(shop)
         create_a_development_environment(shop)
         see_what_is_shared_and_what_is_its_own(shop)
-        backfill_only_what_is_missing(shop)
+        published = time.time()
         recompute_a_day_that_is_filled(shop)
+        dagster.wait_for_daemon(published)
+        backfill_only_what_is_missing(shop)
         plan = mistype_a_date_and_correct_it(shop)
         publish_to_production_what_dev_built(shop, plan)
         roll_back_to_a_chosen_version(shop)
