@@ -32,7 +32,7 @@ _STOP_SECONDS = 30.0
 _LAST_SECONDS = 10.0
 _LOCATIONS = """
 { workspaceOrError { ... on Workspace { locationEntries { name locationOrLoadError {
-  ... on PythonError { message } } } } } }
+  ... on PythonError { message causes { message } } } } } } }
 """
 
 
@@ -62,7 +62,7 @@ class LocalUi:
         raise ExecutionError(f"Dagster ended: {_last_line(self.log)}", hint=f"see {self.log}")
 
     def load_errors(self) -> dict[str, str]:
-        """Return the code locations that could not be loaded, with the reason."""
+        """Return the code locations that could not be loaded, each with the first cause."""
         request = urllib.request.Request(
             f"{self.url}/graphql",
             json.dumps({"query": _LOCATIONS}).encode(),
@@ -71,7 +71,11 @@ class LocalUi:
         with urllib.request.urlopen(request, timeout=60) as answer:
             entries = json.load(answer)["data"]["workspaceOrError"]["locationEntries"]
         found = {entry["name"]: (entry["locationOrLoadError"] or {}) for entry in entries}
-        return {name: said["message"] for name, said in found.items() if "message" in said}
+        return {
+            name: [said, *said["causes"]][-1]["message"].strip()
+            for name, said in found.items()
+            if "message" in said
+        }
 
 
 @contextmanager

@@ -42,9 +42,7 @@ def ui(
                 lambda console: console.print(f"Dagster is at {found.url} (Ctrl-C stops it)"),
             )
             for name, message in found.load_errors().items():
-                output.err.print(
-                    f"the code location {name} does not load: {message.strip()}", markup=False
-                )
+                output.err.print(f"the code location {name} does not load: {message}", markup=False)
             found.wait()
     except KeyboardInterrupt:
         raise Cancelled from None
