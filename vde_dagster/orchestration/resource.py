@@ -108,6 +108,7 @@ def workspace_resource(root: Path, *, spark: str | None = None) -> dg.ResourceDe
     def vde(context: dg.InitResourceContext) -> Iterator[WorkspaceResource]:
         joined = {"spark": getattr(context.resources, spark)} if spark else {}
         opened = WorkspaceResource(project_root=str(root), **joined)
+        opened.setup_for_execution(context)
         try:
             yield opened
         finally:

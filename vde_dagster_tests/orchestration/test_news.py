@@ -219,7 +219,8 @@ def test_what_a_run_of_dagster_did_is_not_told_again(
         run_job(
             folder, instance, "vde_plan_and_apply", {"environment": "prod"}, op="plan_and_apply"
         )
-        run_job(folder, instance, "vde_rollback", {"environment": "prod"}, op="rollback")
+        config = {"environment": "prod", "version": 1}
+        run_job(folder, instance, "vde_rollback", config, op="rollback")
     before = seen(instance)
     cursor = must(tick(folder, instance, cursor))
     assert seen(instance) == before

@@ -168,11 +168,18 @@ class AuditEvents:
                     Audited(snapshot, model.table, failed, plan.environment, None, attempt, plan.id)
                 )
 
-    def of(self, audited: Audited) -> Events:
-        """Yield the checks of a version that an environment shows, or what is to be seen of it."""
+    def of(self, audited: Audited, *, only_new: bool = False) -> Events:
+        """Yield the checks of a version that an environment shows, or what is to be seen of it.
+
+        Args:
+            audited: The version, and what is new of its audits.
+            only_new: Whether audits are left out of which nothing is new.
+        """
         if self._decides(audited):
+            new = {record.audit for record in audited.records}
             for audit in audited.snapshot.model.audits:
-                yield from self.evaluation(audited, audit)
+                if not only_new or audit.label in new:
+                    yield from self.evaluation(audited, audit)
         elif audited.records:
             yield self._observation(audited)
 

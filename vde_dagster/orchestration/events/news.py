@@ -260,7 +260,7 @@ class Teller:
             own = [record for record in records if record.model == model]
             snapshot = combination.snapshots[entry.snapshot_id]
             audited = Audited(snapshot, table, own, name, version, run_id)
-            for event in audits.of(audited):
+            for event in audits.of(audited, only_new=True):
                 self.reporter.report(event)
 
     def plan(self, plan_id: str) -> Plan | None:
