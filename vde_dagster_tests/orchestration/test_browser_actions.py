@@ -28,6 +28,7 @@ from vde_dagster_tests.orchestration.clicks import (
     launch_run,
     looking_away,
     materialize,
+    materialize_group,
     open_launchpad,
     open_partitions,
     retype,
@@ -69,6 +70,13 @@ class Shop:
         assert found is not None
         return found
 
+    def status(self, plan: str) -> str:
+        """Return how far a plan got."""
+        with self.workspace() as workspace:
+            record = workspace.store.plans.record(plan)
+        assert record is not None
+        return record.status
+
     def baskets(self, environment: str) -> tuple[tuple[object, ...], ...]:
         """Query a published view."""
         with self.workspace() as workspace:
@@ -102,9 +110,11 @@ def test_a_person_approves_backfills_recomputes_rolls_back_and_drops_by_clicks(
     built.write("pyproject.toml", SETTINGS)
     with running_dagster(built.root, tmp_path / "home") as dagster:
         shop = Shop(built, dagster, page)
+        materialize_all_and_approve_nothing(shop)
         approve_the_sensors_plan(shop)
         see_what_production_serves(shop)
-        create_a_development_environment(shop)
+        waiting = create_a_development_environment(shop)
+        reject_the_plan(shop, waiting)
         see_what_is_shared_and_what_is_its_own(shop)
         published = time.time()
         recompute_a_day_that_is_filled(shop)
@@ -115,6 +125,19 @@ def test_a_person_approves_backfills_recomputes_rolls_back_and_drops_by_clicks(
         roll_back_to_a_chosen_version(shop)
         see_the_history(shop)
         drop_the_development_environment(shop)
+
+
+def materialize_all_and_approve_nothing(shop: Shop) -> None:
+    (plan,) = wait_for(shop.dagster.plans, "the sensor's plan")
+    wait_for(lambda: plan in shop.dagster.filled("vde/plan"), "the plan's page")
+    dialog = materialize_group(shop.page, shop.dagster, "vde")
+    dialog.get_by_role("button", name="All", exact=True).click()
+    launch(shop.page, dialog, "Launch 1 run", name="bulk")
+    watch_run(shop.page, shop.dagster)
+    assert shop.dagster.filled("vde/apply") == shop.dagster.filled("vde/reject") == set()
+    assert shop.status(plan) == "planned"
+    with shop.workspace() as workspace:
+        assert workspace.store.environments.all() == []
 
 
 def approve_the_sensors_plan(shop: Shop) -> None:
@@ -155,10 +178,11 @@ def environment_rows(shop: Shop, environment: str) -> dict[str, list[str]]:
     return {row[0]: row[1:4] for row in rows if row}
 
 
-def create_a_development_environment(shop: Shop) -> None:
+def create_a_development_environment(shop: Shop) -> str:
+    """Return the plan for production that the sensor makes of the same edit."""
     page, known = shop.page, set(shop.dagster.plans())
     shop.folder.edit("models/marts/running.sql", "revenue / orders", "2 * revenue / orders")
-    wait_for(lambda: set(shop.dagster.plans()) - known, "the sensor's plan for production")
+    (waiting,) = wait_for(lambda: set(shop.dagster.plans()) - known, "the plan for production")
     open_launchpad(page, shop.dagster, "vde_plan_and_apply")
     retype(page, "environment: prod", "environment: dev")
     add_below(page, "environment: dev", "start: 2024-01-01")
@@ -171,6 +195,20 @@ def create_a_development_environment(shop: Shop) -> None:
     assert dev.expires_at is not None
     assert shop.baskets("dev") == DOUBLED[:1]
     assert shop.baskets("prod") == FIRST
+    return waiting
+
+
+def reject_the_plan(shop: Shop, waiting: str) -> None:
+    page = shop.page
+    open_partitions(page, shop.dagster, "vde/reject", waiting)
+    choose(page, waiting)
+    launch(page, materialize(page), "Launch 1 run", name="reject")
+    watch_run(page, shop.dagster)
+    assert shop.status(waiting) == "rejected"
+    assert waiting not in shop.dagster.plans()
+    page.goto(f"{shop.dagster.url}/assets/vde/reject?view=events")
+    expect(page.get_by_text(f"The plan {waiting} was rejected by").first).to_be_visible()
+    keep(page, "rejected")
 
 
 def see_what_is_shared_and_what_is_its_own(shop: Shop) -> None:
