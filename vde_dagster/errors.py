@@ -27,6 +27,11 @@ class SourceLocation:
     line: int | None = None
     column: int | None = None
 
+    @property
+    def order(self) -> tuple[str, int, int]:
+        """What places are sorted by."""
+        return self.path.as_posix(), self.line or 0, self.column or 0
+
     def __str__(self) -> str:
         parts = [str(self.path)]
         if self.line is not None:

@@ -13,6 +13,7 @@ from vde_dagster.base.suggestions import closest, one_letter_away
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.gather_state import gather_state
 from vde_dagster.execution.select_models import select_models
+from vde_dagster.execution.unit_testing.check import check_tests
 from vde_dagster.planning.interval import Interval, utc
 from vde_dagster.planning.missing import Window
 from vde_dagster.planning.order import in_order
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from vde_dagster.planning.snapshot import Snapshot
     from vde_dagster.project.model import Model
     from vde_dagster.project.problem import Problem
+    from vde_dagster.project.unit_values import UnitTest
     from vde_dagster.sql.parsed import ParsedQueries
     from vde_dagster.state import StateStore
 
@@ -34,6 +36,7 @@ def plan_project(
     environment: str,
     *,
     parsed: ParsedQueries | None = None,
+    tests: Sequence[UnitTest] = (),
     start: datetime | None = None,
     end: datetime | None = None,
     select: Sequence[str] = (),
@@ -46,6 +49,8 @@ def plan_project(
         models = select_models(warehouse.store, environment, models, select)
     warnings: list[Problem] = []
     snapshots = warehouse.snapshots_of(models, parsed, warnings)
+    if tests and not select:
+        check_tests(tests, snapshots)
     state = gather_state(warehouse.store, environment, snapshots, warehouse.snapshots_of)
     return _make(
         warehouse,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.planning.build_snapshots import build_snapshots
+from vde_dagster.planning.build_snapshots import build_snapshots, in_order
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Model
 from vde_dagster.sql.parsed import ParsedQueries
@@ -36,8 +36,8 @@ def all_mistakes(root: Path, found: ProjectError) -> ProjectError:
     except ProjectError as error:
         known = {str(mistake) for mistake in found.mistakes}
         more = [mistake for mistake in error.mistakes if str(mistake) not in known]
-        return ProjectError.of([*found.mistakes, *more])
-    return found
+        return ProjectError.of(in_order([*found.mistakes, *more]))
+    return ProjectError.of(in_order(found.mistakes))
 
 
 def _understood(project: Project) -> dict[ModelName, Model]:

@@ -177,6 +177,7 @@ class Workspace:
             self.project.models,
             environment,
             parsed=self._parsed,
+            tests=self.project.tests,
             start=start,
             end=end,
             select=select,

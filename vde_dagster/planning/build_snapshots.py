@@ -145,15 +145,24 @@ def build_snapshots(
     if warnings is not None:
         problems += absent_tables(absent, models)
         mistakes += [problem.error() for problem in problems if problem.certain]
-        warnings += [problem for problem in problems if not problem.certain]
+        warnings += sorted(
+            (problem for problem in problems if not problem.certain),
+            key=lambda problem: problem.location.order,
+        )
     if mistakes:
-        raise ProjectError.of(mistakes)
+        raise ProjectError.of(in_order(mistakes))
     return out
 
 
 def _definition(model: Model) -> tuple[str | None, ...]:
     """Return everything that defines a model as texts; its long ones are taken as they are."""
     return (model.query, model.source, repr(_OTHERS(model)))
+
+
+def in_order(mistakes: Sequence[ProjectError]) -> list[ProjectError]:
+    """Sort mistakes by their places; those without one come first."""
+    single = [one for mistake in mistakes for one in mistake.mistakes]
+    return sorted(single, key=lambda one: one.location.order if one.location else ("", 0, 0))
 
 
 def _nested(model: Model) -> ProjectError:

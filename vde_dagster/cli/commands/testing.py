@@ -25,8 +25,9 @@ def run_tests(
     output = Output(as_json)
     with opened(project) as workspace:
         from vde_dagster.cli.test_results import results_json, show_results
+        from vde_dagster.execution.unit_testing.check import check_test
         from vde_dagster.execution.unit_testing.passed import PassedTests
-        from vde_dagster.execution.unit_testing.run import check_test, run_test
+        from vde_dagster.execution.unit_testing.run import run_test
 
         chosen = {name.lower() for name in select or ()}
         tests = [

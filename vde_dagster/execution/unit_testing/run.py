@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ExecutionError, ProjectError, shortened
+from vde_dagster.execution.unit_testing.check import check_test
 from vde_dagster.execution.unit_testing.compare import RowDifference, compare_rows
 from vde_dagster.execution.unit_testing.relations import as_query
 from vde_dagster.planning.interval import Interval
@@ -53,60 +54,6 @@ class TestResult:
         missing = sum(len(found.missing) for _, found in self.differences)
         unexpected = sum(len(found.unexpected) for _, found in self.differences)
         return f"rows missing: {missing}, unexpected: {unexpected}"
-
-
-def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snapshot:
-    """Check what can be checked without running the test.
-
-    Args:
-        test: The test.
-        snapshots: The project's models.
-
-    Returns:
-        The tested model's snapshot.
-
-    Raises:
-        ProjectError: There is no such model, a parent has no rows, or a column is unknown.
-    """
-    snapshot = snapshots.get(test.model)
-    if snapshot is None:
-        raise ProjectError(
-            f"the test '{test.name}' is of the model '{test.model}', which does not exist",
-            hint="correct the model's name",
-            location=test.location,
-        )
-    if snapshot.model.query is None and snapshot.model.python is None:
-        raise ProjectError(
-            f"the test '{test.name}' is of {test.model}, which has neither a query nor code",
-            hint="test a SQL or a Python model",
-            location=test.location,
-        )
-    given = dict(test.inputs)
-    for parent in snapshot.model.depends_on:
-        if parent not in given:
-            raise ProjectError(
-                f"the test '{test.name}' gives no rows for {parent}, which {test.model} reads",
-                hint=f"add '{parent}:' under inputs; 'rows: []' gives none",
-                location=test.location,
-            )
-    for parent, table in test.inputs:
-        _check_columns(test, parent, table, snapshots.get(parent))
-    return snapshot
-
-
-def _check_columns(
-    test: UnitTest, parent: ModelName, table: TestTable, snapshot: Snapshot | None
-) -> None:
-    if snapshot is None or not snapshot.columns:
-        return
-    known = {column.name.lower() for column in snapshot.columns}
-    for column in table.columns:
-        if column.lower() not in known:
-            raise ProjectError(
-                f"the test '{test.name}' gives {parent} a column '{column}' that it does not have",
-                hint=f"it has {', '.join(sorted(known))}",
-                location=test.location,
-            )
 
 
 def run_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: Engine) -> TestResult:

@@ -29,7 +29,12 @@ def audited_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
     """Read each audit's query over the model's columns."""
     if known.columns is None:
         return
-    columns = {column.name: column.type or "UNKNOWN" for column in known.columns}
+    repeated = any(one.rule == "repeated" for one in known.findings)
+    columns = {
+        column.name: column.type or "UNKNOWN"
+        for column in known.columns
+        if not (repeated and ":" in column.name)  # Those get a number behind their name.
+    }
     plain = _OF_BUILTINS.union(name.lower() for name in columns)
     for audit in known.model.audits:
         if audit.name in BUILTIN_AUDITS and _words(audit.query) <= plain:

@@ -47,6 +47,17 @@ def named_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
     yield from problems("grain", "its grain names", grains, False)
 
 
+def undeclared(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find a Python model that does not say which columns its table has."""
+    model = known.model
+    if model.python is not None and model.kind.owns_table and not model.columns:
+        yield Problem(
+            f"{model.name} is a Python model and does not declare its columns",
+            "give the decorator columns={'name': 'TYPE', …}",
+            model.location,
+        )
+
+
 def _column(text: str) -> str | None:
     found = _TRANSFORM.match(text)
     return found[1].strip("`").replace("``", "`") if found else None

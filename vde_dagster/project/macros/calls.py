@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import traceback
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from vde_dagster.errors import ProjectError
+from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.argument_words import remember, words_of, written
+from vde_dagster.project.macros.missing_variables import does_without
 from vde_dagster.sql.dialects import untranslated
 from vde_dagster.sql.nesting import too_deep
 from vde_dagster.sql.nothing import NOTHING
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from vde_dagster.project.macros.expansion import Expander
+
+
+_NONE_GIVEN = object()
 
 
 class MacroEvaluator:
@@ -37,9 +42,22 @@ class MacroEvaluator:
         """SQLGlot dialect of the query that calls the macro."""
         return self._expander.scope.dialect
 
-    def var(self, name: str, default: Any = None) -> Any:
-        """Return a variable of the settings."""
-        return self._expander.scope.settings.get(name.lower(), default)
+    def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
+        """Return a variable of the settings, or the default; None without one.
+
+        Raises:
+            ProjectError: Nobody sets it, and the macro would make it a part of a text.
+        """
+        settings = self._expander.scope.settings
+        if name.lower() in settings or default is not _NONE_GIVEN:
+            return settings.get(name.lower(), default)
+        if not does_without(sys._getframe(1)):
+            raise self._expander.error(
+                f"unknown variable '{name}', which the macro asks for",
+                f"set it under [tool.vde.variables], or give a default: var('{name}', 0)",
+                unknown=Unknown("variable", name),
+            )
+        return None
 
     @property
     def locals(self) -> Mapping[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.parameters import PARAMETER_HINT, find_parameter
 from vde_dagster.project.macros.time_variables import TIME_VARIABLES
@@ -169,6 +169,7 @@ class Expander:
             return [(source.text[start:end], start if top else self._call_offset, top)]
         backslash = self.scope.dialect in BACKSLASH_DIALECTS
         pieces: list[tuple[str, int, bool]] = []
+        mistakes: list[ProjectError] = []
         done = start
         while (at := next_at(source, done, end, backslash=backslash)) is not None:
             tokens = _call_tokens(scan(source, at, end, backslash=backslash))
@@ -176,10 +177,18 @@ class Expander:
                 self._call_offset = at
             if len(tokens) == 1:
                 raise self.error(*_ALONE)
-            text, used = self._replace(source, tokens)
+            try:
+                text, used = self._replace(source, tokens)
+            except ProjectError as error:
+                if not top:
+                    raise
+                mistakes.append(error)
+                text, used = "NULL", _length(tokens)
             pieces.append((source.text[done:at], done if top else self._call_offset, top))
             pieces.append((text, self._call_offset, False))
             done = tokens[used - 1].end
+        if mistakes:
+            raise ProjectError.of(mistakes)
         pieces.append((source.text[done:end], done if top else self._call_offset, top))
         return pieces
 
@@ -211,7 +220,8 @@ class Expander:
             return placeholder(key)
         from vde_dagster.project.macros.builtins import BUILTINS
 
-        hint = suggest(key, {*self.scope.variables, *_PARAMETERS}, "variables")
+        near = closest(key, {*self.scope.variables, *_PARAMETERS})
+        hint = f"did you mean '{near}'?" if near else f"set {name} under [tool.vde.variables]"
         if key in self.scope.macros or key in BUILTINS:
             hint = f"call the macro with parentheses: @{name}()"
         raise self.error(f"unknown variable '@{name}'", hint, unknown=Unknown("variable", name))
@@ -283,6 +293,13 @@ class Expander:
         return re.sub(
             r"@\{(\w+)\}|@(\w+)", lambda m: self._bare(self._variable(m[1] or m[2])), text
         )
+
+
+def _length(tokens: list[Token]) -> int:
+    """Count the tokens of a macro call that cannot be expanded."""
+    name = tokens[1]
+    called = len(tokens) > 2 and tokens[2].text == "(" and tokens[2].start == name.end
+    return len(tokens) if called or name.text == "{" else 2
 
 
 def _call_tokens(tokens: Iterable[Token]) -> list[Token]:

@@ -6,6 +6,7 @@ if it can write them so that it reads the same again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -190,7 +191,22 @@ def _parse(expander: Expander, expanded: Expanded, what: str) -> tuple[list[Toke
         )
     while tokens[-1].text == ";":
         tokens.pop()
+    if expander.scope.dialect == "spark" and _COMMA_BEFORE_FROM.search(expanded.text):
+        _check_commas(expander, expanded, tokens)
     return tokens, statements[0]
+
+
+_COMMA_BEFORE_FROM = re.compile(r",[\s\n]*(?:--[^\n]*\n\s*)*FROM\b", re.IGNORECASE)
+
+
+def _check_commas(expander: Expander, expanded: Expanded, tokens: list[Token]) -> None:
+    """Refuse `SELECT a, FROM t`, which SQLGlot reads and Spark does not."""
+    for comma, word, behind in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        is_column = behind.text in (",", ".") or behind.text.upper() in ("FROM", "AS")
+        if comma.text == "," and word.text.upper() == "FROM" and not is_column:
+            raise expander.source.error(
+                "there is a comma before FROM", expanded.origin(comma.start), "take it out"
+            )
 
 
 def _syntax_error(

@@ -14,6 +14,7 @@ from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.model import Column, Model
+from vde_dagster.project.reading.seed_values import check_values
 from vde_dagster.project.settings import Settings
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
     location = SourceLocation(Path(path))
     table = _parse(content, model.kind, location)
     columns = _columns(model, table, location)
+    _check_values(model, table, columns, content, location)
     kind = dataclasses.replace(
         model.kind,
         path=path,
@@ -216,6 +218,42 @@ def _header(content: bytes, delimiter: str, location: SourceLocation) -> list[st
             )
         seen.add(name.lower())
     return names
+
+
+def _check_values(
+    model: Model,
+    table: pyarrow.Table,
+    columns: Sequence[Column],
+    content: bytes,
+    location: SourceLocation,
+) -> None:
+    """Check the columns whose types are declared; inferred ones hold their values."""
+    import pyarrow as pa
+
+    assert isinstance(model.kind, Seed)
+    delimiter = model.kind.delimiter
+    typed = {column.name.lower() for column in model.columns if column.type}
+    declared = [column for column in columns if column.name.lower() in typed]
+    if declared:
+        arrays = [_normalised(table[column.name], column.type) for column in declared]
+        values = pa.table(arrays, names=[column.name for column in declared])
+        check_values(values, declared, location, lambda row: _line_of(content, delimiter, row))
+
+
+def _line_of(content: bytes, delimiter: str, row: int) -> int | None:
+    """Find the line on which a row begins; rows are counted from 0, blank lines are none."""
+    import csv
+    import io
+
+    text = io.StringIO(content.decode("utf-8-sig"), newline="")
+    reader = csv.reader(text, delimiter=delimiter)
+    found, ended = -1, 0
+    for cells in reader:
+        found += bool(cells)
+        if found == row + 1:  # The first is the header.
+            return ended + 1
+        ended = reader.line_num
+    return None
 
 
 def _columns(model: Model, table: pyarrow.Table, location: SourceLocation) -> tuple[Column, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from sqlglot import exp
 
+from vde_dagster.project.macros.time_variables import TIME_VARIABLES
 from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics.calls import called
 from vde_dagster.semantics.finding import Finding, finding
@@ -43,6 +44,7 @@ _APART = {
 _TOTALS = frozenset({"sum", "avg"})
 _NO_TOTAL = frozenset({"a date", "a boolean", "an array", "a map", "a struct"})
 _NO_CONDITION = _NO_TOTAL - {"a boolean"} | {"a number", "text", "a time"}
+_VARIABLE = re.compile(r"[\"']@(?:\{(\w+)\}|(\w+))[\"']")
 _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
@@ -82,7 +84,7 @@ def _total(e: exp.Anonymous) -> Finding | None:
     if isinstance(argument, exp.Distinct) and len(argument.expressions) == 1:
         argument = argument.expressions[0]
     what = _class(argument)
-    message = f"'{name}' is given {what}{_named(argument)}"
+    message = f"'{name}' is given {_shown(argument)}, which is {what}"
     if what == "text":
         return finding(
             "total of text",
@@ -126,7 +128,7 @@ def _apart(e: exp.Expr, left: exp.Expr, others: list[exp.Expr]) -> Finding | Non
             return finding(
                 "compared with another type",
                 e,
-                f"{kind}{_named(left)} is compared with {other}{_named(right)}",
+                f"{_shown(left)} is {kind} and is compared with {_shown(right)}, {other}",
                 "compare values of one type, such as DATE '2024-01-31' for a date, or CAST one",
             )
     return None
@@ -137,12 +139,22 @@ def _condition(e: exp.Expr) -> Finding | None:
     if what not in _NO_CONDITION:
         return None
     word = e.__class__.__name__.upper()
-    message = f"the condition of {word} is {what}{_named(e.this)}"
+    message = f"the condition of {word}, {_shown(e.this)}, is {what}"
     return finding("condition", e.this, message, "write a comparison")
 
 
 def _literal(e: exp.Literal) -> Finding | None:
     text = e.this
+    variable = _VARIABLE.fullmatch(text) if "@" in text else None
+    if variable is not None and (variable[1] or variable[2] in TIME_VARIABLES):
+        name = variable[1] or variable[2]
+        return finding(
+            "variable in a string",
+            e,
+            f"within quotes {text} is a text and no variable",
+            f"write @{name} without quotes",
+            certain=False,
+        )
     if "{" not in text or not _JINJA.search(text):
         return None
     return finding(
@@ -155,14 +167,14 @@ def _literal(e: exp.Literal) -> Finding | None:
     )
 
 
-def _named(e: exp.Expr) -> str:
+def _shown(e: exp.Expr) -> str:
     inner = e.unnest()
     if isinstance(inner, exp.Column):
-        return f", the column '{inner.name}'"
+        return f"'{inner.name}'"
     if isinstance(inner, exp.Literal):
-        return f", {inner.this}"
+        return str(inner.this)
     name = called(inner)
-    return f", {name}(…)" if name and spark_functions.kind(name) else ""
+    return f"{name}(…)" if name and spark_functions.kind(name) else "an expression"
 
 
 _CHECKS: dict[type, Callable[..., Finding | None]] = {

@@ -1,0 +1,88 @@
+"""Typical mistakes are found when a project is planned, all at once, without a JVM.
+
+A case is a file of `fixtures/mistakes/`: sections `=== path` with the project's files, beside those
+of `shop.files`, then `=== finds` with the messages, one a line, that `vde plan` gives, and where it
+makes sense `=== right path` with the same files as they were meant, which give no message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.execution.workspace import Workspace
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "mistakes"
+CASES = sorted(FIXTURES.glob("*.case"))
+RIGHT = "right "
+
+
+def sections(path: Path) -> dict[str, str]:
+    """Read a file of sections."""
+    parts = re.split(r"^=== (.+)\n", path.read_text(), flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def base() -> dict[str, str]:
+    """Return the files that all cases share."""
+    return sections(FIXTURES / "shop.files")
+
+
+def write(root: Path, files: Mapping[str, str]) -> None:
+    """Write files into a folder."""
+    for name, text in files.items():
+        target = root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+
+def plan_of(root: Path) -> list[str]:
+    """Plan a project, and return what is said of its mistakes."""
+    with Workspace.open(root) as workspace:
+        try:
+            plan = workspace.plan("dev", save=False)
+        except ProjectError as error:
+            return [f"error {mistake}" for mistake in error.mistakes]
+        assert not workspace.engine_started
+        return [f"warning {warning}" for warning in plan.warnings]
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in list(os.environ):
+        if name.startswith("VDE_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_a_typical_mistake_is_found_when_planning(path: Path, tmp_path: Path) -> None:
+    case = sections(path)
+    expected = case.pop("finds").splitlines()
+    files = {name: text for name, text in case.items() if not name.startswith(RIGHT)}
+    write(tmp_path, {**base(), **files})
+    assert plan_of(tmp_path) == expected
+    assert expected
+    for line in expected:
+        assert re.match(r"(error|warning) [\w./]+:\d", line) or "pyproject.toml" in line
+    # What a process has remembered is told again by the next one.
+    assert plan_of(tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in CASES if "\n=== right " in p.read_text()], ids=lambda path: path.stem
+)
+def test_what_was_meant_gives_no_message(path: Path, tmp_path: Path) -> None:
+    case = sections(path)
+    right = {n.removeprefix(RIGHT): t for n, t in case.items() if n.startswith(RIGHT)}
+    write(tmp_path, {**base(), **right})
+    assert plan_of(tmp_path) == []
+
+
+def test_there_are_fifty_typical_mistakes() -> None:
+    assert len(CASES) >= 50
