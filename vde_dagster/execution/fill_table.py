@@ -14,7 +14,7 @@ from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.execution.recover import recover
 from vde_dagster.execution.table_branches import TableBranches
 from vde_dagster.execution.table_leases import TableLeases
-from vde_dagster.execution.target import Target
+from vde_dagster.execution.target import LeftOver, Target
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse.branch_names import BranchName
 from vde_dagster.planning.cadence import Cadence
@@ -121,6 +121,7 @@ class TableFiller:
         left = target.take_over(self.tasks.plan.id, restate=model.restate, outdated=outdated)
         if target.waits and left.commits:
             written.put_branch(table.id, target.branch)
+        self._audit_rows_of_others(model, snapshot, target, left)
         missing = model.intervals - left.recorded
         self.emit(ModelStarted(snapshot, table, missing))
         missing = missing - recover(model, snapshot, target, left, missing, self._auditor())
@@ -135,6 +136,21 @@ class TableFiller:
             last = number == len(batches)
             table = self._fill_range(snapshot, filler, target, table, batch, last)
         return table
+
+    def _audit_rows_of_others(
+        self, model: PlannedModel, snapshot: Snapshot, target: Target, left: LeftOver
+    ) -> None:
+        """Audit what the model needs and another one has filled, in a table that both share.
+
+        Rows are audited by the model in whose name they are filled, and others may ask more of
+        them.
+        """
+        table = target.table
+        if table.snapshot_id == snapshot.id:
+            return
+        branch = target.branch if target.waits and left.commits else None
+        for interval in model.intervals & left.recorded:
+            self._auditor().audit(snapshot, table, interval, branch)
 
     def _definition(self, snapshot: Snapshot, table: PhysicalTable) -> Snapshot:
         plan = self.tasks.plan
