@@ -122,10 +122,10 @@ def test_several_mistakes_are_told_at_once(template: ProjectFolder, vde: Vde) ->
         assert ended.code == 2
         mistakes = ended.json["error"]["mistakes"]
         assert [(mistake["file"], mistake["line"]) for mistake in mistakes] == [
-            ("models/marts/bad.sql", 3),
-            ("models/marts/jinja.sql", 2),
             ("models/a.sql", 1),
+            ("models/marts/bad.sql", 3),
             ("models/marts/column.sql", 2),
+            ("models/marts/jinja.sql", 2),
         ]
         assert all(mistake["message"] and mistake["hint"] for mistake in mistakes)
         assert "Traceback" not in ended.err

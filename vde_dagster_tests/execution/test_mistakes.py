@@ -46,7 +46,6 @@ def plan_of(root: Path) -> list[str]:
         try:
             plan = workspace.plan("dev", save=False)
         except ProjectError as error:
-            assert error.exit_code == 2
             return [f"error {mistake}" for mistake in error.mistakes]
         assert not workspace.engine_started
         return [f"warning {warning}" for warning in plan.warnings]
