@@ -51,6 +51,8 @@ class Binder:
         self.doubt: str | None = None
         self.mistakes: list[SemanticError] = []
         self.noted: list[Noted] = []
+        self.to_check: list[exp.Expr] = []
+        """What `checks.expressions` looks at when all types are known."""
         self.leaves: list[Leaf] = []
         self.cte_readings = 0
 

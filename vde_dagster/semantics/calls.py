@@ -26,6 +26,7 @@ _WITH_UNIT_OF_THREE = frozenset(
 )
 """Functions that begin with a unit if they have three arguments."""
 _COUNT = "count"
+_TOTALS = ("sum", "avg")
 _LITERAL = " literal"
 _AGGREGATES = ("aggregate", "ordered aggregate")
 
@@ -152,6 +153,8 @@ def aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     from vde_dagster.semantics.expressions import bind
 
     name = called(e)
+    if name in _TOTALS:
+        binder.to_check.append(e)
     if name == _COUNT and len(e.expressions) == 1:
         this = e.expressions[0]
         if isinstance(this, exp.Star):

@@ -98,6 +98,8 @@ def _paren(binder: Binder, e: exp.Paren, scope: Scope) -> Node:
 
 
 def _literal(binder: Binder, e: exp.Literal, scope: Scope) -> Node:
+    if "@" in e.this or "{" in e.this:
+        binder.to_check.append(e)
     return bind_literal(binder.terms, e.this)
 
 
@@ -134,6 +136,7 @@ _COMPARISONS = {
 
 
 def _comparison(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
+    binder.to_check.append(e)
     left, right = bind(binder, e.this, scope), bind(binder, e.expression, scope)
     return compare(binder.terms, _COMPARISONS[e.__class__], left, right)
 
@@ -152,6 +155,7 @@ def _arithmetic(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
 
 
 def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
+    binder.to_check.append(e)
     if e.args.get("symmetric"):
         return generic(binder, e, scope)
     terms, this = binder.terms, bind(binder, e.this, scope)
@@ -163,6 +167,7 @@ def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
 
 
 def _in(binder: Binder, e: exp.In, scope: Scope) -> Node:
+    binder.to_check.append(e)
     if any(e.args.get(key) for key in ("unnest", "field", "is_global")):
         return binder.give_up("IN over an array", *parts_of(binder, e, scope))
     this = bind(binder, e.this, scope)

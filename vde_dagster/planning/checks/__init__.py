@@ -31,7 +31,5 @@ def check_model(known: Known, parents: Mapping[ModelName, Snapshot]) -> tuple[Pr
         parents: The snapshots of what it reads.
     """
 
-    found: dict[Problem, None] = {}
-    for check in _CHECKS:
-        found.update(dict.fromkeys(check(known, parents)))
-    return tuple(sorted(found, key=lambda one: one.location.order))
+    found = [problem for check in _CHECKS for problem in check(known, parents)]
+    return tuple(sorted(dict.fromkeys(found), key=lambda one: one.location.order))

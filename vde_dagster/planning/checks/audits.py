@@ -27,7 +27,7 @@ _OF_BUILTINS = frozenset(
 
 def audited_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
     """Read each audit's query over the model's columns."""
-    if known.columns is None:
+    if known.columns is None or not known.model.audits:
         return
     repeated = any(one.rule == "repeated" for one in known.findings)
     columns = {

@@ -21,6 +21,10 @@ def named_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
     model = known.model
     if known.columns is None or model.kind.is_external:
         return
+    if not (model.partitioned_by or model.clustered_by or model.columns or model.grains) and (
+        not model.column_descriptions
+    ):
+        return
     columns = [column.name for column in known.columns]
     have = {name.lower() for name in columns}
 

@@ -39,5 +39,5 @@ def find(tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None) -> tuple
         else:
             found[_SAYERS[noted.rule](binder, noted)] = None
     found.update(dict.fromkeys(output_findings(tree, outputs)))
-    found.update(dict.fromkeys(expression_findings(tree)))
+    found.update(dict.fromkeys(expression_findings(binder.to_check)))
     return tuple(sorted(found, key=lambda one: (one.line or 0, one.column or 0)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from sqlglot import exp
 
@@ -41,34 +41,18 @@ _APART = {
     )
 }
 """What Spark compares under no setting."""
-_TOTALS = frozenset({"sum", "avg"})
 _NO_TOTAL = frozenset({"a date", "a boolean", "an array", "a map", "a struct"})
 _NO_CONDITION = _NO_TOTAL - {"a boolean"} | {"a number", "text", "a time"}
 _VARIABLE = re.compile(r"[\"']@(?:\{(\w+)\}|(\w+))[\"']")
 _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
-def expression_findings(tree: exp.Expr) -> Iterator[Finding]:
-    """Look at every expression of a query whose columns have their types."""
-    for node in _nodes(tree):
-        check = _CHECKS.get(node.__class__)
-        found = check(node) if check is not None else None
+def expression_findings(expressions: Iterable[exp.Expr]) -> Iterator[Finding]:
+    """Look at expressions whose columns have their types."""
+    for e in expressions:
+        found = _CHECKS[e.__class__](e)
         if found is not None:
             yield found
-
-
-def _nodes(tree: exp.Expr) -> list[exp.Expr]:
-    """All nodes with checks, in no order; four times as fast as SQLGlot's own walk."""
-    nodes, seen = [], [tree]
-    for node in seen:
-        if node.__class__ in _CHECKS:
-            nodes.append(node)
-        for value in node.args.values():
-            if value.__class__ is list:
-                seen += [item for item in value if isinstance(item, exp.Expr)]
-            elif isinstance(value, exp.Expr):
-                seen.append(value)
-    return nodes
 
 
 def _class(e: exp.Expr) -> str | None:
@@ -78,7 +62,7 @@ def _class(e: exp.Expr) -> str | None:
 
 def _total(e: exp.Anonymous) -> Finding | None:
     name = called(e)
-    if name not in _TOTALS or len(e.expressions) != 1:
+    if len(e.expressions) != 1:
         return None
     argument = e.expressions[0]
     if isinstance(argument, exp.Distinct) and len(argument.expressions) == 1:
@@ -124,7 +108,7 @@ def _apart(e: exp.Expr, left: exp.Expr, others: list[exp.Expr]) -> Finding | Non
         return None
     for right in others:
         other = _class(right)
-        if other is not None and frozenset((kind, other)) in _APART:
+        if other is not None and other != kind and frozenset((kind, other)) in _APART:
             return finding(
                 "compared with another type",
                 e,
@@ -135,6 +119,8 @@ def _apart(e: exp.Expr, left: exp.Expr, others: list[exp.Expr]) -> Finding | Non
 
 
 def _condition(e: exp.Expr) -> Finding | None:
+    if isinstance(e.this, exp.Predicate | exp.Connector):
+        return None
     what = _class(e.this)
     if what not in _NO_CONDITION:
         return None

@@ -30,10 +30,12 @@ def output_findings(tree: exp.Expr, names: Sequence[str] | None) -> Iterator[Fin
     items = select.expressions
     for item in [item for item in items if not _has_name(item)][:_MOST]:
         yield finding(UNNAMED, item, f"the column {_shown(item)} has no name", "name it: … AS name")
-    written = [item.alias_or_name.lower() for item in items if _has_name(item)]
-    counts = Counter(written if names is None else names)
-    for name in [name for name, count in counts.items() if count > 1 and name][:_MOST]:
-        yield _repeated(items, name)
+    if names is None:
+        names = [item.alias_or_name.lower() for item in items if _has_name(item)]
+    if len(set(names)) < len(names):
+        counts = Counter(names)
+        for name in [name for name, count in counts.items() if count > 1 and name][:_MOST]:
+            yield _repeated(items, name)
 
 
 def _repeated(items: list[exp.Expr], name: str) -> Finding:
