@@ -32,11 +32,10 @@ from vde_dagster.execution.publish import define_views
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Publication
 from vde_dagster.lakehouse.new_table import NewTable
-from vde_dagster.planning.build_snapshots import CANONICALISER
 from vde_dagster.planning.environment import Entry, Environment
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.resolver import Resolver
-from vde_dagster.planning.snapshot import OutputColumn, Snapshot
+from vde_dagster.planning.snapshot import CANONICALISER, OutputColumn, Snapshot
 from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.project.model import Model

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.build_snapshots import CANONICALISER
 from vde_dagster.planning.contracts import ViewTypes
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.rehash import Build, rehash
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.snapshot import CANONICALISER, Snapshot
 from vde_dagster.planning.table import PhysicalTable
 
 if TYPE_CHECKING:

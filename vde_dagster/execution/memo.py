@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from vde_dagster.base.atomic_files import replacing
-from vde_dagster.planning.build_snapshots import Built, Memo
+from vde_dagster.planning.memo import Built, Memo
 from vde_dagster.planning.snapshot_codec import snapshot_from_json, snapshot_to_json
 from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
-from vde_dagster.planning.build_snapshots import build_snapshot
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
 
@@ -120,6 +119,8 @@ def choose_filler(
         return snapshot
     if definition is None or any(parent not in target for parent in definition.parents):
         return None
+    from vde_dagster.planning.build_snapshot import build_snapshot
+
     try:
         again = build_snapshot(definition.model, {p: target[p] for p in definition.parents})
     except ProjectError:

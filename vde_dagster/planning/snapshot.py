@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from vde_dagster import semantics
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.table import table_version
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
+
+CANONICALISER = semantics.canonicaliser()
+"""Version of the code that makes the hashes."""
 
 
 class OutputColumn(NamedTuple):

@@ -8,8 +8,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.build_snapshots import Built, Memo, build_snapshots
+from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.environment import PRODUCTION, Environment
+from vde_dagster.planning.memo import Built, Memo
 from vde_dagster.planning.missing import Window
 from vde_dagster.planning.plan import Plan, PlanKind
 from vde_dagster.planning.planner import PlanRequest, WarehouseState, make_plan

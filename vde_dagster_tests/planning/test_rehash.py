@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.base.hashing import digest
-from vde_dagster.planning import build_snapshots as module
+from vde_dagster.planning import build_snapshot as module
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.rehash import rehash
@@ -32,9 +32,9 @@ def earlier_canonicaliser(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch
 
     monkeypatch.setattr(module, "_meaning", earlier)
     monkeypatch.setattr(
-        module.build_snapshots,
+        build_snapshots,
         "__kwdefaults__",
-        {**module.build_snapshots.__kwdefaults__, "canonicaliser": "earlier"},
+        {**build_snapshots.__kwdefaults__, "canonicaliser": "earlier"},
     )
     return monkeypatch
 

@@ -6,30 +6,5 @@ it to problems. Nothing is asked of Spark or of the state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from vde_dagster.base.names import ModelName
-from vde_dagster.planning.checks.audits import audited_columns
-from vde_dagster.planning.checks.filling import reads_itself, unfiltered
-from vde_dagster.planning.checks.known import Known
-from vde_dagster.planning.checks.named_columns import named_columns, undeclared
-from vde_dagster.planning.checks.queries import query_problems
-from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.problem import Problem
-
 CHECKS_VERSION = "1"
 """Raised whenever checks find more, or less: what is remembered of models is looked at again."""
-
-_CHECKS = (query_problems, named_columns, undeclared, audited_columns, reads_itself, unfiltered)
-
-
-def check_model(known: Known, parents: Mapping[ModelName, Snapshot]) -> tuple[Problem, ...]:
-    """Look for mistakes in one model.
-
-    Args:
-        known: The model and what is known of it.
-        parents: The snapshots of what it reads.
-    """
-
-    found = [problem for check in _CHECKS for problem in check(known, parents)]
-    return tuple(sorted(dict.fromkeys(found), key=lambda one: one.location.order))

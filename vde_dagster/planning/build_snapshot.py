@@ -1,0 +1,256 @@
+"""From one model to its snapshot, given those of its parents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vde_dagster import semantics
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError
+from vde_dagster.planning.checks.check_model import check_model
+from vde_dagster.planning.checks.known import Known
+from vde_dagster.planning.checks.places import place_in_query
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.snapshot import CANONICALISER, OutputColumn, Read, Snapshot
+from vde_dagster.project.model import Model, PythonSource
+from vde_dagster.project.problem import Problem
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_STRING = re.compile(r"""([rR]'[^']*'|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
+"""A string of Spark's; one with a doubled quote in it is two of them."""
+
+
+def build_snapshot(
+    model: Model,
+    parents: Mapping[ModelName, Snapshot],
+    scalar_functions: Sequence[str] = (),
+    canonicaliser: str = CANONICALISER,
+    *,
+    tree: exp.Expr | None = None,
+) -> Snapshot:
+    """Compute one model's snapshot from its parents' snapshots; its query's tree is used up."""
+    return checked_snapshot(model, parents, scalar_functions, (), canonicaliser, tree)[0]
+
+
+def checked_snapshot(
+    model: Model,
+    parents: Mapping[ModelName, Snapshot],
+    scalar_functions: Sequence[str],
+    functions: Sequence[str],
+    canonicaliser: str,
+    tree: exp.Expr | None,
+) -> tuple[Snapshot, tuple[Problem, ...]]:
+    """Compute one model's snapshot, and look for mistakes in the model."""
+    version, columns, reads, analysis = _meaning(model, parents, scalar_functions, functions, tree)
+    if model.session:
+        version, columns = _in_session(model, version, columns)
+    meaning = meaning_of(model.kind)
+    rows = _with_statements(model, meaning.rows(model, version))
+    version = replace(version, rows=rows, unique_keys=meaning.unique_keys(model, version))
+    added = meaning.added(model, version, rows)
+    if added:
+        version = replace(
+            version, columns={**version.columns, **{item.name: item.version for item in added}}
+        )
+        columns = (*columns, *added)
+    fill = meaning.fill(model, rows)
+    metadata = _metadata_hash(model)
+    layout = digest("layout", *model.partitioned_by, "|", *model.clustered_by, "|", *_flat(model))
+    identity = [part for column in columns for part in (column.name, column.version)]
+    snapshot = Snapshot(
+        id=digest("snapshot", str(model.name), fill, metadata, layout, *identity),
+        model=model,
+        version=version,
+        fill_version=fill,
+        metadata_hash=metadata,
+        layout_hash=layout,
+        columns=columns,
+        parents=tuple(parents),
+        canonicaliser=canonicaliser,
+        definition_hash=_definition_hash(model, metadata, layout),
+        reads=reads,
+    )
+    whole = columns if analysis is None or analysis.complete else None
+    findings = () if analysis is None else analysis.findings
+    known = Known(model, whole or None, findings, (*scalar_functions, *functions))
+    return snapshot, check_model(known, parents)
+
+
+_Meaning = tuple[
+    semantics.SemanticVersion,
+    tuple[OutputColumn, ...],
+    tuple[Read, ...],
+    "semantics.Analysis | None",
+]
+
+
+def _meaning(
+    model: Model,
+    parents: Mapping[ModelName, Snapshot],
+    scalar_functions: Sequence[str],
+    functions: Sequence[str],
+    tree: exp.Expr | None,
+) -> _Meaning:
+    """Return a model's version, columns and reads, before its kind is considered."""
+    declared = {column.name: column for column in model.columns}
+    parent_versions = {str(name): snapshot.version for name, snapshot in parents.items()}
+    own = meaning_of(model.kind).own_version(model)
+    if own is not None:
+        return own, _columns(model, own, {}), (), None
+    if model.python is not None:
+        version = semantics.opaque_version(
+            _python_text(model.python), parent_versions, list(declared), "a Python model"
+        )
+        return version, _columns(model, version, {}), _python_reads(parents), None
+    assert model.query is not None
+    schema = {
+        str(name): {column.name: column.type or "UNKNOWN" for column in snapshot.columns}
+        for name, snapshot in parents.items()
+        if snapshot.columns
+    }
+    try:
+        analysis = semantics.analyze(
+            model.query,
+            schema,
+            parents=parent_versions,
+            scalar_functions=tuple(scalar_functions),
+            functions=functions,
+            tree=tree,
+            of=str(model.name),
+        )
+    except semantics.SemanticError as error:
+        raise ProjectError.of(_located(one, model) for one in error.mistakes) from error
+    version = analysis.version
+    if declared:
+        version = replace(version, columns=_declared_versions(model, version))
+    columns = _columns(model, version, analysis.output_types)
+    return version, columns, _reads(analysis.lineage), analysis
+
+
+def _in_session(
+    model: Model, version: semantics.SemanticVersion, columns: tuple[OutputColumn, ...]
+) -> tuple[semantics.SemanticVersion, tuple[OutputColumn, ...]]:
+    """Let the settings by which Spark reads and computes take part in all versions."""
+    settings = [part for pair in model.session for part in pair]
+    made = {name: digest("session", value, *settings) for name, value in version.columns.items()}
+    version = replace(version, rows=digest("session", version.rows, *settings), columns=made)
+    return version, tuple(column._replace(version=made[column.name]) for column in columns)
+
+
+def _reads(lineage: semantics.ColumnLineage) -> tuple[Read, ...]:
+    direct = [
+        Read(source.table, source.column, output, source.kind)
+        for output, sources in lineage.columns.items()
+        for source in sources
+    ]
+    indirect = [Read(source.table, source.column, None, source.kind) for source in lineage.indirect]
+    return (*direct, *indirect)
+
+
+def _python_text(python: PythonSource) -> str:
+    module, _, function = python.entrypoint.partition(":")
+    return semantics.python_version(
+        module, function, "/project", files=python.files, outside=python.outside
+    ).text
+
+
+def _declared_versions(model: Model, version: semantics.SemanticVersion) -> dict[str, str]:
+    """Let declared types, which the write casts to, take part in the columns' versions."""
+    types = {column.name.lower(): column.type for column in model.columns}
+    return {
+        name: digest("cast", value, types[name.lower()]) if types.get(name.lower()) else value
+        for name, value in version.columns.items()
+    }
+
+
+def _columns(
+    model: Model, version: semantics.SemanticVersion, inferred: Mapping[str, str]
+) -> tuple[OutputColumn, ...]:
+    declared = {column.name.lower(): column for column in model.columns}
+    out = []
+    for name, value in version.columns.items():
+        column = declared.get(name.lower())
+        known = inferred.get(name)
+        type_ = column.type if column and column.type else None
+        if type_ is None and known and "UNKNOWN" not in known.upper():
+            type_ = known
+        text = model.column_descriptions.get(name) or (column.description if column else None)
+        out.append(OutputColumn(name, type_, value, text))
+    return tuple(out)
+
+
+def _python_reads(parents: Mapping[ModelName, Snapshot]) -> tuple[Read, ...]:
+    return tuple(
+        Read(str(name), column.name, None, "python")
+        for name, snapshot in parents.items()
+        for column in snapshot.columns
+    )
+
+
+def _with_statements(model: Model, rows: str) -> str:
+    """Let the statements around a query take part in the version of its rows."""
+    if not model.pre_statements and not model.post_statements:
+        return rows
+    return digest("statements", rows, *model.pre_statements, "|", *model.post_statements)
+
+
+def _metadata_hash(model: Model) -> str:
+    text = _without_case(model.query) if model.query else None
+    parts: list[str | None] = [text, model.description, model.owner, model.cron, model.kind.name]
+    parts += [*model.tags, "|"]
+    for audit in model.audits:
+        parts += [audit.name, audit.query, str(audit.blocking)]
+        parts += [text for pair in audit.arguments for text in pair]
+    for column in model.columns:
+        parts += ["column", column.name, column.type, column.description]
+    for name, text in sorted(model.column_descriptions.items()):
+        parts += ["comment", name, text]
+    for grain in model.grains:
+        parts += ["grain", *grain]
+    parts += [str(model.start), str(model.end)]
+    parts += meaning_of(model.kind).metadata(model)
+    return digest("metadata", *parts)
+
+
+def _without_case(query: str) -> str:
+    """Return a model's stored query, which has no formatting, without the case of its names."""
+    pieces = _STRING.split(query)
+    pieces[::2] = [piece.lower() for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def _definition_hash(model: Model, metadata: str, layout: str) -> str:
+    source = _python_text(model.python) if model.python else None
+    statements = (*model.pre_statements, "|", *model.post_statements)
+    return digest(metadata, layout, repr(model.kind), model.stamp, source, *statements)
+
+
+def _flat(model: Model) -> list[str]:
+    return [text for pair in sorted(model.table_properties) for text in pair]
+
+
+def as_seen(snapshot: Snapshot) -> str:
+    """Hash what a model's children read of it."""
+    version = snapshot.version
+    parts: list[str | None] = [str(snapshot.model.name), version.rows]
+    parts.append(str(sorted(sorted(key) for key in version.unique_keys)))
+    for column in snapshot.columns:
+        parts += [column.name, column.type, column.version]
+    return digest("seen", *parts)
+
+
+def _located(error: ProjectError, model: Model) -> ProjectError:
+    """Turn a mistake in a query into one with the file and line of the offending name."""
+    if not isinstance(error, semantics.SemanticError):
+        return error
+    return ProjectError(
+        f"{model.name}: {error.unplaced}",
+        hint=error.hint,
+        location=place_in_query(model, error.column),
+    )
