@@ -37,7 +37,8 @@ test-sqlglot: $(STAMP)
 	done
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "spark or server"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
+		-m "spark or server"
 
 trino: $(STAMP)  ## Compare what a real Trino reads with Spark; needs Java 24 for Trino, fetches 0.5 GB once
 	$(BIN)/python -m vde_dagster_tests.lakehouse.trino_reads $(OPTIONS)

@@ -130,7 +130,7 @@ def test_a_view_that_spark_refuses_is_told_with_its_line(
                 MODEL (name db.v, kind VIEW);
                 SELECT
                   1 AS a,
-                  sum(array(1)) AS b
+                  size(1) AS b
             """
         },
     )

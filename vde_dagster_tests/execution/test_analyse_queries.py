@@ -30,14 +30,14 @@ NEW = {
         MODEL (name marts.grouped, kind FULL);
         SELECT
           customer,
-          amount
+          pmod(customer) AS amount
         FROM staging.orders
         GROUP BY customer
     """,
     "models/marts/summed.sql": """
         MODEL (name marts.summed, kind FULL);
         SELECT
-          sum(array(revenue)) AS revenue
+          size(revenue) AS revenue
         FROM marts.customers
     """,
     "models/marts/nothing.sql": """
@@ -55,7 +55,7 @@ NEW = {
     "models/marts/audited.sql": """
         MODEL (name marts.audited, kind FULL, audits (
           not_null(columns := (who)),
-          forall(criteria := (length(who) + nope > 1))));
+          forall(criteria := (length(who, 1) > 1))));
         SELECT customer AS who FROM marts.customers
     """,
     "models/marts/elsewhere.sql": """
@@ -101,12 +101,12 @@ def test_every_mistake_is_told_with_model_and_line_before_anything_is_written(
     }
     expected = {
         "by_status.sql:2:52": "marts.by_status: [DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION] ",
-        "grouped.sql:4:3": "marts.grouped: [MISSING_AGGREGATION] ",
+        "grouped.sql:4:3": "marts.grouped: [WRONG_NUM_ARGS.WITHOUT_SUGGESTION] ",
         "summed.sql:3:3": "marts.summed: [DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE] ",
         "nothing.sql:3:11": "marts.nothing: the column 'later' is of type void, which cannot",
         "when.sql:3": "marts.when: the time column 'amount' is of type double, which tells no",
-        "audited.sql:3": "marts.audited: audit forall(criteria=(length(who) + nope > 1)): "
-        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] ",
+        "audited.sql:3": "marts.audited: audit forall(criteria=(length(who, 1) > 1)): "
+        "[WRONG_NUM_ARGS.WITHOUT_SUGGESTION] ",
         "elsewhere.sql:5:6": "marts.elsewhere: [TABLE_OR_VIEW_NOT_FOUND] ",
         "of_code.sql:2:8": "marts.of_code: [DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE] ",
     }
