@@ -57,7 +57,7 @@ class Environment:
     def tables(self) -> frozenset[str]:
         """The ids of the tables that it shows."""
         entries = self.entries.values()
-        return frozenset(entry.table_id for entry in entries if entry.table_id is not None)
+        return frozenset(entry.table_id for entry in entries if entry.table_id)
 
 
 def protected_tables(environment: str, production: Environment | None) -> frozenset[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from vde_dagster.base.instants import parse_instant
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.contracts import ContractBreak, Reader
 from vde_dagster.planning.environment import Entry
@@ -74,7 +75,7 @@ def plan_from_json(data: list[Json]) -> StoredPlan:
         environment=values["environment"],
         kind=PlanKind(values["kind"]),
         base_version=values["base_version"],
-        created_at=datetime.fromisoformat(_offset(values["created_at"])),
+        created_at=parse_instant(values["created_at"]),
         models=read,
         views=PlannedViews(tuple(created), tuple(replaced), tuple(dropped)),
         entries=kept,
@@ -182,7 +183,7 @@ def _table_to_json(table: PhysicalTable) -> Json:
         table.ref.namespace,
         table.ref.name,
         table.fill_version,
-        [[c.name, c.version, c.type, *c.earlier] for c in table.columns],
+        columns_to_json(table.columns),
         table.snapshot_id,
         _ranges_to_json(table.intervals),
         table.created,
@@ -195,11 +196,21 @@ def _table_from_json(data: Json) -> PhysicalTable:
         id_,
         TableRef(namespace, name),
         fill_version,
-        tuple(PhysicalColumn(n, v, t, tuple(earlier)) for n, v, t, *earlier in columns),
+        columns_from_json(columns),
         snapshot_id,
         _ranges_from_json(ranges),
         created,
     )
+
+
+def columns_to_json(columns: Iterable[PhysicalColumn]) -> Json:
+    """Write a physical table's columns."""
+    return [[c.name, c.version, c.type, *c.earlier] for c in columns]
+
+
+def columns_from_json(data: Json) -> tuple[PhysicalColumn, ...]:
+    """Read what `columns_to_json` wrote."""
+    return tuple(PhysicalColumn(n, v, t, tuple(earlier)) for n, v, t, *earlier in data)
 
 
 def _ranges_to_json(intervals: IntervalSet) -> Json:
@@ -208,10 +219,7 @@ def _ranges_to_json(intervals: IntervalSet) -> Json:
 
 def _ranges_from_json(data: Json) -> IntervalSet:
     return IntervalSet(
-        tuple(
-            Interval(datetime.fromisoformat(_offset(a)), datetime.fromisoformat(_offset(b)))
-            for a, b in data
-        )
+        tuple(Interval(parse_instant(start), parse_instant(end)) for start, end in data)
     )
 
 
@@ -226,9 +234,4 @@ def _plain(value: Any) -> Json:
 
 
 def _instant(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(_offset(text)) if text else None
-
-
-def _offset(text: str) -> str:
-    # Python 3.10 does not read a Z.
-    return text.replace("Z", "+00:00")
+    return parse_instant(text) if text else None

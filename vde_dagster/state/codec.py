@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.errors import StoreError
 from vde_dagster.planning.plan import Plan
-from vde_dagster.planning.plan_codec import StoredPlan, plan_from_json, plan_to_json
+from vde_dagster.planning.plan_codec import (
+    StoredPlan,
+    columns_from_json,
+    columns_to_json,
+    plan_from_json,
+    plan_to_json,
+)
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.snapshot_codec import stored_from_json, stored_to_json
 from vde_dagster.planning.table import PhysicalColumn
@@ -123,12 +129,9 @@ def to_plan(stored: StoredPlan, snapshots: dict[str, Snapshot]) -> Plan:
 
 def dump_columns(columns: tuple[PhysicalColumn, ...]) -> str:
     """Write a physical table's columns as JSON text."""
-    return json.dumps([[c.name, c.version, c.type, *c.earlier] for c in columns])
+    return json.dumps(columns_to_json(columns))
 
 
 def load_columns(text: str) -> tuple[PhysicalColumn, ...]:
     """Read what `dump_columns` wrote."""
-    return tuple(
-        PhysicalColumn(name, version, type_, tuple(earlier))
-        for name, version, type_, *earlier in json.loads(text)
-    )
+    return columns_from_json(json.loads(text))

@@ -175,9 +175,7 @@ class EnvironmentStore:
         current = head.version if head is not None and head.live else 0
         if current != base_version:
             raise _lost(connection, environment.name, base_version, current)
-        self.tables.require_live(
-            connection, [entry.table_id for entry in environment.entries.values() if entry.table_id]
-        )
+        self.tables.require_live(connection, environment.tables)
         version = (head.version if head is not None else 0) + 1
         counts = write_entries(connection, environment, version)
         connection.execute(

@@ -214,7 +214,7 @@ def environment_event(
     tags = {ENVIRONMENT_TAG: environment.name}
     if environment.plan_id:
         tags[PLAN_TAG] = environment.plan_id
-    shared = {entry.table_id for entry in production.entries.values()} if production else set()
+    shared = production.tables if production else frozenset[str]()
     shown = {
         name: replace(
             model,
@@ -245,7 +245,7 @@ def _shown(combination: Combination) -> dict[ModelName, ShownModel]:
     return found
 
 
-def _whose(environment: Environment, table: PhysicalTable | None, shared: Set[str | None]) -> str:
+def _whose(environment: Environment, table: PhysicalTable | None, shared: Set[str]) -> str:
     if table is None:
         return ""
     return "own" if environment.name == PRODUCTION or table.id not in shared else "shared"
