@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from vde_dagster.cli.source_diff import coloured, diff_lines
+from vde_dagster.planning.cadence import IntervalUnit
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshot import Snapshot
@@ -94,7 +95,7 @@ def show_summary(console: Console, plan: Plan) -> None:
     if plan.breaks[MOST_NAMES:]:
         console.print(f"          and {len(plan.breaks) - MOST_NAMES} more", style="red")
     intervals = sum(
-        count_units(snapshot.model.cron, model.intervals) if snapshot.is_incremental else 1
+        count_units(snapshot.cadence.unit, model.intervals) if snapshot.is_incremental else 1
         for model in plan.builds
         for snapshot in [plan.snapshots[model.snapshot_id or ""]]
     )
@@ -172,17 +173,14 @@ def describe_intervals(plan: Plan, model: PlannedModel) -> str:
     snapshot = plan.snapshots[model.snapshot_id or ""]
     if not snapshot.is_incremental:
         return "whole table"
-    total = count_units(snapshot.model.cron, model.intervals)
-    ranges = [describe_range(snapshot.model.cron, interval) for interval in model.intervals]
+    total = count_units(snapshot.cadence.unit, model.intervals)
+    ranges = [describe_range(snapshot.cadence.unit, interval) for interval in model.intervals]
     shown = ", ".join(ranges[:3]) + (f" and {len(ranges) - 3} more ranges" if ranges[3:] else "")
-    return f"{count(total, unit_name(snapshot.model.cron))}, {shown}"
+    return f"{count(total, unit_name(snapshot.cadence.unit))}, {shown}"
 
 
-def describe_range(cron: str, interval: Interval) -> str:
+def describe_range(unit: IntervalUnit, interval: Interval) -> str:
     """Write a range by its first and last unit, both included."""
-    from vde_dagster.planning.cadence import Cadence, IntervalUnit
-
-    unit = Cadence(cron).unit
     last = unit.shift(interval.end, -1)
     form = "%Y-%m-%d" if unit in (IntervalUnit.DAY, IntervalUnit.MONTH) else "%Y-%m-%d %H:%M"
     form = "%Y" if unit is IntervalUnit.YEAR else form
@@ -190,19 +188,14 @@ def describe_range(cron: str, interval: Interval) -> str:
     return first_text if first_text == last_text else f"{first_text} … {last_text}"
 
 
-def count_units(cron: str, intervals: Iterable[Interval]) -> int:
-    """Count the units (days, hours …) of a model's cadence in aligned ranges."""
-    from vde_dagster.planning.cadence import Cadence
-
-    unit = Cadence(cron).unit
+def count_units(unit: IntervalUnit, intervals: Iterable[Interval]) -> int:
+    """Count the units (days, hours …) in aligned ranges."""
     return sum(unit.count(interval) for interval in intervals)
 
 
-def unit_name(cron: str) -> str:
-    """Name the unit of a model's cadence, as in `day` or `quarter hour`."""
-    from vde_dagster.planning.cadence import Cadence
-
-    name = Cadence(cron).unit.name.lower().replace("_", " ")
+def unit_name(unit: IntervalUnit) -> str:
+    """Name a unit, as in `day` or `quarter hour`."""
+    name = unit.name.lower().replace("_", " ")
     return name.removesuffix("s")
 
 

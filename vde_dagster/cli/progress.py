@@ -132,7 +132,7 @@ class ApplyProgress:
             return
         style, word = ("red", "blocks") if event.audit.blocking else ("yellow", "warns")
         rows = count(event.result.failed_rows, "row")
-        where = describe_range(event.snapshot.model.cron, event.interval)
+        where = describe_range(event.snapshot.cadence.unit, event.interval)
         self._say(f"[{style}]{event.snapshot.name}: {event.audit.name} {word}: {rows}, {where}[/]")
 
     def _finish(self, event: ModelFinished) -> None:
@@ -161,7 +161,7 @@ class ApplyProgress:
     def _count(snapshot: Snapshot, intervals: IntervalSet) -> int:
         if not snapshot.is_incremental:
             return 1 if intervals else 0
-        return count_units(snapshot.model.cron, intervals)
+        return count_units(snapshot.cadence.unit, intervals)
 
 
 def _bars(console: Console) -> Progress:

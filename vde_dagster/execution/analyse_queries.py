@@ -21,7 +21,6 @@ from vde_dagster.execution.apply import work_graph
 from vde_dagster.execution.failure_report import failure_location
 from vde_dagster.execution.run_graph import run_graph
 from vde_dagster.execution.warehouse import Warehouse
-from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan import Change, Plan, PlannedModel
 from vde_dagster.planning.render import relation, render_audit, render_query
@@ -198,7 +197,7 @@ class _Analyser:
         rows = relation(snapshot.name, resolver, self.warehouse.settings.catalog)
         if rows is None or (table and not self._exists(table) and table.id not in self._stand_ins):
             return
-        slot = Cadence(model.cron).latest_slot(self.plan.created_at)
+        slot = snapshot.cadence.latest_slot(self.plan.created_at)
         time_type = known.get(apart.name.lower()) if apart else None
         if apart and time_type is None:
             return
@@ -236,7 +235,7 @@ class _Analyser:
         return self.tables[table.id].created
 
     def _rendered(self, snapshot: Snapshot) -> str:
-        slot = Cadence(snapshot.model.cron).latest_slot(self.plan.created_at)
+        slot = snapshot.cadence.latest_slot(self.plan.created_at)
         catalog = self.warehouse.settings.catalog
         return render_query(snapshot.model, self._resolver(), catalog, slot, self.plan.created_at)
 

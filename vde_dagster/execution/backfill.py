@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.make_plans import plan_run
-from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.environment import PRODUCTION, Environment, protected_tables
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Plan, PlannedModel
@@ -86,7 +85,7 @@ def _limited(
 ) -> PlannedModel:
     if model.table is None:
         return model
-    wanted = Cadence(snapshot.model.cron).align_outward(intervals)
+    wanted = snapshot.cadence.align_outward(intervals)
     if restate:
         # A kind without intervals is computed again whole, into the slot that it filled last.
         chosen = model.table.intervals

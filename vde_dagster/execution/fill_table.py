@@ -17,7 +17,6 @@ from vde_dagster.execution.table_leases import TableLeases
 from vde_dagster.execution.target import LeftOver, Target
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse.branch_names import BranchName
-from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.missing import with_lookback
 from vde_dagster.planning.plan import PlannedModel
@@ -129,7 +128,7 @@ class TableFiller:
         if not missing:
             return self.warehouse.store.tables.get(table.id)
         size = snapshot.model.kind.most_intervals
-        batches = list(Cadence(snapshot.model.cron).batches(missing, size))
+        batches = list(snapshot.cadence.batches(missing, size))
         for number, batch in enumerate(batches, 1):
             if self.stop.is_set():
                 raise ExecutionError(f"{snapshot.name}: cancelled before {batch}")

@@ -6,7 +6,6 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 
 from vde_dagster.execution.written import Written
-from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.render import relation, render_audit, render_query
@@ -98,7 +97,7 @@ class PlanTasks:
 
     def latest_slot(self, snapshot: Snapshot) -> Interval:
         """Return the slot of a model's cron that was the latest when the plan was made."""
-        return Cadence(snapshot.model.cron).latest_slot(self.plan.created_at)
+        return snapshot.cadence.latest_slot(self.plan.created_at)
 
     def reads(self, snapshot: Snapshot, table_ids: Container[str]) -> bool:
         """Say whether a snapshot reads one of the tables, itself or through views."""

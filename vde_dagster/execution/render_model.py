@@ -10,7 +10,6 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.make_plans import plan_project
-from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.render import render_query
 from vde_dagster.planning.resolver import Resolver
@@ -56,6 +55,6 @@ def render_model(
         {planned.table.id: planned.table for planned in plan.models if planned.table},
     )
     now = warehouse.store.database.clock.now()
-    slot = Cadence(definition.cron).latest_slot(now)
+    slot = plan.snapshots[plan.entries[name].snapshot_id].cadence.latest_slot(now)
     interval = Interval(start or slot.start, end or slot.end)
     return render_query(definition, resolver, warehouse.settings.catalog, interval, now)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.due import due_intervals
 from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.planning.interval import IntervalSet
@@ -84,7 +83,7 @@ def whats_missing(warehouse: Warehouse, plan: Plan) -> Missing:
         environment = PRODUCTION if tables[name] in shown else plan.environment
         found.setdefault(environment, {})[name] = ranges
         snapshot = plan.snapshots[plan.entries[name].snapshot_id]
-        unit = Cadence(snapshot.model.cron).unit
+        unit = snapshot.cadence.unit
         units[name] = sum(map(unit.count, ranges)) if snapshot.is_incremental else 1
     return Missing(found, units)
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 
-from croniter import croniter
-
 from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.project.model import Model
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 FAR = datetime(9999, 12, 31, tzinfo=timezone.utc)
@@ -73,6 +72,11 @@ class Cadence:
 
     cron: str
 
+    @classmethod
+    def of(cls, model: Model) -> Cadence:
+        """Return the cadence of a model: the one place that reads its properties for it."""
+        return cls(model.cron)
+
     @property
     def unit(self) -> IntervalUnit:
         """The interval unit."""
@@ -119,12 +123,16 @@ class Cadence:
 @functools.lru_cache(maxsize=4096)
 def _last_tick(cron: str, now: datetime) -> datetime:
     """Remembered, because a plan asks for every model at one instant, and croniter is slow."""
+    from croniter import croniter  # Not every command asks for ticks.
+
     tick: datetime = croniter(cron, now + timedelta(microseconds=1)).get_prev(datetime)
     return tick
 
 
 @functools.cache
 def _unit_of(cron: str) -> IntervalUnit:
+    from croniter import croniter
+
     ticks = croniter(cron, datetime(2023, 12, 31, tzinfo=timezone.utc))
     moments = [ticks.get_next(datetime) for _ in range(6)]
     gap = min((b - a).total_seconds() for a, b in itertools.pairwise(moments))

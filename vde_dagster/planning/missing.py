@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.cadence import EPOCH, FAR, Cadence
+from vde_dagster.planning.cadence import EPOCH, FAR
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshot import Snapshot
@@ -42,7 +42,7 @@ def wanted_intervals(
         window: The plan's range.
         starts: First instant of data by model, see `infer_starts`.
     """
-    cadence = Cadence(snapshot.model.cron)
+    cadence = snapshot.cadence
     if not snapshot.is_incremental:
         return IntervalSet((cadence.latest_slot(window.now),))
     start = cadence.unit.floor(starts[snapshot.name])
@@ -80,7 +80,7 @@ def missing_intervals(
         # The whole table is as old as its latest fill, however long that slot was.
         fresh = filled and filled.ranges[-1].end >= wanted.ranges[-1].end
         return IntervalSet() if fresh else wanted
-    cadence = Cadence(snapshot.model.cron)
+    cadence = snapshot.cadence
     # A unit that is filled in part (by hours, before the cron became daily) is filled anew.
     missing = wanted - cadence.align_inward(filled)
     if not missing:
@@ -103,7 +103,7 @@ def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet)
     lookback = snapshot.model.kind.earlier_intervals
     if not missing or not lookback:
         return missing
-    unit = Cadence(snapshot.model.cron).unit
+    unit = snapshot.cadence.unit
     widened = IntervalSet.of(Interval(unit.shift(r.start, -lookback), r.end) for r in missing)
     return widened & within
 
@@ -158,6 +158,6 @@ def infer_starts(
         if inherited:
             out[name] = min(inherited)
         elif snapshot.is_incremental or window.default_start is not None:
-            slot = Cadence(snapshot.model.cron).latest_slot(window.now)
+            slot = snapshot.cadence.latest_slot(window.now)
             out[name] = window.default_start or slot.start
     return out

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from vde_dagster import semantics
 from vde_dagster.base.names import ModelName
+from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.table import table_version
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
@@ -83,6 +84,11 @@ class Snapshot:
     def name(self) -> ModelName:
         """The model's name."""
         return self.model.name
+
+    @property
+    def cadence(self) -> Cadence:
+        """When its data falls due, and the units that its intervals are cut to."""
+        return Cadence.of(self.model)
 
     @property
     def has_table(self) -> bool:

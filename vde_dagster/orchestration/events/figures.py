@@ -11,7 +11,6 @@ import dagster as dg
 
 from vde_dagster.orchestration.events.projection import Filled
 from vde_dagster.orchestration.models.partitions import partition_keys
-from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.resolver import column_map
 from vde_dagster.planning.snapshot import Snapshot
@@ -86,7 +85,7 @@ def fill_facts(
         result: The fill.
         found: The partitions that it filled.
     """
-    count = Cadence(snapshot.model.cron).unit.count(interval) if snapshot.is_incremental else 1
+    count = snapshot.cadence.unit.count(interval) if snapshot.is_incremental else 1
     facts: dict[str, Any] = {"vde/fill_intervals": count}
     if result.seconds is not None:
         facts["vde/fill_seconds"] = result.seconds

@@ -16,7 +16,6 @@ from vde_dagster.execution.events import (
     Published,
     UnitTestFinished,
 )
-from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.snapshot import Snapshot
@@ -110,4 +109,4 @@ class MainJobProgress:
 def _units(snapshot: Snapshot, interval: Interval) -> int:
     if not snapshot.is_incremental:
         return 1
-    return max(Cadence(snapshot.model.cron).unit.count(interval), 1)
+    return max(snapshot.cadence.unit.count(interval), 1)

@@ -12,7 +12,7 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.orchestration.names import SNAPSHOT, TIME
-from vde_dagster.planning.cadence import Cadence, IntervalUnit
+from vde_dagster.planning.cadence import IntervalUnit
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshot import Snapshot
 
@@ -41,7 +41,7 @@ def display_unit(snapshot: Snapshot, start: datetime, now: datetime) -> Interval
         now: The present (UTC).
     """
     units = list(IntervalUnit)
-    index = units.index(Cadence(snapshot.model.cron).unit)
+    index = units.index(snapshot.cadence.unit)
     while index < len(units) - 1:
         first = units[index].floor(start)
         if first >= now or units[index].count(Interval(first, now)) <= MAX_TIMES:
@@ -83,7 +83,7 @@ def model_partitions(
     versions = dg.StaticPartitionsDefinition([version.key for version in model.listed])
     if not model.snapshot.is_incremental:
         return versions
-    first = start or Cadence(model.snapshot.model.cron).latest_slot(now).start
+    first = start or model.snapshot.cadence.latest_slot(now).start
     times = time_partitions(
         display_unit(model.snapshot, first, now), first, model.snapshot.model.end
     )

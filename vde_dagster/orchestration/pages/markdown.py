@@ -10,7 +10,6 @@ from types import MappingProxyType
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.names import SHORT, Names
 from vde_dagster.orchestration.pages.links import folded, partition_link, short_name
-from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshot import Snapshot
@@ -120,7 +119,7 @@ def units(model: PlannedModel, snapshot: Snapshot) -> int:
     """Count the intervals that a model's work fills."""
     if not snapshot.is_incremental:
         return 1 if model.intervals else 0
-    unit = Cadence(snapshot.model.cron).unit
+    unit = snapshot.cadence.unit
     return sum(unit.count(interval) for interval in model.intervals)
 
 

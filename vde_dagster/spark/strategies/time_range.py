@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ConflictError
-from vde_dagster.planning.cadence import Cadence, IntervalUnit
+from vde_dagster.planning.cadence import IntervalUnit
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.time_column import TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
@@ -34,7 +34,7 @@ class TimeRange(Strategy):
         kind = snapshot.model.kind
         assert isinstance(kind, IncrementalByTimeRange)
         type_ = next((t for n, t in types.items() if n.lower() == kind.time_column.lower()), "")
-        unit = Cadence(snapshot.model.cron).unit
+        unit = snapshot.cadence.unit
         return Layout((_partition(quote(kind.time_column), type_.lower(), unit),))
 
     def write(self, write: Write) -> None:
