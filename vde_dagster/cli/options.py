@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.options import PlanOptions
 
 ProjectDir = Annotated[Path, typer.Option("--project", help="The project's folder.", metavar="DIR")]
 Json = Annotated[
@@ -57,6 +61,20 @@ SkipTests = Annotated[
     bool, typer.Option("--skip-tests", help="Publish without running unit tests.")
 ]
 Concurrency = Annotated[int | None, typer.Option(min=1, help="Models worked on at once.")]
+
+
+def plan_options(
+    start: str | None, end: str | None, select: Sequence[str] | None, *, skip_backfill: bool
+) -> PlanOptions:
+    """Read what the options of a command say of a plan.
+
+    Raises:
+        UsageError: A time is none.
+    """
+    from vde_dagster.planning.options import PlanOptions
+
+    since, until = time_range(start, end)
+    return PlanOptions(since, until, tuple(select or ()), skip_backfill)
 
 
 def time_range(start: str | None, end: str | None) -> tuple[datetime | None, datetime | None]:

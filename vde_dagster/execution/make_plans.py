@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
@@ -16,6 +16,7 @@ from vde_dagster.execution.select_models import select_models
 from vde_dagster.execution.unit_testing.check import check_tests
 from vde_dagster.planning.interval import Interval, utc
 from vde_dagster.planning.missing import Window
+from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.order import in_order
 from vde_dagster.planning.plan import Plan, PlanKind
 from vde_dagster.planning.planner import PlanRequest, WarehouseState, make_plan
@@ -34,22 +35,18 @@ def plan_project(
     warehouse: Warehouse,
     models: Mapping[ModelName, Model],
     environment: str,
+    options: PlanOptions = NOTHING_SAID,
     *,
     parsed: ParsedQueries | None = None,
     tests: Sequence[UnitTest] = (),
-    start: datetime | None = None,
-    end: datetime | None = None,
-    select: Sequence[str] = (),
-    skip_backfill: bool = False,
-    now: datetime | None = None,
     save: bool = True,
 ) -> Plan:
     """Plan a project's models for an environment; see `Workspace.plan`."""
-    if select:
-        models = select_models(warehouse.store, environment, models, select)
+    if options.select:
+        models = select_models(warehouse.store, environment, models, options.select)
     warnings: list[Problem] = []
     snapshots = warehouse.snapshots_of(models, parsed, warnings)
-    if tests and not select:
+    if tests and not options.select:
         check_tests(tests, snapshots)
     state = gather_state(warehouse.store, environment, snapshots, warehouse.snapshots_of)
     return _make(
@@ -57,18 +54,19 @@ def plan_project(
         environment,
         snapshots,
         state,
+        options,
         kind=PlanKind.PLAN,
-        start=utc(start) if start else None,
-        end=utc(end) if end else None,
-        skip_backfill=skip_backfill,
-        now=now,
         save=save,
         warnings=tuple(str(warning) for warning in warnings),
     )
 
 
 def plan_run(
-    warehouse: Warehouse, environment: str, *, now: datetime | None = None, save: bool = True
+    warehouse: Warehouse,
+    environment: str,
+    options: PlanOptions = NOTHING_SAID,
+    *,
+    save: bool = True,
 ) -> Plan:
     """Plan what is due in an environment as it was published; see `Workspace.plan_run`."""
     current = warehouse.store.environments.get(environment)
@@ -78,7 +76,7 @@ def plan_run(
     snapshots = in_order(
         {name: state.snapshots[entry.snapshot_id] for name, entry in current.entries.items()}
     )
-    return _make(warehouse, environment, snapshots, state, kind=PlanKind.RUN, now=now, save=save)
+    return _make(warehouse, environment, snapshots, state, options, kind=PlanKind.RUN, save=save)
 
 
 def likely_meant(store: StateStore, environment: str) -> str | None:
@@ -99,16 +97,15 @@ def _make(
     environment: str,
     snapshots: dict[ModelName, Snapshot],
     state: WarehouseState,
+    options: PlanOptions,
     *,
     kind: PlanKind,
-    start: datetime | None = None,
-    end: datetime | None = None,
-    skip_backfill: bool = False,
-    now: datetime | None,
     save: bool,
     warnings: tuple[str, ...] = (),
 ) -> Plan:
-    now = utc(now) if now else warehouse.store.database.clock.now()
+    now = utc(options.now) if options.now else warehouse.store.database.clock.now()
+    start = utc(options.start) if options.start else None
+    end = utc(options.end) if options.end else None
     if start is not None and end is not None:
         Interval(start, end)
     if start is not None and start > now:
@@ -121,7 +118,7 @@ def _make(
         environment=environment,
         window=Window(now, start, end, settings.start_time),
         kind=kind,
-        skip_backfill=skip_backfill,
+        options=options,
         time_to_live=timedelta(days=settings.environment_ttl_days),
         catalog=settings.catalog,
     )

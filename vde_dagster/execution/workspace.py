@@ -5,16 +5,18 @@ from __future__ import annotations
 import getpass
 import threading
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.planning.environment import PRODUCTION, environment_name
 from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.plan import Plan, PlanKind
 
 if TYPE_CHECKING:
@@ -149,24 +151,18 @@ class Workspace:
     def plan(
         self,
         environment: str,
+        options: PlanOptions = NOTHING_SAID,
         *,
-        start: datetime | None = None,
-        end: datetime | None = None,
-        select: Sequence[str] = (),
-        skip_backfill: bool = False,
-        now: datetime | None = None,
         save: bool = True,
+        **said: Any,
     ) -> Plan:
         """Plan the project's state for an environment.
 
         Args:
             environment: The environment's name; it need not exist.
-            start: Fill only from here on (UTC).
-            end: Fill only before here (UTC, exclusive).
-            select: Patterns of the models whose changes are taken; all by default.
-            skip_backfill: Publish without computing anything.
-            now: The plan's instant (UTC); the clock's by default.
+            options: What is to be filled, and by whose clock; see `PlanOptions`.
             save: Whether to store the plan, so that it can be applied by its id.
+            said: Single fields of `PlanOptions`, instead of those in `options`.
 
         Raises:
             ProjectError: A mistake in the project.
@@ -179,13 +175,9 @@ class Workspace:
             self.warehouse,
             self.project.models,
             environment,
+            replace(options, **said),
             parsed=self._parsed,
             tests=self.project.tests,
-            start=start,
-            end=end,
-            select=select,
-            skip_backfill=skip_backfill,
-            now=now,
             save=save,
         )
 
@@ -195,15 +187,30 @@ class Workspace:
 
         return likely_meant(self.store, environment_name(environment))
 
-    def plan_run(self, environment: str, *, now: datetime | None = None, save: bool = True) -> Plan:
+    def plan_run(
+        self,
+        environment: str,
+        options: PlanOptions = NOTHING_SAID,
+        *,
+        save: bool = True,
+        **said: Any,
+    ) -> Plan:
         """Plan what is due in an environment as it was published, whatever the files say now.
+
+        Args:
+            environment: The environment.
+            options: By whose clock, and what of it; see `PlanOptions`.
+            save: Whether to store the plan.
+            said: Single fields of `PlanOptions`, instead of those in `options`.
 
         Raises:
             UsageError: The environment does not exist.
         """
         from vde_dagster.execution.make_plans import plan_run
 
-        return plan_run(self.warehouse, environment_name(environment), now=now, save=save)
+        return plan_run(
+            self.warehouse, environment_name(environment), replace(options, **said), save=save
+        )
 
     def analyse(self, plan: Plan) -> Analysis:
         """Let Spark analyse every query that a plan changes; writes nothing.

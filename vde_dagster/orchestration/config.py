@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import dagster as dg
 from pydantic import Field
 
 from vde_dagster.base.instants import parse_range
+from vde_dagster.planning.options import PlanOptions
 
 
 class PlanConfig(dg.Config):
@@ -40,15 +39,16 @@ class PlanConfig(dg.Config):
         description="Publish without computing anything; what is missing stays missing.",
     )
 
-    def time_range(self) -> tuple[datetime | None, datetime | None]:
-        """The start and the exclusive end as instants (UTC).
+    def options(self) -> PlanOptions:
+        """What the form says of the plan, read.
 
         Raises:
             UsageError: One of them is no time.
         """
-        return parse_range(
+        start, end = parse_range(
             self.start or None, self.end or None, ("the config's start", "the config's end")
         )
+        return PlanOptions(start, end, tuple(self.select), self.skip_backfill)
 
 
 class ApplyConfig(dg.Config):

@@ -24,6 +24,7 @@ from vde_dagster.planning.missing import (
     infer_starts,
     missing_intervals,
 )
+from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.plan import Change, Plan, PlanKind, PlannedModel, PlannedViews
 from vde_dagster.planning.resolver import Binding, Resolver
 from vde_dagster.planning.serve import TablesByContent, choose_filler, choose_table, new_table
@@ -76,7 +77,7 @@ class PlanRequest:
         environment: The environment's name.
         window: The range to fill and the instant of the plan.
         kind: A change of code, or a scheduled run.
-        skip_backfill: Publish without computing anything.
+        options: What else the caller says of the plan.
         time_to_live: How long an environment other than production is kept.
         catalog: The Spark catalog's name.
     """
@@ -84,7 +85,7 @@ class PlanRequest:
     environment: str
     window: Window
     kind: PlanKind = PlanKind.PLAN
-    skip_backfill: bool = False
+    options: PlanOptions = NOTHING_SAID
     time_to_live: timedelta | None = None
     catalog: str = "lakehouse"
 
@@ -173,7 +174,7 @@ def _planned(
         own = table is not None and table.id not in protected
         intervals = IntervalSet()
         if table is not None:
-            if own and not request.skip_backfill and _fills(request, snapshot, table, shown):
+            if own and _fills(request, snapshot, table, shown):
                 intervals = missing_intervals(
                     snapshot, table.intervals, request.window, starts, available
                 )
@@ -268,6 +269,8 @@ def _fills(
     A run fills whatever is due. A plan fills tables that the environment does not show yet, and
     what it was asked for by a range; what merely fell due waits for the run.
     """
+    if request.options.skip_backfill:
+        return False
     if request.kind is PlanKind.RUN:
         return True
     if request.window.start is not None or request.window.end is not None:

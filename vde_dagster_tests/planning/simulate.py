@@ -6,12 +6,14 @@ import itertools
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.memo import Built, Memo
 from vde_dagster.planning.missing import Window
+from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.plan import Plan, PlanKind
 from vde_dagster.planning.planner import PlanRequest, WarehouseState, make_plan
 from vde_dagster.planning.snapshot import Snapshot
@@ -69,16 +71,14 @@ class Warehouse:
         environment: str = PRODUCTION,
         *,
         now: datetime = NOW,
-        start: datetime | None = None,
-        end: datetime | None = None,
-        skip_backfill: bool = False,
+        **said: Any,
     ) -> Plan:
         """Plan the project in a folder."""
         project = load_project(root)
         snapshots = build_snapshots(
             project.models, lambda name: self.external.get(str(name)) or None, memo=_MEMO
         )
-        return self._make(environment, snapshots, PlanKind.PLAN, now, start, end, skip_backfill)
+        return self._make(environment, snapshots, PlanKind.PLAN, PlanOptions(now=now, **said))
 
     def plan_snapshots(
         self,
@@ -86,14 +86,12 @@ class Warehouse:
         environment: str = PRODUCTION,
         *,
         now: datetime = NOW,
-        start: datetime | None = None,
-        end: datetime | None = None,
-        skip_backfill: bool = False,
+        **said: Any,
     ) -> Plan:
         """Plan given snapshots."""
-        return self._make(environment, snapshots, PlanKind.PLAN, now, start, end, skip_backfill)
+        return self._make(environment, snapshots, PlanKind.PLAN, PlanOptions(now=now, **said))
 
-    def plan_run(self, environment: str = PRODUCTION, *, now: datetime = NOW) -> Plan:
+    def plan_run(self, environment: str = PRODUCTION, *, now: datetime = NOW, **said: Any) -> Plan:
         """Plan what is due."""
         from vde_dagster.planning.order import in_order
 
@@ -101,17 +99,14 @@ class Warehouse:
         snapshots = in_order(
             {name: self.snapshots[e.snapshot_id] for name, e in current.entries.items()}
         )
-        return self._make(environment, snapshots, PlanKind.RUN, now, None, None, False)
+        return self._make(environment, snapshots, PlanKind.RUN, PlanOptions(now=now, **said))
 
     def _make(
         self,
         environment: str,
         snapshots: dict[ModelName, Snapshot],
         kind: PlanKind,
-        now: datetime,
-        start: datetime | None,
-        end: datetime | None,
-        skip_backfill: bool,
+        options: PlanOptions,
     ) -> Plan:
         state = WarehouseState(
             self.environments.get(environment),
@@ -121,7 +116,7 @@ class Warehouse:
             self.view_types,
         )
         request = PlanRequest(
-            environment, Window(now, start, end), kind, skip_backfill=skip_backfill
+            environment, Window(options.now or NOW, options.start, options.end), kind, options
         )
         number = next(self._ids)
         return make_plan(

@@ -21,7 +21,7 @@ from vde_dagster.cli.options import (
     SkipTests,
     Start,
     Yes,
-    time_range,
+    plan_options,
 )
 from vde_dagster.cli.output import Output
 from vde_dagster.errors import UsageError
@@ -52,12 +52,12 @@ def apply(
     elsewhere.
     """
     output = Output(as_json)
-    if plan_id is not None and (start or end or select or skip_backfill):
+    options = plan_options(start, end, select, skip_backfill=skip_backfill)
+    if plan_id is not None and options:
         raise UsageError(
             "--plan takes no other choices: they are part of the stored plan",
             hint="plan again with these options, or leave them out",
         )
-    since, until = time_range(start, end)
     with opened(project) as workspace:
         from vde_dagster.cli.applying import (
             apply_and_report,
@@ -76,10 +76,7 @@ def apply(
         else:
             plan = workspace.plan(
                 meant_environment(output, workspace, environment, create=create, yes=yes),
-                start=since,
-                end=until,
-                select=select or (),
-                skip_backfill=skip_backfill,
+                options,
             )
         if not as_json and (plan.warnings or not plan.is_empty):
             from vde_dagster.cli.plan_view import show_plan

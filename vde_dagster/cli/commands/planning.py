@@ -21,7 +21,7 @@ from vde_dagster.cli.options import (
     SkipBackfill,
     Start,
     Summary,
-    time_range,
+    plan_options,
 )
 from vde_dagster.cli.output import Output, print_json
 
@@ -49,16 +49,13 @@ def plan(
     Spark analyses what it changes first.
     """
     output = Output(as_json)
-    since, until = time_range(start, end)
+    options = plan_options(start, end, select, skip_backfill=skip_backfill)
     with opened(project) as workspace:
         from vde_dagster.cli.applying import meant_environment, previous_snapshots
 
         made = workspace.plan(
             meant_environment(output, workspace, environment, create=create),
-            start=since,
-            end=until,
-            select=select or (),
-            skip_backfill=skip_backfill,
+            options,
             save=not check,
         )
         from vde_dagster.cli.plan_view import show_plan, show_summary, show_warnings

@@ -86,7 +86,7 @@ def plan_as_configured(workspace: Any, config: PlanConfig) -> Plan:
         UsageError: The environment is new, its name looks mistyped, and the form does not say
             that it is meant.
     """
-    start, end = config.time_range()
+    options = config.options()
     meant = None if config.create else workspace.likely_meant(config.environment)
     if meant is not None:
         raise UsageError(
@@ -95,10 +95,7 @@ def plan_as_configured(workspace: Any, config: PlanConfig) -> Plan:
         )
     plan: Plan = workspace.plan(
         config.environment,
-        start=start,
-        end=end,
-        select=config.select,
-        skip_backfill=config.skip_backfill,
+        options,
     )
     return plan
 
