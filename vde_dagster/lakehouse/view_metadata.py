@@ -11,7 +11,7 @@ import uuid
 from typing import Any
 
 from vde_dagster.lakehouse.types import schema_of
-from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.planning.work import AUTHORS_PROPERTIES, ViewDefinition
 
 FORMAT = "1"
 HISTORY_PROPERTY = "version.history.num-entries"
@@ -146,10 +146,11 @@ def _after(log: list[dict[str, Any]], now_ms: int) -> int:
 
 def _properties(definition: ViewDefinition, before: dict[str, str]) -> dict[str, str]:
     """Set ours; keep what others set on the view, but not what an older definition of ours did."""
+    ours = {"comment", *json.loads(before.get(AUTHORS_PROPERTIES, "[]"))}
     kept = {
         key: value
         for key, value in before.items()
-        if not key.startswith(("vde.", "spark.query-column-names")) and key != "comment"
+        if not key.startswith(("vde.", "spark.query-column-names")) and key not in ours
     }
     properties = {**kept, **dict(definition.properties)}
     if definition.comment:

@@ -214,6 +214,8 @@ def _metadata_hash(model: Model) -> str:
     for grain in model.grains:
         parts += ["grain", *grain]
     parts += [str(model.start), str(model.end)]
+    for name, text in model.virtual_properties:
+        parts += ["view", name, text]
     parts += meaning_of(model.kind).metadata(model)
     return digest("metadata", *parts)
 

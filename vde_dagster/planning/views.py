@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -12,7 +13,7 @@ from vde_dagster.planning.environment import view_ref
 from vde_dagster.planning.resolver import Binding, Resolver, select_physical
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.view_dialects import WRITERS
-from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.planning.work import AUTHORS_PROPERTIES, ViewDefinition
 
 
 def has_view(binding: Binding) -> bool:
@@ -31,6 +32,9 @@ def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | N
         return None
     columns = [part for c in binding.snapshot.columns for part in (c.name, c.description)]
     query = view_query(binding, resolver, catalog)
+    properties = binding.snapshot.model.virtual_properties
+    if properties:
+        columns += ["properties", *(part for pair in properties for part in pair)]
     return digest("view", query, binding.snapshot.model.description, *columns)
 
 
@@ -96,6 +100,7 @@ def define_view(
         ("vde.snapshot", snapshot.id),
         ("vde.table", str(binding.table.ref) if binding.table else ""),
         ("vde.version", snapshot.table_version),
+        *_virtual_properties(snapshot.model.virtual_properties),
     )
     return ViewDefinition(
         namespace=ref.namespace,
@@ -106,6 +111,13 @@ def define_view(
         properties=properties,
         comment=snapshot.model.description,
     )
+
+
+def _virtual_properties(given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return the author's properties, and their names: the next definition drops those it lacks."""
+    if not given:
+        return ()
+    return (*given, (AUTHORS_PROPERTIES, json.dumps([name for name, _ in given])))
 
 
 def view_refs(resolver: Resolver) -> dict[ModelName, TableRef]:

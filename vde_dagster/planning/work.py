@@ -109,6 +109,10 @@ class AuditResult:
     seconds: float
 
 
+AUTHORS_PROPERTIES = "vde.virtual-properties"
+"""The view property that names those of a model's `virtual_properties`."""
+
+
 @dataclass(frozen=True, slots=True)
 class ViewDefinition:
     """A view of an environment's virtual layer.

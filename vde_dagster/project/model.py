@@ -86,6 +86,7 @@ class Model:
         partitioned_by: Iceberg partition transforms as SQL (`days(ts)`).
         clustered_by: Columns or expressions to sort by, as SQL.
         table_properties: Iceberg table properties.
+        virtual_properties: Properties of the model's Iceberg views.
         pre_statements: SQL run before the model's query, rendered like it.
         post_statements: SQL run after it.
         grains: Columns declared (not checked) to identify a row.
@@ -120,3 +121,4 @@ class Model:
     session: tuple[tuple[str, str], ...] = ()
     table: tuple[str, ...] = ()
     column_descriptions: dict[str, str] = field(default_factory=dict)
+    virtual_properties: tuple[tuple[str, str], ...] = ()

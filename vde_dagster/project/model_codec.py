@@ -96,6 +96,7 @@ _PLAIN = (
     "session",
     "table",
     "column_descriptions",
+    "virtual_properties",
 )
 _DEFAULTS = {
     field.name: field.default_factory()

@@ -70,6 +70,19 @@ def test_changed_properties_alone_make_no_new_version() -> None:
     }
 
 
+def test_what_the_author_no_longer_sets_goes_and_what_others_set_stays() -> None:
+    names = '["team", "tier"]'
+    had = (("team", "a"), ("tier", "1"), ("vde.virtual-properties", names))
+    first = new_view_metadata(replace(view("v"), properties=had), None, "l", 1)
+    first["properties"]["theirs"] = "x"
+    has = (("team", "b"), ("vde.virtual-properties", '["team"]'))
+    second = new_view_metadata(replace(view("v"), properties=has), first, "l", 2)
+    assert second["properties"].keys() & {"team", "tier", "theirs"} == {"team", "theirs"}
+    assert second["properties"]["team"] == "b"
+    third = new_view_metadata(view("v"), second, "l", 3)
+    assert third["properties"].keys() & {"team", "tier", "theirs"} == {"theirs"}
+
+
 def test_hash_tells_every_difference_apart() -> None:
     base = view("v")
     others = [

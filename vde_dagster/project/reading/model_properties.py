@@ -40,6 +40,7 @@ READ = frozenset(
         "clustered_by",
         "table_properties",
         "physical_properties",
+        "virtual_properties",
         "grain",
         "grains",
         "stamp",
@@ -50,6 +51,9 @@ READ = frozenset(
         "storage_format",
     ]
 )
+
+OWN_PROPERTIES = ("vde.", "spark.query-column-names")
+"""How the properties of views begin that nobody sets but the publication."""
 
 METADATA = frozenset(
     [
@@ -70,7 +74,6 @@ REFUSED = {
     "interval_unit": "an interval unit other than the cron's is not supported yet",
     "gateway": "models run on the project's one Spark session; gateways are not supported",
     "session_properties": "session properties per model are not supported yet",
-    "virtual_properties": "properties of views are not supported yet",
     "blueprints": "blueprints are not supported yet",
     "cron_tz": "all times are UTC; cron time zones are not supported yet",
     "on_virtual_update": "statements on virtual update are not supported yet",
@@ -134,6 +137,7 @@ def read_model_properties(header: Header, settings: Settings) -> ModelProperties
         "clustered_by": given["clustered_by"].raws() if "clustered_by" in given else (),
         "table_properties": _table_properties(given),
         "grains": _grains(given),
+        "virtual_properties": _virtual_properties(given.get("virtual_properties")),
     }
     if fields["start"] and fields["end"] and fields["end"] <= fields["start"]:
         raise given["end"].error("'end' is not after 'start'", "a date as 'end' includes that day")
@@ -291,6 +295,18 @@ def _table_properties(given: dict[str, Value]) -> tuple[tuple[str, str], ...]:
     if "storage_format" in given:
         properties.setdefault("write.format.default", given["storage_format"].text().lower())
     return tuple(sorted(properties.items()))
+
+
+def _virtual_properties(value: Value | None) -> tuple[tuple[str, str], ...]:
+    if value is None:
+        return ()
+    for key, text in value.pairs():
+        if key == "comment" or key.startswith(OWN_PROPERTIES):
+            raise text.error(
+                f"the property '{key}' of views is written by vde itself",
+                "a view's comment is the model's description",
+            )
+    return tuple(sorted((key, text.text()) for key, text in value.pairs()))
 
 
 def _grains(given: dict[str, Value]) -> tuple[tuple[str, ...], ...]:
