@@ -23,6 +23,7 @@ from vde_dagster.execution.events import (
     Event,
     ModelFailed,
     Published,
+    UnitTestFinished,
 )
 from vde_dagster.execution.failure_report import plan_failure
 from vde_dagster.execution.fill_table import TableFiller
@@ -31,6 +32,7 @@ from vde_dagster.execution.plan_tests import PlanTests
 from vde_dagster.execution.publish import publish_plan
 from vde_dagster.execution.run_graph import run_graph
 from vde_dagster.execution.table_leases import TableLeases
+from vde_dagster.execution.unit_testing.told import ToldTest
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.execution.written import Written
 from vde_dagster.planning.environment import PRODUCTION, Environment
@@ -138,7 +140,7 @@ class Applier:
         plan = self._real_tables()
         self.on_event(ApplyStarted(plan))
         if self.tests is not None:
-            self.tests.run(plan, self.warehouse.engine, self.on_event, self.stop)
+            self._test(self.tests, plan)
         target = self._resolver(plan)
         for model in plan.models:
             if model.table is not None and (model.builds or model.layout):
@@ -160,6 +162,28 @@ class Applier:
             who=self.who,
         )
         return environment, plan
+
+    def _test(self, tests: PlanTests, plan: Plan) -> None:
+        """Run unit tests; how they ended is news, whether the plan goes on or not."""
+        ended: list[ToldTest] = []
+
+        def heard(event: Event) -> None:
+            if isinstance(event, UnitTestFinished):
+                ended.append(
+                    ToldTest.of(
+                        event.snapshot,
+                        event.result,
+                        remembered=event.remembered,
+                        environment=plan.environment,
+                        plan=plan.id,
+                    )
+                )
+            self.on_event(event)
+
+        try:
+            tests.run(plan, self.warehouse.engine, heard, self.stop)
+        finally:
+            self.warehouse.store.news.tell("test", [test.to_json() for test in ended])
 
     def _is_applied(self) -> bool:
         record = self.warehouse.store.plans.record(self.plan.id)

@@ -10,6 +10,7 @@ and what was written with another row in sight gets a higher one. Writers wait f
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from sqlalchemy import Connection, ScalarResult, delete, func, insert, select, t
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
 
-NewsKind = Literal["store", "plan", "failed", "rejected", "fill", "published", "audit"]
+NewsKind = Literal["store", "plan", "failed", "rejected", "fill", "published", "audit", "test"]
 
 # Any number will do as long as nobody else uses it: the key of the lock on numbering.
 _POSTGRES_LOCK = 7_033_221_702
@@ -37,7 +38,7 @@ class News:
         kind: `plan`: a plan was stored; `failed`: applying one failed;
             `rejected`: it never will be applied; `fill`: a range counts as
             filled; `published`: an environment has a new version; `audit`: audits of an
-            environment ended.
+            environment ended; `test`: a unit test ran with a plan.
         subject: The keys of what it is about.
         origin: Who wrote it, see `Database.origin`.
         at: When (UTC).
@@ -115,6 +116,25 @@ class NewsStore:
         if until is not None:
             query = query.where(_NEWS.number <= until)
         return self._read(query.order_by(_NEWS.seq))
+
+    def of_kind(self, kind: NewsKind) -> list[News]:
+        """Return all news of a kind that are kept, oldest first."""
+        return self._read(select(schema.news).where(_NEWS.kind == kind).order_by(_NEWS.seq))
+
+    def tell(self, kind: NewsKind, subjects: Sequence[Mapping[str, Any]]) -> None:
+        """Write news that no change of the store comes with, in a transaction of their own.
+
+        Args:
+            kind: What happened.
+            subjects: What each is about, as JSON has it.
+        """
+
+        def work(conn: Connection) -> None:
+            for subject in subjects:
+                tell(self.database, conn, kind, **subject)
+
+        if subjects:
+            self.database.run_transaction(work, name="state.tell_news")
 
     def _read(self, query: Any) -> list[News]:
         with self.database.reading() as conn:

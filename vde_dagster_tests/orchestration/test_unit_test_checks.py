@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,9 +11,16 @@ import dagster as dg
 import pytest
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import UnitTestFailedError
+from vde_dagster.execution.unit_testing.compare import RowDifference
+from vde_dagster.execution.unit_testing.run import TestResult
+from vde_dagster.execution.unit_testing.told import MAX_ROWS, ToldTest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
-from vde_dagster.orchestration.events.unit_test_checks import MAX_ROWS, unit_test_names
+from vde_dagster.orchestration.events.sync import sync
+from vde_dagster.orchestration.events.unit_test_checks import unit_test_names
+from vde_dagster.orchestration.jobs.news_sensor import tell_news
+from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import PLANS
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.spark import SparkEngine
@@ -38,6 +47,35 @@ def wrong(folder: ProjectFolder) -> Iterator[Workspace]:
 
 def evaluations(result: dg.ExecuteInProcessResult) -> list[dg.AssetCheckEvaluation]:
     return [e for e in result.get_asset_check_evaluations() if e.asset_check_key == CHECK]
+
+
+def history(instance: dg.DagsterInstance) -> list[dg.AssetCheckEvaluation]:
+    """What the check said, the latest first."""
+    found = instance.event_log_storage.get_asset_check_execution_history(CHECK, limit=99)
+    said = [record.evaluation for record in found]
+    return [one for one in said if isinstance(one, dg.AssetCheckEvaluation)]
+
+
+def tell_all(
+    folder: ProjectFolder, instance: dg.DagsterInstance, cursor: str | None = None
+) -> str | dg.SkipReason:
+    """Let the sensor look."""
+    log = logging.getLogger("vde")
+    return tell_news(folder.root, instance, cursor, VdeTranslator(folder.root), log)
+
+
+def tick(folder: ProjectFolder, instance: dg.DagsterInstance, cursor: str | None = None) -> str:
+    """Let the sensor look at what is new; return its cursor."""
+    found = tell_all(folder, instance, cursor)
+    assert isinstance(found, str)
+    return found
+
+
+def observed(instance: dg.DagsterInstance) -> dg.AssetObservation:
+    """What was observed of the model last."""
+    (record,) = instance.fetch_observations(DOUBLE, limit=1).records
+    assert record.asset_observation is not None
+    return record.asset_observation
 
 
 def test_a_models_unit_tests_stand_among_its_checks(folder: ProjectFolder) -> None:
@@ -108,12 +146,125 @@ def test_only_so_many_rows_are_shown(folder: ProjectFolder, instance: dg.Dagster
     assert table.endswith("and 20 more rows")
 
 
-def test_those_of_an_embedded_model_run_though_its_page_shows_none(
+def test_an_embedded_models_stand_on_its_page_and_can_be_executed_there(
     folder: ProjectFolder, wrong: Workspace, instance: dg.DagsterInstance
 ) -> None:
     folder.edit("models/double.sql", "kind FULL", "kind EMBEDDED")
+    wrong.reload()
+    definitions = vde_definitions(folder.root)
+    assert CHECK in definitions.resolve_asset_graph().asset_check_keys
     with pytest.raises(dg.Failure, match="unit tests failed"):
         apply_all(folder, instance)
+    (shown,) = history(instance)
+    assert not shown.passed
+    job = definitions.resolve_implicit_global_asset_job_def()
+    selected = job.get_subset(asset_check_selection={CHECK})
+    result = selected.execute_in_process(instance=instance, raise_on_error=False)
+    (found,) = evaluations(result)
+    assert not found.passed
+    assert found.metadata["vde/environment"].value == "working copy"
+
+
+def test_a_development_plan_that_fails_them_leaves_the_published_models_check_alone(
+    folder: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    engine = AnsweringSpark()
+    with open_fake(folder.root, engine) as workspace, lend(workspace):
+        (published,) = evaluations(apply_all(folder, instance))
+        assert published.metadata["vde/environment"].value == "prod"
+        folder.edit("models/double.sql", "n * 2", "n * 3")
+        workspace.reload()
+        engine.right = False
+        for environment in ("dev", "prod"):  # nor does one of production, which is not published
+            with pytest.raises(dg.Failure, match="unit tests failed"):
+                apply_all(folder, instance, environment)
+            assert (
+                history(instance)[0].metadata["vde/evaluation"]
+                == published.metadata["vde/evaluation"]
+            )
+            seen = observed(instance)
+            assert seen.description == (
+                f"{environment}: unit test test_doubles failed (rows missing: 1, unexpected: 1), "
+                "so nothing was published"
+            )
+            assert seen.metadata["vde/environment"].value == environment
+            assert (seen.tags or {})["vde/plan"] == seen.metadata["vde/plan"].value
+            assert "| returned | 41 |" in str(seen.metadata["vde/rows"].value)
+        engine.right = True
+        apply_all(folder, instance, "dev")
+        assert observed(instance).description == "dev: unit test test_doubles passed"
+        assert len(history(instance)) == 1
+        apply_all(folder, instance, "prod")
+    newest, _ = history(instance)
+    assert newest.passed
+    assert newest.metadata["vde/version"] != published.metadata["vde/version"]
+
+
+@pytest.mark.parametrize("looked", ["before", "after"])
+def test_those_that_the_command_line_ran_are_told_once_as_if_dagster_had_run_them(
+    folder: ProjectFolder, instance: dg.DagsterInstance, looked: str
+) -> None:
+    engine, cursor = AnsweringSpark(), tick(folder, instance) if looked == "before" else None
+    with open_fake(folder.root, engine) as outside:
+        first = outside.apply(outside.plan("prod")).plan
+        cursor = tick(folder, instance, cursor)
+        (told,) = history(instance)
+        assert told.passed
+        assert told.metadata["vde/plan"].value == first.id
+        with dg.DagsterInstance.ephemeral() as twin:
+            again = ProjectFolder(folder.root.parent / "twin", FILES)
+            with open_fake(again.root, AnsweringSpark()) as other, lend(other):
+                (done,) = evaluations(apply_all(again, twin))
+        own = {"vde/plan", "vde/evaluation"}
+        assert {k: v for k, v in told.metadata.items() if k not in own} == {
+            k: v for k, v in done.metadata.items() if k not in own
+        }
+
+        folder.edit("models/double.sql", "n * 2", "n * 3")
+        outside.reload()
+        engine.right = False
+        if looked == "after":
+            cursor = None  # everything is compared
+        for _ in range(2):  # the second try ends as the first one did
+            with pytest.raises(UnitTestFailedError):
+                outside.apply(outside.plan("prod"))
+        cursor = tick(folder, instance, cursor)
+        seen = observed(instance)
+        assert seen.metadata["vde/file"].value == "tests/test_double.yaml:1"
+        assert "| returned | 41 |" in str(seen.metadata["vde/rows"].value)
+        assert len(history(instance)) == 1
+        assert isinstance(told_again := tell_all(folder, instance, cursor), dg.SkipReason), (
+            told_again
+        )
+        with Workspace.open(folder.root) as workspace:
+            assert sync(workspace, instance).is_empty
+
+
+def test_a_run_that_fails_by_one_is_not_told_by_the_sensor_too(
+    folder: ProjectFolder, wrong: Workspace, instance: dg.DagsterInstance
+) -> None:
+    cursor = tick(folder, instance)
+    with pytest.raises(dg.Failure, match="unit tests failed"):
+        apply_all(folder, instance)
+    assert len(history(instance)) == 1
+    tick(folder, instance, cursor)
+    assert len(history(instance)) == 1
+
+
+def test_what_is_told_of_them_is_read_as_it_was_written(folder: ProjectFolder) -> None:
+    rows = ((1, None, "a" * 999), (2, "x", "")) * 15
+    with Workspace.open(folder.root) as workspace:
+        (test,) = workspace.project.tests
+        snapshot = workspace.snapshots()[test.model]
+    found = RowDifference(("n", "m", "text"), rows, rows[:1])
+    told = ToldTest.of(snapshot, TestResult(test, (("query", found),)), plan="p", environment="dev")
+    text = json.dumps(told.to_json())
+    assert len(text) < 12_000
+    again = ToldTest.from_json(json.loads(text))
+    assert again == told
+    assert again.id == told.id
+    assert again.differences[0].missing_rows == 30
+    assert again.summary == "rows missing: 30, unexpected: 1"
 
 
 def test_no_two_checks_of_a_model_share_a_name(folder: ProjectFolder) -> None:

@@ -9,9 +9,15 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.events.checks import Audited, AuditEvents
 from vde_dagster.orchestration.events.publication import combination_of
-from vde_dagster.orchestration.events.unit_test_checks import unit_test_event, unit_test_names
+from vde_dagster.orchestration.events.unit_test_checks import (
+    unit_test_checks,
+    unit_test_evaluation,
+    unit_test_names,
+)
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names
+from vde_dagster.orchestration.models.translator import safe_name
+from vde_dagster.orchestration.names import POOL
 from vde_dagster.planning.environment import PRODUCTION
 
 if TYPE_CHECKING:
@@ -36,14 +42,47 @@ def execute_checks(
     """
     audits = _audits(context, workspace, catalog, name, chosen)
     for evaluation in (*audits, *_unit_tests(workspace, catalog, name, chosen)):
-        yield dg.AssetCheckResult(
-            asset_key=evaluation.asset_key,
-            check_name=evaluation.check_name,
-            passed=evaluation.passed,
-            metadata=evaluation.metadata,
-            severity=evaluation.severity,
-            description=evaluation.description,
-        )
+        yield _result(evaluation)
+
+
+def unit_test_steps(
+    catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName
+) -> dg.AssetChecksDefinition:
+    """Return the unit tests of a model that is never materialised as checks that can be executed.
+
+    Args:
+        catalog: The code location's models.
+        spec: The model's spec.
+        name: The model, which has tests.
+    """
+    model = catalog.live.models[name].snapshot.model
+    tests = catalog.live.tests[name]
+
+    @dg.multi_asset_check(
+        name=safe_name("__".join((*spec.key.path, "tests"))),
+        specs=list(unit_test_checks(model, tests, spec.key)),
+        can_subset=True,
+        required_resource_keys={catalog.names.resource},
+        pool=POOL,
+    )
+    def steps(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        workspace = catalog.names.workspace(context)
+        chosen = {key.name for key in context.selected_asset_check_keys}
+        for found in _unit_tests(workspace, catalog, name, chosen):
+            yield _result(found)
+
+    return steps
+
+
+def _result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        asset_key=evaluation.asset_key,
+        check_name=evaluation.check_name,
+        passed=evaluation.passed,
+        metadata=evaluation.metadata,
+        severity=evaluation.severity,
+        description=evaluation.description,
+    )
 
 
 def _audits(
@@ -88,9 +127,9 @@ def _unit_tests(
     workspace: "Workspace", catalog: AssetCatalog, name: ModelName, chosen: Set[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Run unit tests of the files as they are now."""
-    from vde_dagster.execution.events import UnitTestFinished
     from vde_dagster.execution.unit_testing.check import check_test
     from vde_dagster.execution.unit_testing.run import run_test
+    from vde_dagster.execution.unit_testing.told import ToldTest
 
     if not any(check.startswith("test_") for check in chosen):
         return  # an audit of what is published asks no file
@@ -102,4 +141,6 @@ def _unit_tests(
             if known[test.name, test.location.path.as_posix()] in chosen:
                 check_test(test, snapshots)
                 result = run_test(test, snapshots, workspace.engine())
-                yield unit_test_event(catalog, UnitTestFinished(snapshots[name], result, False))
+                yield unit_test_evaluation(
+                    catalog, ToldTest.of(snapshots[name], result), snapshots[name]
+                )

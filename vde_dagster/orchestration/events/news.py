@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from vde_dagster.execution.unit_testing.told import ToldTest
 from vde_dagster.orchestration.events.checks import Audited, AuditEvents
 from vde_dagster.orchestration.events.origins import Origins
 from vde_dagster.orchestration.events.plan_events import (
@@ -30,6 +31,7 @@ from vde_dagster.orchestration.events.publication import combination_of, publish
 from vde_dagster.orchestration.events.records import delete_partition
 from vde_dagster.orchestration.events.reporter import Reporter
 from vde_dagster.orchestration.events.told_fills import ToldFills
+from vde_dagster.orchestration.events.unit_test_checks import report_tests
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, Names
 from vde_dagster.planning.plan import Plan
@@ -191,6 +193,8 @@ class Teller:
             self._published(item)
         elif item.kind == "audit":
             self.tell_audits(subject["run"], subject["environment"], subject["version"])
+        elif item.kind == "test":
+            report_tests(self.reporter, self.catalog, [ToldTest.from_json(subject)])
 
     def _plan(self, item: News) -> None:
         plan_id = item.subject["plan"]

@@ -22,12 +22,13 @@ from vde_dagster.execution.events import (
     Published,
     UnitTestFinished,
 )
+from vde_dagster.execution.unit_testing.told import ToldTest
 from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.fill_events import Fill, FillEvents
 from vde_dagster.orchestration.events.projection import Filled
 from vde_dagster.orchestration.events.provenance import newest_record
 from vde_dagster.orchestration.events.publication import published_events
-from vde_dagster.orchestration.events.unit_test_checks import unit_test_event
+from vde_dagster.orchestration.events.unit_test_checks import UnitTestEvents
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.pages.markdown import span, spans
 from vde_dagster.planning.plan import Plan
@@ -134,13 +135,21 @@ class EventRecorder:
         assert self._fills is not None
         return self._fills.tags
 
-    def _unit_test(self, event: UnitTestFinished) -> dg.AssetCheckEvaluation:
+    def _unit_test(self, event: UnitTestFinished) -> dg.AssetCheckEvaluation | dg.AssetObservation:
+        assert self.plan is not None
         test, result = event.result.test, event.result
         if not result.passed:
             self.log.error(f"{test.model}: unit test {test.name} failed: {result.summary}")
         elif not event.remembered:
             self.log.info(f"{test.model}: unit test {test.name} passed")
-        return unit_test_event(self.catalog, event)
+        told = ToldTest.of(
+            event.snapshot,
+            result,
+            remembered=event.remembered,
+            environment=self.plan.environment,
+            plan=self.plan.id,
+        )
+        return UnitTestEvents(self.catalog, self.workspace.store).of(told, event.snapshot)
 
     def _audit(self, event: AuditFinished) -> None:
         failed = event.result.failed_rows

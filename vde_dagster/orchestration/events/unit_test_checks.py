@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from vde_dagster.base.hashing import digest
-from vde_dagster.execution.events import UnitTestFinished
-from vde_dagster.execution.unit_testing.compare import RowDifference
+from vde_dagster.errors import SourceLocation
+from vde_dagster.execution.unit_testing.told import ToldDifference, ToldTest
+from vde_dagster.orchestration.events.checks import EVALUATION
+from vde_dagster.orchestration.events.reporter import Reporter
 from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names
 from vde_dagster.orchestration.models.translator import safe_name
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 from vde_dagster.orchestration.pages.markdown_table import markdown_table
+from vde_dagster.planning.environment import PRODUCTION
+from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.model import Model
 from vde_dagster.project.unit_values import UnitTest
 
-MAX_ROWS = 20
-"""Of the missing and of the unexpected rows: what goes beyond is counted and not shown."""
+if TYPE_CHECKING:
+    from vde_dagster.state import StateStore
+
+BY_ITSELF = "working copy"
+"""Stands for the environment of a test that ran by itself: it is of the files."""
 
 
 def unit_test_checks(
@@ -58,44 +68,117 @@ def unit_test_names(model: Model, tests: Sequence[UnitTest]) -> dict[tuple[str, 
     return names
 
 
-def unit_test_event(catalog: AssetCatalog, event: UnitTestFinished) -> dg.AssetCheckEvaluation:
-    """Return the evaluation of a unit test, with the rows that differ."""
-    snapshot, result = event.snapshot, event.result
-    test = result.test
+@dataclass(frozen=True)
+class UnitTestEvents:
+    """Makes the events of unit tests that ran with a plan.
+
+    Dagster keeps one status of a check, that of the published model. So what a plan has not
+    published, or not to production, is an observation where production shows the model.
+
+    Args:
+        catalog: The code location's models.
+        store: The state store.
+    """
+
+    catalog: AssetCatalog
+    store: StateStore
+
+    def of(
+        self, told: ToldTest, snapshot: Snapshot
+    ) -> dg.AssetCheckEvaluation | dg.AssetObservation:
+        """Return the event of a test's end.
+
+        Args:
+            told: How the test ended, with a plan.
+            snapshot: The tested model.
+        """
+        evaluation = unit_test_evaluation(self.catalog, told, snapshot)
+        if self._decides(told):
+            return evaluation
+        ended = "passed" if told.passed else f"failed ({told.summary}), so nothing was published"
+        tags = {ENVIRONMENT_TAG: told.environment, PLAN_TAG: told.plan}
+        return dg.AssetObservation(
+            asset_key=evaluation.asset_key,
+            description=f"{told.environment}: unit test {told.test} {ended}",
+            metadata=evaluation.metadata,
+            tags={key: value for key, value in tags.items() if value is not None},
+        )
+
+    def _decides(self, told: ToldTest) -> bool:
+        """Say whether the check shows how a test ended: not what only a plan knows that failed."""
+        shown = self.store.environments.entry(PRODUCTION, told.model)
+        if shown is None:
+            return True
+        ours = told.environment == PRODUCTION or shown.snapshot_id == told.snapshot
+        return told.passed and ours
+
+
+def unit_test_evaluation(
+    catalog: AssetCatalog, told: ToldTest, snapshot: Snapshot
+) -> dg.AssetCheckEvaluation:
+    """Return the evaluation of a unit test, with the rows that differ.
+
+    Args:
+        catalog: The code location's models.
+        told: How the test ended.
+        snapshot: The tested model.
+    """
+    own = UnitTest(told.test, told.model, SourceLocation(Path(told.file)), (), None)
     known = catalog.live.tests.get(snapshot.name, ())
     # The code location may have been loaded before the test was written.
-    tests = known if _place(test) in map(_place, known) else (*known, test)
+    tests = known if _place(own) in map(_place, known) else (*known, own)
     metadata: dict[str, Any] = {
-        "vde/test": test.name,
-        "vde/file": f"{test.location}",
-        "vde/missing_rows": sum(len(found.missing) for _, found in result.differences),
-        "vde/unexpected_rows": sum(len(found.unexpected) for _, found in result.differences),
+        "vde/test": told.test,
+        "vde/file": told.place,
+        "vde/version": snapshot.table_version,
+        "vde/environment": told.environment or BY_ITSELF,
+        "vde/missing_rows": sum(found.missing_rows for found in told.differences),
+        "vde/unexpected_rows": sum(found.unexpected_rows for found in told.differences),
+        EVALUATION: told.id,
     }
-    if event.remembered:
+    if told.plan is not None:
+        metadata["vde/plan"] = told.plan
+    if told.remembered:
         metadata["vde/remembered"] = "passed before; neither it nor the model changed since"
-    if result.error is not None:
-        metadata["vde/error"] = result.error
-    for part, found in result.differences:
-        what = "rows" if part == "query" else f"rows_of_{safe_name(part)}"
+    if told.error is not None:
+        metadata["vde/error"] = told.error
+    for found in told.differences:
+        what = "rows" if found.part == "query" else f"rows_of_{safe_name(found.part)}"
         metadata[f"vde/{what}"] = dg.MetadataValue.md(_difference(found))
     return dg.AssetCheckEvaluation(
         asset_key=catalog.key(snapshot.name),
-        check_name=unit_test_names(snapshot.model, tests)[_place(test)],
-        passed=result.passed,
+        check_name=unit_test_names(snapshot.model, tests)[_place(own)],
+        passed=told.passed,
         metadata=metadata,
         severity=dg.AssetCheckSeverity.ERROR,
-        description=None if result.passed else result.summary,
+        description=told.summary,
     )
 
 
-def _difference(found: RowDifference) -> str:
+def report_tests(reporter: Reporter, catalog: AssetCatalog, told: Iterable[ToldTest]) -> None:
+    """Show how unit tests ended that ran with plans elsewhere, unless that is shown.
+
+    Args:
+        reporter: Writes.
+        catalog: The code location's models.
+        told: How they ended, oldest first.
+    """
+    ended = list(told)
+    snapshots = reporter.store.snapshots.load(sorted({test.snapshot for test in ended}))
+    events = UnitTestEvents(catalog, reporter.store)
+    for test in ended:
+        if test.snapshot in snapshots:
+            reporter.report(events.of(test, snapshots[test.snapshot]))
+
+
+def _difference(found: ToldDifference) -> str:
     """Write both kinds of rows under one header; a first column says which is which."""
     rows = [
         {"": word, **dict(zip(found.columns, row, strict=True))}
         for word, some in (("expected", found.missing), ("returned", found.unexpected))
-        for row in some[:MAX_ROWS]
+        for row in some
     ]
-    left = sum(max(0, len(some) - MAX_ROWS) for some in (found.missing, found.unexpected))
+    left = found.missing_rows + found.unexpected_rows - len(rows)
     return markdown_table(rows) + (f"\n\nand {left:,} more rows" if left else "")
 
 
