@@ -79,6 +79,10 @@ class Kind:
         is_shown: Whether environments have views of its models.
         is_external: Whether others write its tables.
         by_intervals: Whether its tables are filled by intervals of time, not whole.
+        in_order: Whether an interval can only be filled when all earlier ones are, as its rows
+            depend on those that are there: one after the other, without gaps, never backwards.
+        restates_whole: Whether a range cannot be filled again by itself, but only with everything
+            from the first filled interval on.
     """
 
     __slots__ = ()
@@ -93,6 +97,8 @@ class Kind:
     is_shown: ClassVar[bool] = True
     is_external: ClassVar[bool] = False
     by_intervals: ClassVar[bool] = False
+    in_order: ClassVar[bool] = False
+    restates_whole: ClassVar[bool] = False
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Kind:
@@ -123,6 +129,11 @@ class Kind:
     def most_intervals(self) -> int | None:
         """The most intervals that one job fills, or None for as many as are missing."""
         return None
+
+    @property
+    def restatable(self) -> bool:
+        """Whether what is filled may be filled again."""
+        return True
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ class IncrementalByUniqueKey(Incremental):
     name: Literal["INCREMENTAL_BY_UNIQUE_KEY"] = "INCREMENTAL_BY_UNIQUE_KEY"
 
     summary = "interval by interval; rows are merged on the key"
+    restates_whole = True
     properties = (
         Property(
             "unique_key",
