@@ -24,7 +24,8 @@ def test_the_schema_has_every_kind_with_its_required_properties() -> None:
     assert "SEED" not in bare["enum"]
     (key,) = [i for i in objects if i["properties"]["name"]["const"].endswith("UNIQUE_KEY")]
     assert key["required"] == ["name", "unique_key"]
-    assert set(key["properties"]) == {"name", "unique_key", "lookback", "batch_size"}
+    own = {"unique_key", "when_matched", "merge_filter", "lookback", "batch_size"}
+    assert set(key["properties"]) == {"name", *own}
     assert json.loads(json.dumps(model_schema()))["properties"]["kind"] == schema
 
 

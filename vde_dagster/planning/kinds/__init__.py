@@ -1,8 +1,9 @@
 """What each kind of model means for plans."""
 
 from vde_dagster.planning.kinds.base import Meaning, meaning_of, register
-from vde_dagster.planning.kinds.incremental import TimeRangeMeaning, UniqueKeyMeaning
+from vde_dagster.planning.kinds.incremental import TimeRangeMeaning
 from vde_dagster.planning.kinds.queries import ExternalMeaning, QueryMeaning
+from vde_dagster.planning.kinds.unique_key import UniqueKeyMeaning
 from vde_dagster.planning.kinds.whole import SeedMeaning, WholeMeaning
 from vde_dagster.project.kinds import (
     Embedded,

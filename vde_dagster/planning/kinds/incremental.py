@@ -1,4 +1,4 @@
-"""INCREMENTAL_BY_TIME_RANGE and INCREMENTAL_BY_UNIQUE_KEY: tables that grow by intervals."""
+"""INCREMENTAL_BY_TIME_RANGE, and what all tables have in common that grow by intervals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.kinds.base import Meaning, version_of
 from vde_dagster.planning.time_column import TimeColumn
-from vde_dagster.project.kinds import IncrementalByTimeRange, IncrementalByUniqueKey, Kind
+from vde_dagster.project.kinds import IncrementalByTimeRange, Kind
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
 
@@ -50,30 +50,3 @@ class TimeRangeMeaning(IncrementalMeaning):
         assert isinstance(kind, IncrementalByTimeRange)
         column = TimeColumn(kind.time_column, time_type or "TIMESTAMP", kind.time_format)
         return f"SELECT * FROM ({rows}) WHERE {column.condition(interval)}"
-
-
-class UniqueKeyMeaning(IncrementalMeaning):
-    """One row per key: the newest that was merged."""
-
-    def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key, and what decides which of a key's rows is kept."""
-        kind = model.kind
-        assert isinstance(kind, IncrementalByUniqueKey)
-        key = sorted(version_of(model, version, name) for name in kind.unique_key)
-        rows = digest("key", version.rows, *key)
-        if _one_row_per_key(kind, version):
-            return rows
-        # Which of a key's rows is kept is decided by all columns in their order.
-        return digest("one of several", rows, *version.columns.values())
-
-    def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
-        """Return the key."""
-        kind = model.kind
-        assert isinstance(kind, IncrementalByUniqueKey)
-        return (frozenset(name.lower() for name in kind.unique_key),)
-
-
-def _one_row_per_key(kind: IncrementalByUniqueKey, version: SemanticVersion) -> bool:
-    """Say whether the query itself returns no key twice."""
-    key = {name.lower() for name in kind.unique_key}
-    return any({name.lower() for name in known} <= key for known in version.unique_keys)

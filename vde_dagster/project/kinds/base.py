@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -142,7 +142,32 @@ class Kind:
 
     def to_json(self) -> Json:
         """Write the kind as a JSON object with its `name`."""
-        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return dict(self._values())
+
+    @property
+    def text(self) -> str:
+        """The kind with its properties, as it is hashed."""
+        values = ", ".join(f"{name}={value!r}" for name, value in self._values())
+        return f"{type(self).__qualname__}({values})"
+
+    def _values(self) -> Iterator[tuple[str, Any]]:
+        """Yield the fields, but for later ones at their defaults."""
+        for item in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, item.name)
+            if value != item.default or not item.metadata.get(_LATER):
+                yield item.name, value
+
+
+_LATER = "later"
+
+
+def later(default: Any) -> Any:
+    """Return a field that came to a kind which is stored already.
+
+    At its default it is neither in the kind's JSON nor in any hash, so that nothing that exists
+    changes.
+    """
+    return field(default=default, metadata={_LATER: True})
 
 
 KindClass = TypeVar("KindClass", bound="type[Kind]")

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from vde_dagster.project.kinds.base import Property
-from vde_dagster.project.kinds.incremental import BATCH_SIZE, LOOKBACK, Incremental, key_columns
+from vde_dagster.project.kinds.base import Kind, Property, later
+from vde_dagster.project.kinds.incremental import BATCH_SIZE, LOOKBACK, Incremental
+from vde_dagster.project.kinds.merge_clauses import (
+    ALL,
+    Clause,
+    named_in,
+    read_keys,
+    read_merge_filter,
+    read_when_matched,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +26,21 @@ class IncrementalByUniqueKey(Incremental):
         unique_key: Output columns that identify a row; NULLs count as equal.
         lookback: How many earlier intervals each new one fills again.
         batch_size: The most intervals that one job fills, or None for as many as are missing.
+        key_expressions: Spark SQL over output columns that identifies a row beside them.
+        when_matched: What becomes of rows whose key is there, the first clause that holds; all
+            columns are replaced when there is none. Columns are those of `source` and `target`.
+        merge_filter: Condition over `source` and `target` without which a row of the table is no
+            match, or empty.
+        merge_columns: Output columns that these name.
     """
 
     unique_key: tuple[str, ...]
     lookback: int = 0
     batch_size: int | None = None
+    key_expressions: tuple[str, ...] = later(())
+    when_matched: tuple[Clause, ...] = later(())
+    merge_filter: str = later("")
+    merge_columns: tuple[str, ...] = later(())
     name: Literal["INCREMENTAL_BY_UNIQUE_KEY"] = "INCREMENTAL_BY_UNIQUE_KEY"
 
     summary = "interval by interval; rows are merged on the key"
@@ -29,16 +48,40 @@ class IncrementalByUniqueKey(Incremental):
     properties = (
         Property(
             "unique_key",
-            key_columns,
+            read_keys,
             {"type": ["string", "array"], "items": {"type": "string"}},
             required=True,
             names_columns=True,
+            shown="`unique_key` (columns or expressions)",
         ),
+        Property("when_matched", read_when_matched, {"type": "string"}),
+        Property("merge_filter", read_merge_filter, {"type": "string"}),
         LOOKBACK,
         BATCH_SIZE,
     )
 
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Kind:
+        """Make the kind; the key comes as columns and expressions."""
+        values = dict(given)
+        columns, expressions = values.pop("unique_key")
+        clauses: tuple[Clause, ...] = values.get("when_matched", ())
+        sided = [text for condition, _ in clauses for text in [condition] if text]
+        sided += [text for _, sets in clauses for _, text in sets if text != ALL]
+        sided += [values["merge_filter"]] if values.get("merge_filter") else []
+        named = [column for _, sets in clauses for column, _ in sets if column != ALL]
+        named += named_in((*expressions, *sided))
+        by_name = {name.lower(): name for name in reversed(named)}
+        return cls(
+            unique_key=columns,
+            key_expressions=expressions,
+            merge_columns=tuple(sorted(by_name.values())),
+            **values,
+        )
+
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """The key."""
-        return self.unique_key
+        """The key, and what decides how rows are merged."""
+        known = {name.lower() for name in self.unique_key}
+        others = (name for name in self.merge_columns if name.lower() not in known)
+        return (*self.unique_key, *others)

@@ -29,12 +29,14 @@ class Value:
         name: The property that it belongs to.
         tokens: The value's tokens, without comments.
         start: Offset of the property's name.
+        dialect: SQLGlot dialect of the SQL in it.
     """
 
     source: SourceText
     name: str
     tokens: tuple[Token, ...]
     start: int
+    dialect: str = "spark"
 
     @property
     def offset(self) -> int:
@@ -97,7 +99,7 @@ class Value:
 
     def items(self, *, angles: bool = False) -> list[Value]:
         """Read a list in (), [] or none, item by item; `angles` for lists of types."""
-        return [self._part(part) for part in split_top_level(self._inner(), angles=angles)]
+        return [self.part(part) for part in split_top_level(self.inner(), angles=angles)]
 
     def texts(self) -> tuple[str, ...]:
         """Read a list of names or strings."""
@@ -117,7 +119,7 @@ class Value:
                     f"'{item.raw}' in '{self.name}' is not of the form key {separator} value"
                 )
             key = "".join(unquote(token) for token in sides[0])
-            pairs.append((key, self._part(sides[1], key)))
+            pairs.append((key, self.part(sides[1], key)))
         return pairs
 
     def properties(self, after: int) -> dict[str, Value]:
@@ -131,7 +133,7 @@ class Value:
                 rest[0].start,
                 f"write {self.name} {self.tokens[0].text} (property value, …)",
             )
-        return read_properties(self.source, rest[1:-1])
+        return read_properties(self.source, rest[1:-1], self.dialect)
 
     def call(self) -> tuple[str, list[Value]]:
         """Read `name` or `name(argument, …)`."""
@@ -142,17 +144,23 @@ class Value:
             return name, []
         if rest[0].text != "(" or matching(self.source, rest, 0) != len(rest) - 1:
             raise self.error(f"'{self.raw}' in '{self.name}' is not a call")
-        return name, [self._part(part) for part in split_top_level(rest[1:-1])]
+        return name, [self.part(part) for part in split_top_level(rest[1:-1])]
 
     def split(self, separator: str) -> list[Value]:
         """Split the value at a separator outside brackets."""
-        return [self._part(part) for part in split_top_level(list(self.tokens), separator)]
+        return [self.part(part) for part in split_top_level(list(self.tokens), separator)]
 
     def rest(self, skip: int) -> Value:
         """Return the value without its first tokens."""
-        return self._part(list(self.tokens[skip:]))
+        return self.part(list(self.tokens[skip:]))
 
-    def _inner(self) -> list[Token]:
+    def and_also(self, part: list[Token]) -> Value:
+        """Return the value with what follows it behind a comma."""
+        comma = Token("punct", ",", self.source.text.rfind(",", 0, part[0].start))
+        return self.part([*self.tokens, comma, *part])
+
+    def inner(self) -> list[Token]:
+        """Return the tokens, without the brackets around all of them."""
         tokens = list(self.tokens)
         if not tokens:
             raise self.error(f"property '{self.name}' has no value")
@@ -160,9 +168,10 @@ class Value:
             return tokens[1:-1]
         return tokens
 
-    def _part(self, tokens: list[Token], name: str | None = None) -> Value:
+    def part(self, tokens: list[Token], name: str | None = None) -> Value:
+        """Return some of the tokens as a value of their own."""
         start = tokens[0].start if tokens else self.offset
-        return Value(self.source, name or self.name, tuple(tokens), start)
+        return Value(self.source, name or self.name, tuple(tokens), start, self.dialect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,17 +236,24 @@ def _refuse_variables(value: Value) -> None:
             )
 
 
-def read_properties(source: SourceText, tokens: list[Token]) -> dict[str, Value]:
+def read_properties(
+    source: SourceText, tokens: list[Token], dialect: str = "spark"
+) -> dict[str, Value]:
     """Read `name value, name value …`.
 
     Raises:
         ProjectError: A name is missing or given twice.
     """
     properties: dict[str, Value] = {}
+    key = ""
     for part in split_top_level(tokens):
         if not part:
             raise source.error("two commas follow each other", tokens[0].start)
         name = part[0]
+        if key == "when_matched" and _is_of_a_clause(part):
+            # MERGE clauses are written without brackets, too, and have commas of their own.
+            properties[key] = properties[key].and_also(part)
+            continue
         if name.kind not in ("word", "quoted"):
             raise source.error(
                 f"'{name.text}' is not the name of a property",
@@ -247,5 +263,10 @@ def read_properties(source: SourceText, tokens: list[Token]) -> dict[str, Value]
         key = unquote(name).lower()
         if key in properties:
             raise source.error(f"property '{key}' is given twice", name.start)
-        properties[key] = Value(source, key, tuple(part[1:]), name.start)
+        properties[key] = Value(source, key, tuple(part[1:]), name.start, dialect)
     return properties
+
+
+def _is_of_a_clause(part: list[Token]) -> bool:
+    """Say whether it is a clause or an assignment, and no property."""
+    return part[0].is_word("WHEN") or (len(part) > 1 and part[1].text in (".", "="))

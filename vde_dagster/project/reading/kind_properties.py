@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.project.kinds import KINDS, Kind, kind_names
 from vde_dagster.project.reading.header import Value
@@ -39,15 +41,17 @@ _FALSE_ONLY = {
 _REFUSED = {
     "auto_restatement_cron": "automatic restatement is not supported yet",
     "auto_restatement_intervals": "automatic restatement is not supported yet",
-    "when_matched": "custom MERGE clauses are not supported yet",
-    "merge_filter": "custom MERGE filters are not supported yet",
 }
 
 
-def read_kind(value: Value) -> Kind:
+def read_kind(value: Value, dialect: str = "spark") -> Kind:
     """Read `NAME` or `NAME (property value, …)`.
 
     A seed's path is returned as written.
+
+    Args:
+        value: The property `kind`.
+        dialect: SQLGlot dialect of the model, in which its SQL is written.
 
     Raises:
         ProjectError: The kind or a property is unknown, or one is missing.
@@ -63,7 +67,7 @@ def read_kind(value: Value) -> Kind:
     if name not in known:
         raise value.error(f"unknown kind '{name}'", suggest(name, known, "kinds"))
     kind = KINDS.by_name[name]
-    written = value.properties(after=1)
+    written = dataclasses.replace(value, dialect=dialect).properties(after=1)
     _check_names(name, kind, written)
     given = {}
     for item in kind.properties:

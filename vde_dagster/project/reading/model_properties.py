@@ -119,9 +119,9 @@ def read_model_properties(header: Header, settings: Settings) -> ModelProperties
         raise header.source.error(
             "the MODEL header has no name", header.start, "write MODEL (name schema.model, …);"
         )
-    kind = read_kind(given["kind"]) if "kind" in given else View()
     dialect = given["dialect"].text().lower() if "dialect" in given else settings.dialect
     _check_dialect(header, dialect)
+    kind = read_kind(given["kind"], dialect) if "kind" in given else View()
     columns = _columns(given.get("columns"), given.get("column_descriptions"), dialect)
     fields: dict[str, Any] = {
         "columns": columns,

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from vde_dagster.base.names import quote
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.kinds import IncrementalByUniqueKey
+from vde_dagster.project.kinds.merge_clauses import ALL
 from vde_dagster.spark.data_types import is_orderable
 from vde_dagster.spark.failures import has_java_cause
 from vde_dagster.spark.iceberg import CONFLICTS
 from vde_dagster.spark.strategies.base import Layout, Strategy, Write, strategy_for
+from vde_dagster.sql.expressions import read_expression
 
 _ATTEMPTS = 10
 _NUMBER = "vde_row_number"
@@ -44,9 +46,8 @@ class UniqueKey(Strategy):
         """Merge the rows, again when the commit met another one."""
         kind = write.task.snapshot.model.kind
         assert isinstance(kind, IncrementalByUniqueKey)
-        keys = [write.physical_name(name) for name in kind.unique_key]
         source = f"vde_source_{uuid.uuid4().hex}"
-        merge = _merge_statement(write, keys, source)
+        merge = _merge_statement(write, kind, source)
         # MERGE takes no options; Iceberg reads the same properties from the session's
         # configuration, and this session is ours alone until the write is done.
         settings = {
@@ -76,21 +77,54 @@ def _run(write: Write, merge: str) -> None:
             time.sleep(0.05 * 2**attempt)
 
 
-def _merge_statement(write: Write, keys: Sequence[str], source: str) -> str:
+def _merge_statement(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
     columns = list(write.types)
-    on = " AND ".join(f"t.{quote(key)} <=> s.{quote(key)}" for key in keys)
-    updates = ", ".join(f"t.{quote(c)} = s.{quote(c)}" for c in columns)
-    names = ", ".join(quote(c) for c in columns)
-    values = ", ".join(f"s.{quote(c)}" for c in columns)
-    return (
-        f"MERGE INTO {write.target(write.task.branch)} t\n"
-        f"USING ({_latest_per_key(write.types, keys, source)}) s\nON {on}\n"
-        f"WHEN MATCHED THEN UPDATE SET {updates}\n"
-        f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
+    keys = [write.physical_name(name) for name in kind.unique_key]
+    named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
+    sides = {"source": named, "target": named}
+    on = [f"target.{quote(key)} <=> source.{quote(key)}" for key in keys]
+    for text in kind.key_expressions:
+        target, new = (_of_side(text, named, side) for side in ("target", "source"))
+        on.append(f"({target}) <=> ({new})")
+    if kind.merge_filter:
+        on.append(f"({_renamed(kind.merge_filter, sides)})")
+    everything = ", ".join(f"target.{quote(c)} = source.{quote(c)}" for c in columns)
+    matched = []
+    for condition, assigned in kind.when_matched or (("", ((ALL, ALL),)),):
+        sets = ", ".join(
+            everything if column == ALL else f"target.{named[column.lower()]} = {value}"
+            for column, value in ((c, _renamed(text, sides)) for c, text in assigned)
+        )
+        only = f" AND ({_renamed(condition, sides)})" if condition else ""
+        action = f"UPDATE SET {sets}" if assigned else "DELETE"
+        matched.append(f"WHEN MATCHED{only} THEN {action}")
+    expressions = [_of_side(text, named) for text in kind.key_expressions]
+    rows = _latest_per_key(write.types, keys, expressions, source)
+    return "\n".join(
+        [
+            f"MERGE INTO {write.target(write.task.branch)} target",
+            f"USING ({rows}) source",
+            f"ON {' AND '.join(on)}",
+            *matched,
+            f"WHEN NOT MATCHED THEN INSERT ({', '.join(map(quote, columns))})",
+            f"VALUES ({', '.join(f'source.{quote(c)}' for c in columns)})",
+        ]
     )
 
 
-def _latest_per_key(types: Mapping[str, str], keys: Sequence[str], source: str) -> str:
+def _of_side(text: str, named: Mapping[str, str], side: str = "") -> str:
+    """Write an expression over the output's columns over those of one side of the MERGE."""
+    prefix = f"{side}." if side else ""
+    return read_expression(text).renamed({name: prefix + new for name, new in named.items()})
+
+
+def _renamed(text: str, sides: Mapping[str, Mapping[str, str]]) -> str:
+    return text if text in ("", ALL) else read_expression(text).renamed_sides(sides)
+
+
+def _latest_per_key(
+    types: Mapping[str, str], keys: Sequence[str], expressions: Sequence[str], source: str
+) -> str:
     rest = [name for name in types if name not in keys]
     times = [name for name in rest if types[name].startswith(("timestamp", "date"))]
     others = [name for name in rest if name not in times]
@@ -98,7 +132,7 @@ def _latest_per_key(types: Mapping[str, str], keys: Sequence[str], source: str) 
         f"{_sortable(name, types[name])} DESC NULLS LAST" for name in [*times, *others] or keys
     )
     names = ", ".join(quote(name) for name in types)
-    by = ", ".join(_sortable(key, types[key]) for key in keys)
+    by = ", ".join([*(_sortable(key, types[key]) for key in keys), *expressions])
     return (
         f"SELECT {names} FROM (SELECT {names}, "
         f"ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY {order}) AS {_NUMBER} FROM {source}) "

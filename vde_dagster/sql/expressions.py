@@ -1,0 +1,129 @@
+"""Expressions outside of queries: which columns they name, and the same over other names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vde_dagster.sql.edits import Edit, apply_edits
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_BEFORE = "SELECT "
+
+Mention = tuple[str, ...]
+"""A column as an expression names it, part by part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One Spark SQL expression over columns.
+
+    Args:
+        text: The expression.
+        tree: Its tree, see `reading`.
+        mentions: Every column that it names, with the offsets (start, end) of each part.
+    """
+
+    text: str
+    tree: exp.Expr
+    mentions: tuple[tuple[Mention, tuple[tuple[int, int], ...]], ...]
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The functions that it calls, in lower case."""
+        from sqlglot import exp
+
+        from vde_dagster.sql.reading import name_of_call
+
+        return tuple(name_of_call(call) for call in self.tree.find_all(exp.Anonymous))
+
+    def renamed(self, columns: Mapping[str, str]) -> str:
+        """Return the text with columns under other names; those that are not given stay.
+
+        Args:
+            columns: What to write instead, by name in lower case.
+        """
+        edits = [
+            Edit(*places[0], columns[parts[0].lower()])
+            for parts, places in self.mentions
+            if parts[0].lower() in columns
+        ]
+        return apply_edits(self.text, edits)
+
+    def renamed_sides(self, sides: Mapping[str, Mapping[str, str]]) -> str:
+        """Return the text with the columns of several tables under other names.
+
+        Args:
+            sides: What to write instead, by name in lower case, by table alias in lower case.
+        """
+        edits = []
+        for parts, places in self.mentions:
+            columns = sides.get(parts[0].lower(), {})
+            if len(parts) > 1 and parts[1].lower() in columns:
+                edits.append(Edit(*places[1], columns[parts[1].lower()]))
+        return apply_edits(self.text, edits)
+
+
+def read_expression(text: str) -> Expression:
+    """Read an expression.
+
+    Raises:
+        ValueError: It is none; says why.
+    """
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.sql.reading import read_query
+
+    try:
+        tree = read_query(_BEFORE + text).tree
+    except SqlglotError as error:
+        raise ValueError(str(error).splitlines()[0]) from error
+    shown = getattr(tree, "expressions", [])
+    if (
+        not isinstance(tree, exp.Select)
+        or len(shown) != 1
+        or set(_clauses(tree)) != {"expressions"}
+    ):
+        raise ValueError("it is not one expression")
+    (one,) = shown
+    if isinstance(one, exp.Alias) or one.find(exp.Query, exp.Star, exp.Window):
+        raise ValueError("an alias, a star, a window or a query cannot stand in it")
+    mentions = []
+    for column in one.find_all(exp.Column):
+        parts = column.parts
+        places = tuple(
+            (part.meta["start"] - len(_BEFORE), part.meta["end"] + 1 - len(_BEFORE))
+            for part in parts
+        )
+        mentions.append((tuple(part.name for part in parts), places))
+    return Expression(text, one, tuple(mentions))
+
+
+def in_spark(text: str, dialect: str) -> str:
+    """Return an expression of another dialect in Spark SQL.
+
+    Raises:
+        ValueError: It cannot be read, or not be written; says why.
+    """
+    if dialect == "spark":
+        return text
+    from sqlglot import parse_one
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.sql.foreign import spark_text
+
+    try:
+        written, problem = spark_text(parse_one(text, dialect=dialect))
+    except SqlglotError as error:
+        raise ValueError(str(error).splitlines()[0]) from error
+    if problem is not None:
+        raise ValueError(f"it cannot be written in Spark SQL: {problem}")
+    return written
+
+
+def _clauses(tree: exp.Expr) -> list[str]:
+    return [name for name, value in tree.args.items() if value]
