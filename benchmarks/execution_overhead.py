@@ -29,9 +29,9 @@ class TimedSpark(FakeSpark):
         super().__init__()
         self.engine_seconds = 0.0
 
-    def analyze(self, sql: str) -> Any:
+    def analyze(self, *arguments: Any) -> Any:
         """Time it."""
-        return self._timed(lambda: super(TimedSpark, self).analyze(sql))
+        return self._timed(lambda: super(TimedSpark, self).analyze(*arguments))
 
     def create_table(self, *arguments: Any, **options: Any) -> Any:
         """Time it."""

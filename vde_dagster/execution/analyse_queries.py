@@ -26,7 +26,9 @@ from vde_dagster.planning.plan import Change, Plan, PlannedModel
 from vde_dagster.planning.render import relation, render_audit, render_query
 from vde_dagster.planning.resolver import Resolver, column_map
 from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.statements import only_of_session, render_statements
 from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.views import environment_view_name
 from vde_dagster.project.model import Audit
 from vde_dagster.spark.data_types import is_storable
 from vde_dagster.spark.failures import column_of_cast
@@ -124,7 +126,7 @@ class _Analyser:
             self.left_out[snapshot.name] = why
             return
         columns: Columns | None = None
-        if snapshot.model.pre_statements:
+        if not all(map(only_of_session, snapshot.model.pre_statements)):
             self.left_out[snapshot.name] = "the statements before its query are not run"
         elif snapshot.model.query is not None:
             columns = self._query(snapshot)
@@ -161,9 +163,9 @@ class _Analyser:
     def _query(self, snapshot: Snapshot) -> Columns | None:
         """Analyse a model's query and what the fill makes of it."""
         engine = self.warehouse.engine()
-        sql = self._rendered(snapshot)
+        sql, before = self._rendered(snapshot), self._before(snapshot)
         try:
-            found = engine.analyze(sql)
+            found = engine.analyze(sql, before)
         except ExecutionError as error:
             self._add(snapshot, error)
             return None
@@ -180,7 +182,7 @@ class _Analyser:
                 for name, _ in found
             )
             try:
-                found = engine.analyze(f"SELECT {casts} FROM (\n{sql}\n)")
+                found = engine.analyze(f"SELECT {casts} FROM (\n{sql}\n)", before)
             except ExecutionError as error:
                 column = column_of_cast(error.place.words) if error.place else None
                 error.place = QueryPlace(sql, None, column=column) if column else None
@@ -238,6 +240,17 @@ class _Analyser:
         slot = snapshot.cadence.latest_slot(self.plan.created_at)
         catalog = self.warehouse.settings.catalog
         return render_query(snapshot.model, self._resolver(), catalog, slot, self.plan.created_at)
+
+    def _before(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Render the statements before a query; they change only the session."""
+        resolver, catalog = self._resolver(), self.warehouse.settings.catalog
+        return render_statements(
+            snapshot.model.pre_statements,
+            lambda name: relation(name, resolver, catalog),
+            environment_view_name(snapshot.name, self.plan.environment, catalog),
+            snapshot.cadence.latest_slot(self.plan.created_at),
+            self.plan.created_at,
+        )
 
     def _resolver(self) -> Resolver:
         return Resolver(

@@ -16,12 +16,20 @@ from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, Fil
 class Engine(Protocol):
     """Runs work on the warehouse. All methods may be called from several threads at once."""
 
-    def analyze(self, sql: str) -> tuple[tuple[str, str], ...]:
-        """Return (column, Spark SQL type) of a query, without running it."""
+    def analyze(
+        self, sql: str, before: Sequence[str] = (), after: Sequence[str] = ()
+    ) -> tuple[tuple[str, str], ...]:
+        """Return (column, Spark SQL type) of a query, without running it.
+
+        Statements before and after it run in a session that nothing else sees.
+        """
         ...
 
-    def prepare(self, sql: str) -> AnalysedQuery:
-        """Analyse a query, once for its columns and for the fill that follows."""
+    def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
+        """Analyse a query, once for its columns and for the fill that follows.
+
+        Statements before it run in a session that nothing else sees.
+        """
         ...
 
     def create_table(

@@ -23,6 +23,7 @@ from vde_dagster.planning.missing import with_lookback
 from vde_dagster.planning.plan import PlannedModel
 from vde_dagster.planning.serve import choose_filler
 from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.statements import only_of_session
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import FillTask
 from vde_dagster.state import Lease
@@ -200,7 +201,9 @@ class TableFiller:
         declared = {column.name: column.type for column in filler.model.columns}
         prepared = None
         if task.query is not None:
-            prepared = self.warehouse.engine().prepare(task.query)
+            prepared = self.warehouse.engine().prepare(
+                task.query, tuple(filter(only_of_session, task.before))
+            )
             analysed = {name.lower(): type_ for name, type_ in prepared.columns}
         else:
             analysed = {c.name.lower(): c.type or "STRING" for c in filler.columns}

@@ -14,9 +14,11 @@ from vde_dagster.planning.resolver import (
     Resolver,
     column_map,
     fill_map,
+    qualified,
     select_physical,
 )
 from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.statements import render_statements
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AuditTask, FillTask
 from vde_dagster.project.model import Audit
@@ -60,6 +62,17 @@ class PlanTasks:
                 sql = relation(parent, resolver, self.catalog)
                 if sql is not None:
                     sources[parent] = sql
+        name = qualified(table.ref, self.catalog)
+        before, after = (
+            render_statements(
+                statements,
+                lambda parent: relation(parent, resolver, self.catalog),
+                name,
+                interval,
+                self.plan.created_at,
+            )
+            for statements in (model.pre_statements, model.post_statements)
+        )
         return FillTask(
             plan_id=self.plan.id,
             snapshot=filler,
@@ -70,6 +83,8 @@ class PlanTasks:
             sources=sources,
             branch=branch,
             execution_time=self.plan.created_at,
+            before=before,
+            after=after,
         )
 
     def audits(

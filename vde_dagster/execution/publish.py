@@ -12,9 +12,17 @@ from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import FastForward, Publication
 from vde_dagster.planning.environment import Environment, view_ref
 from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.render import relation
 from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.statements import render_statements
 from vde_dagster.planning.table import TableRef
-from vde_dagster.planning.views import define_view, has_view, view_query
+from vde_dagster.planning.views import (
+    define_view,
+    environment_view_name,
+    has_view,
+    view_query,
+)
 from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.state import Lease
 
@@ -119,8 +127,9 @@ def define_views(
     for binding in queries.values():
         if binding.snapshot.id not in types:
             sql = view_query(binding, resolver, settings.catalog)
+            before, after = _statements(binding.snapshot, resolver, warehouse)
             with query_of(binding.snapshot):
-                analysed = warehouse.engine().analyze(sql)
+                analysed = warehouse.engine().analyze(sql, before, after)
             store.snapshots.save_view_types(binding.snapshot.id, analysed)
             types[binding.snapshot.id] = analysed
     definitions = (
@@ -128,3 +137,25 @@ def define_views(
         for name in wanted
     )
     return tuple(definition for definition in definitions if definition is not None)
+
+
+def _statements(
+    snapshot: Snapshot, resolver: Resolver, warehouse: Warehouse
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Render what runs before and after a view's query, once for each version of the view."""
+    model, catalog = snapshot.model, warehouse.settings.catalog
+    if not model.pre_statements and not model.post_statements:
+        return (), ()
+    now = warehouse.store.database.clock.now()
+    slot = snapshot.cadence.latest_slot(now)
+    before, after = (
+        render_statements(
+            statements,
+            lambda parent: relation(parent, resolver, catalog),
+            environment_view_name(model.name, resolver.environment, catalog),
+            slot,
+            now,
+        )
+        for statements in (model.pre_statements, model.post_statements)
+    )
+    return before, after

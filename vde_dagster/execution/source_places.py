@@ -17,9 +17,10 @@ from sqlglot.errors import SqlglotError
 from vde_dagster.base.failures import QueryPlace
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.model import Audit, Model
-from vde_dagster.project.reading.statements import split_blocks
+from vde_dagster.project.reading.statements import Block, Statement, split_blocks
 from vde_dagster.sql.reading import read_query
 from vde_dagster.sql.scanner import SourceText, scan
+from vde_dagster.sql.temporary_views import temporary_view
 from vde_dagster.sql.trees import QUERY_WORDS
 
 _WORD = re.compile(
@@ -98,8 +99,19 @@ def query_range(model: Model) -> tuple[int, int]:
         queries = [one for one in block.statements if one.first.startswith(QUERY_WORDS)]
         statements = queries or list(block.statements)
         if statements:
-            return statements[0].start, statements[0].end
+            return _with_views(source, block, statements[0]), statements[0].end
     return _offset_of_line(model.source, model.location.line or 1), len(model.source)
+
+
+def _with_views(source: SourceText, block: Block, query: Statement) -> int:
+    """Return where a query begins, with the temporary views before it that are parts of it."""
+    for one in block.statements:
+        if one.start >= query.start:
+            break
+        text = SourceText(source.path, source.text[one.start : one.end])
+        if temporary_view(text) is not None:
+            return one.start
+    return query.start
 
 
 def query_start(model: Model) -> SourceLocation:

@@ -42,6 +42,8 @@ class FillTask:
         branch: The Iceberg branch to write to, or None for `main`.
         execution_time: The instant that the run calls now (UTC).
         prepared: The query as it has just been analysed, or None.
+        before: Statements that run before the query in a session of the task's own.
+        after: Statements that run in it when the rows are written.
     """
 
     plan_id: str
@@ -54,6 +56,8 @@ class FillTask:
     branch: str | None
     execution_time: datetime
     prepared: AnalysedQuery | None = None
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.errors import UnknownOutcomeError, UsageError
+from vde_dagster.errors import UnknownOutcomeError, UsageError, shortened
 from vde_dagster.lakehouse.fill_summaries import FILL_KEY, fill_summary
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, FillResult, FillTask
 from vde_dagster.spark.audits import failing_rows
 from vde_dagster.spark.data_types import in_utc, spark_type
@@ -89,25 +89,41 @@ class SparkEngine:
         """
         return self._sessions.guest
 
-    def analyze(self, sql: str) -> Columns:
+    def analyze(self, sql: str, before: Sequence[str] = (), after: Sequence[str] = ()) -> Columns:
         """Return (column, Spark SQL type) of a query, without running it.
 
-        Raises:
-            ExecutionError: Spark does not understand the query.
-        """
-        return self.prepare(sql).columns
+        Args:
+            sql: The query.
+            before: Statements that run before it, in a session of its own.
+            after: Statements that run in that session when it is understood.
 
-    def prepare(self, sql: str) -> AnalysedQuery:
+        Raises:
+            ExecutionError: Spark does not understand the query, or a statement failed.
+        """
+        if not before and not after:
+            return self.prepare(sql).columns
+        with self._sessions.private(reuse=False) as session:
+            _run_statements(session, before)
+            with _translated("the query", sql):
+                columns = _columns(session.sql(as_subquery(sql)))
+            _run_statements(session, after)
+        return columns
+
+    def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
         """Analyse a query, once for its columns and for the fill that follows.
 
+        Args:
+            sql: The query.
+            before: Statements that run before it; the fill runs them again in a session of its own.
+
         Raises:
-            ExecutionError: Spark does not understand the query.
+            ExecutionError: Spark does not understand the query, or a statement failed.
         """
+        if before:
+            return AnalysedQuery(self.analyze(sql, before))
         with _translated("the query", sql):
             frame = self.session.sql(as_subquery(sql))
-            schema = frame.schema
-        columns = tuple((field.name, spark_type(field.dataType)) for field in schema.fields)
-        return AnalysedQuery(columns, frame)
+            return AnalysedQuery(_columns(frame), frame)
 
     def create_table(
         self,
@@ -167,7 +183,7 @@ class SparkEngine:
         began = time.monotonic()
         model = task.snapshot.model
         strategy = find_strategy(task.snapshot)
-        statements = bool(model.pre_statements or model.post_statements)
+        statements = bool(task.before or task.after)
         changes_session = statements or model.python is not None
         what = f"{model.name} {task.interval}"
         with (
@@ -179,8 +195,8 @@ class SparkEngine:
                 table.ensure_branch(task.branch)
             write = self._prepare(s, task, table)
             strategy.write(write)
-            for statement in model.post_statements:
-                s.sql(self._rendered(statement, task))
+            for statement in task.after:
+                s.sql(statement)
             table.refresh()
             # Its number is enough: every property that is compared is a question to the JVM.
             commit = table.find_commit(task.branch, {FILL_KEY: write.summary[FILL_KEY]})
@@ -295,8 +311,8 @@ class SparkEngine:
             yield self.session
 
     def _prepare(self, session: SparkSession, task: FillTask, table: IcebergTable) -> Write:
-        for statement in task.snapshot.model.pre_statements:
-            session.sql(self._rendered(statement, task))
+        for statement in task.before:
+            session.sql(statement)
         types = table.types()
         frame = source_frame(session, task, types, self._root)
         return Write(
@@ -316,19 +332,15 @@ class SparkEngine:
             ),
         )
 
-    def _rendered(self, statement: str, task: FillTask) -> str:
-        """Replace the time variables of a statement, and `@this_model` by the physical table."""
-        from vde_dagster.project.macros.time_variables import (
-            substitute_time_variables,
-            time_variable_values,
-        )
 
-        values = time_variable_values(task.interval.start, task.interval.end, task.execution_time)
-        values["this_model"] = self._quoted(task.table.ref)
-        return substitute_time_variables(statement, values)
+def _run_statements(session: SparkSession, statements: Sequence[str]) -> None:
+    for statement in statements:
+        with _translated(f"the statement {shortened(statement, 80)}"):
+            session.sql(statement)
 
-    def _quoted(self, ref: TableRef) -> str:
-        return ".".join(quote(part) for part in (self.settings.catalog, ref.namespace, ref.name))
+
+def _columns(frame: DataFrame) -> Columns:
+    return tuple((field.name, spark_type(field.dataType)) for field in frame.schema.fields)
 
 
 def _collected(frame: DataFrame) -> tuple[Columns, Rows]:
@@ -337,7 +349,7 @@ def _collected(frame: DataFrame) -> tuple[Columns, Rows]:
         tuple(in_utc(value, field.dataType) for value, field in zip(row, fields, strict=True))
         for row in frame.collect()
     )
-    return tuple((field.name, spark_type(field.dataType)) for field in fields), rows
+    return _columns(frame), rows
 
 
 @contextmanager

@@ -54,6 +54,7 @@ class FakeSpark:
         self.seconds = seconds
         self.marker = marker
         self.statements = 0
+        self.session_statements: list[str] = []
         self._lakehouse: Lakehouse | None = None
 
     def attach(self, lakehouse: Lakehouse) -> None:
@@ -66,16 +67,19 @@ class FakeSpark:
         assert self._lakehouse is not None
         return self._lakehouse
 
-    def analyze(self, sql: str) -> tuple[tuple[str, str], ...]:
+    def analyze(
+        self, sql: str, before: Sequence[str] = (), after: Sequence[str] = ()
+    ) -> tuple[tuple[str, str], ...]:
         """Name the columns of a query; all are text."""
         self.statements += 1
+        self.session_statements += [*before, *after]
         from sqlglot import parse_one
 
         return tuple((name, "STRING") for name in parse_one(sql, read="spark").named_selects)
 
-    def prepare(self, sql: str) -> AnalysedQuery:
+    def prepare(self, sql: str, before: Sequence[str] = ()) -> AnalysedQuery:
         """Name the columns of a query."""
-        return AnalysedQuery(self.analyze(sql))
+        return AnalysedQuery(self.analyze(sql, before))
 
     def create_table(
         self,

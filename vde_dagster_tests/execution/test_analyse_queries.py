@@ -82,8 +82,19 @@ NEW = {
     """,
     "models/marts/prepared.sql": """
         MODEL (name marts.prepared, kind FULL);
-        CREATE TEMPORARY VIEW own AS SELECT 1 AS a;
-        SELECT a FROM own;
+        INSERT INTO marts.log SELECT 1;
+        SELECT 1 AS a;
+    """,
+    "models/marts/with_view.sql": """
+        MODEL (name marts.with_view, kind FULL);
+        CREATE TEMPORARY VIEW own AS SELECT customer,
+          pmod(customer) AS a FROM staging.orders;
+        SELECT a FROM own
+    """,
+    "models/marts/in_session.sql": """
+        MODEL (name marts.in_session, kind FULL);
+        SET spark.sql.ansi.enabled = false;
+        SELECT customer AS a FROM staging.orders
     """,
 }
 
@@ -102,6 +113,7 @@ def test_every_mistake_is_told_with_model_and_line_before_anything_is_written(
     expected = {
         "by_status.sql:2:52": "marts.by_status: [DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION] ",
         "grouped.sql:4:3": "marts.grouped: [WRONG_NUM_ARGS.WITHOUT_SUGGESTION] ",
+        "with_view.sql:3:3": "marts.with_view: [WRONG_NUM_ARGS.WITHOUT_SUGGESTION] ",
         "summed.sql:3:3": "marts.summed: [DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE] ",
         "nothing.sql:3:11": "marts.nothing: the column 'later' is of type void, which cannot",
         "when.sql:3": "marts.when: the time column 'amount' is of type double, which tells no",
@@ -117,7 +129,9 @@ def test_every_mistake_is_told_with_model_and_line_before_anything_is_written(
         "marts.code",
         "marts.prepared",
     }
-    assert {"staging.orders", "marts.daily", "marts.top"} <= set(map(str, found.analysed))
+    assert {"staging.orders", "marts.daily", "marts.top", "marts.in_session"} <= set(
+        map(str, found.analysed)
+    )
 
     assert workspace.store.tables.load(m.table.id for m in plan.models if m.table) == {}
     assert not list((folder.root / ".vde").rglob("*.parquet"))

@@ -11,6 +11,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import OutputColumn, Snapshot
+from vde_dagster.planning.statements import render_statements
 from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.planning.work import FillTask
 from vde_dagster.project.kinds import Kind
@@ -122,6 +123,12 @@ class Warehouse:
             "branch": None,
             "execution_time": START,
         }
+        model = self.snapshot.model
+        for key, statements in (
+            ("before", model.pre_statements),
+            ("after", model.post_statements),
+        ):
+            values[key] = render_statements(statements, lambda _: None, self.name, interval, START)
         return FillTask(**{**values, **changes})
 
     def fill(self, query: str | None, interval: Interval, **changes: Any) -> Any:

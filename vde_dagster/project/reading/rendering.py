@@ -141,6 +141,17 @@ def _check_query(tree: exp.Expr, expander: Expander, expanded: Expanded, what: s
         )
 
 
+def checked_query(expander: Expander, expanded: Expanded, what: str) -> None:
+    """Make sure that a text is one query.
+
+    Raises:
+        ProjectError: It is not; calls it `what`.
+    """
+    expanded = _without_nothing(expander, expanded)
+    _, tree = _parse(expander, expanded, what)
+    _check_query(tree, expander, expanded, what)
+
+
 def render_statement(expander: Expander, expanded: Expanded) -> str:
     """Write a statement that runs before or after the query as Spark SQL in its author's words.
 

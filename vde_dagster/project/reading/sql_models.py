@@ -25,8 +25,9 @@ from vde_dagster.project.reading.audits import (
 from vde_dagster.project.reading.completion import completed
 from vde_dagster.project.reading.header import Value
 from vde_dagster.project.reading.model_properties import ModelProperties, read_model_properties
-from vde_dagster.project.reading.rendering import Rendered, render, render_statement
+from vde_dagster.project.reading.rendering import Rendered, render
 from vde_dagster.project.reading.statements import Block, Statement, split_blocks
+from vde_dagster.project.reading.temporary_views import with_temporary_views
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.parsed import ParsedQueries
@@ -121,6 +122,8 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
             )
         return _without_query(source, block, properties, name, context)
     pre, query, post = _classify(source, block, parts)
+    around = with_temporary_views(expander, context.names, pre, query, post)
+    query = around.query
     _check_variables(source, query)
     rendered = render(expander, query, context.names)
     context.parsed.keep(rendered.sql, rendered.tree)
@@ -146,8 +149,8 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         source=source.text,
         depends_on=tuple(sorted(reads)),
         audits=audits,
-        pre_statements=tuple(render_statement(expander, part) for part in pre),
-        post_statements=tuple(render_statement(expander, part) for part in post),
+        pre_statements=around.before,
+        post_statements=around.after,
         **fields,
     )
     return LoadedModel(completed(context.settings, model, source.path), reads)

@@ -1,0 +1,262 @@
+"""Temporary views that a model's statements make, as a part of what its query means.
+
+`CREATE TEMPORARY VIEW x AS …` before a query that reads `x` is a common table expression of that
+query: what `x` reads are parents of the model, its columns have versions, and the name means
+nothing outside of the model. So the statement moves into the query, where everything that looks at
+queries finds it, and no session has to know the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from vde_dagster.base.names import quote
+from vde_dagster.project.macros.expansion import Expanded, Expander
+from vde_dagster.project.reading.rendering import checked_query, render, render_statement
+from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan, unquote
+from vde_dagster.sql.temporary_views import TemporaryView, name_that_is_dropped, temporary_view
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """What stands around a model's query, and the query with what it reads of that.
+
+    Args:
+        before: Rendered statements that run before it.
+        query: The query with the temporary views that it reads as common table expressions.
+        after: Rendered statements that run after it.
+    """
+
+    before: tuple[str, ...]
+    query: Expanded
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    view: TemporaryView
+    statement: Expanded
+    own: Expanded | None
+
+    @property
+    def key(self) -> str:
+        return self.view.name.lower()
+
+
+def with_temporary_views(
+    expander: Expander,
+    names: TableNames,
+    before: Sequence[Expanded],
+    query: Expanded,
+    after: Sequence[Expanded],
+) -> Statements:
+    """Move the temporary views that a query reads into it, and render all other statements.
+
+    A view that another statement names as well is made in the session, too.
+
+    Args:
+        expander: Knows the file and the dialect.
+        names: What names of tables mean.
+        before: The statements before the query, without macros.
+        query: The query.
+        after: The statements behind it.
+
+    Raises:
+        ProjectError: A statement cannot be read, or makes a view that the query cannot have.
+    """
+    views = _views(expander, before)
+    read = _read(expander, views, query)
+    if not read:
+        return Statements(_rendered(expander, before), query, _rendered(expander, after))
+    for made in read:
+        _check(expander, made, views)
+    inside = {made.key for made in read}
+    statements = {id(made.statement) for made in read}
+    others = [
+        one
+        for one in (*before, *after)
+        if id(one) not in statements and not _only_drops(expander, one, inside)
+    ]
+    named = {word for one in others for word in _words(expander, one)}
+    # One that stays needs the earlier ones, which it may read.
+    stays = any(made.key in named for made in read)
+    kept = []
+    for one in before:
+        made_here = next((made for made in read if made.statement is one), None)
+        if made_here is not None and stays:
+            kept.append(_in_session(expander, names, made_here))
+        elif made_here is None and any(one is other for other in others):
+            kept.append(render_statement(expander, one))
+    behind = [one for one in after if any(one is other for other in others)]
+    return Statements(tuple(kept), _inside(expander, read, query), _rendered(expander, behind))
+
+
+def _views(expander: Expander, before: Iterable[Expanded]) -> list[_Made]:
+    out = []
+    for one in before:
+        view = temporary_view(_source(expander, one), backslash=_backslash(expander))
+        if view is not None:
+            own = None if view.start is None else _part(one, view.start, len(one.text))
+            out.append(_Made(view, one, own))
+    return out
+
+
+def _read(expander: Expander, views: Sequence[_Made], query: Expanded) -> list[_Made]:
+    """Return the views that a query names, or a view that it names, in order."""
+    if not views:
+        return []
+    named = set(_words(expander, query))
+    read: list[_Made] = []
+    for made in reversed(views):
+        if made.key in named:
+            read.insert(0, made)
+            named.update(_words(expander, made.own) if made.own is not None else ())
+    return read
+
+
+def _check(expander: Expander, made: _Made, views: Sequence[_Made]) -> None:
+    name, place = made.view.name, made.statement.origin(0)
+    if made.view.problem is not None:
+        message, hint = made.view.problem
+        raise expander.source.error(f"'{name}': {message}", place, hint)
+    if made.own is None:
+        raise expander.source.error(
+            f"the temporary view '{name}' has no query",
+            place,
+            f"write CREATE TEMPORARY VIEW {name} AS SELECT …",
+        )
+    if sum(other.key == made.key for other in views) > 1:
+        raise expander.source.error(
+            f"the temporary view '{name}' is made twice", place, "give each a name of its own"
+        )
+    checked_query(expander, made.own, f"query of the temporary view '{name}'")
+
+
+def _inside(expander: Expander, read: Sequence[_Made], query: Expanded) -> Expanded:
+    """Put views in front of a query as common table expressions."""
+    pieces: list[Expanded] = []
+    for made in read:
+        assert made.own is not None
+        columns = f"({', '.join(made.view.columns)})" if made.view.columns else ""
+        place = made.statement.origin(0)
+        head = ", " if pieces else ""
+        # A comment may end the view's query.
+        pieces += [
+            _made_text(f"{head}{made.view.written}{columns} AS (", place),
+            made.own,
+            _made_text("\n)", place),
+        ]
+    tokens = _tokens(expander, query)
+    start = query.origin(0)
+    if not tokens or not tokens[0].is_word("WITH"):
+        return _joined([_made_text("WITH ", start), *pieces, _made_text("\n", start), query])
+    at = tokens[0].end
+    if len(tokens) > 1 and tokens[1].is_word("RECURSIVE"):
+        at = tokens[1].end
+        for made in read:
+            if made.own is not None and made.key in _words(expander, made.own):
+                raise expander.source.error(
+                    f"the temporary view '{made.view.name}' reads a table of its own name",
+                    made.statement.origin(0),
+                    "WITH RECURSIVE would make it read itself: give the view another name",
+                )
+    _check_names(expander, read, tokens, query)
+    front, rest = _part(query, 0, at), _part(query, at, len(query.text))
+    return _joined([front, _made_text(" ", start), *pieces, _made_text(", ", start), rest])
+
+
+def _check_names(
+    expander: Expander, read: Sequence[_Made], tokens: Sequence[Token], query: Expanded
+) -> None:
+    """Refuse a query whose own WITH defines the name of a view."""
+    keys = {made.key for made in read}
+    depth = 0
+    for token, behind in pairwise(tokens):
+        depth += (token.text == "(") - (token.text == ")")
+        if depth == 0 and token.is_word("SELECT", "FROM", "VALUES"):
+            return
+        if depth == 0 and _name(token) in keys and (behind.text == "(" or behind.is_word("AS")):
+            raise expander.source.error(
+                f"'{token.text}' is a temporary view and a common table expression, too",
+                query.origin(token.start),
+                "give one of them another name",
+            )
+
+
+def _in_session(expander: Expander, names: TableNames, made: _Made) -> str:
+    assert made.own is not None
+    columns = f" ({', '.join(made.view.columns)})" if made.view.columns else ""
+    sql = render(expander, made.own, names).sql
+    return f"CREATE OR REPLACE TEMPORARY VIEW {quote(made.view.name)}{columns} AS {sql}"
+
+
+def _only_drops(expander: Expander, statement: Expanded, names: set[str]) -> bool:
+    """Say whether a statement caches or drops a view that needs neither any more."""
+    source = _source(expander, statement)
+    dropped = name_that_is_dropped(source, backslash=_backslash(expander))
+    return dropped is not None and dropped.lower() in names
+
+
+def _rendered(expander: Expander, statements: Iterable[Expanded]) -> tuple[str, ...]:
+    return tuple(render_statement(expander, one) for one in statements)
+
+
+def _words(expander: Expander, expanded: Expanded) -> list[str]:
+    """Return the names in a text, in lower case, that no dot stands before."""
+    tokens = _tokens(expander, expanded)
+    return [
+        _name(token)
+        for before, token in zip([None, *tokens], tokens, strict=False)
+        if token.kind in ("word", "quoted") and (before is None or before.text != ".")
+    ]
+
+
+def _name(token: Token) -> str:
+    return unquote(token).lower() if token.kind in ("word", "quoted") else ""
+
+
+def _tokens(expander: Expander, expanded: Expanded) -> list[Token]:
+    source, backslash = _source(expander, expanded), _backslash(expander)
+    return [token for token in scan(source, backslash=backslash) if token.kind != "comment"]
+
+
+def _source(expander: Expander, expanded: Expanded) -> SourceText:
+    return SourceText(expander.source.path, expanded.text)
+
+
+def _backslash(expander: Expander) -> bool:
+    return expander.scope.dialect in BACKSLASH_DIALECTS
+
+
+def _made_text(text: str, origin: int) -> Expanded:
+    return Expanded(text, (0,), ((origin, False),))
+
+
+def _part(whole: Expanded, start: int, end: int) -> Expanded:
+    """Cut a stretch out of expanded text; it still knows where it came from."""
+    starts: list[int] = []
+    origins: list[tuple[int, bool]] = []
+    ends = [*whole.starts[1:], len(whole.text)]
+    for begin, until, (base, verbatim) in zip(whole.starts, ends, whole.origins, strict=True):
+        if until <= start or begin >= end:
+            continue
+        at = max(begin, start)
+        starts.append(at - start)
+        origins.append((base + (at - begin) if verbatim else base, verbatim))
+    return Expanded(whole.text[start:end], tuple(starts), tuple(origins))
+
+
+def _joined(parts: Iterable[Expanded]) -> Expanded:
+    texts: list[str] = []
+    starts: list[int] = []
+    origins: list[tuple[int, bool]] = []
+    length = 0
+    for part in parts:
+        starts += [length + start for start in part.starts]
+        origins += part.origins
+        texts.append(part.text)
+        length += len(part.text)
+    return Expanded("".join(texts), tuple(starts), tuple(origins))

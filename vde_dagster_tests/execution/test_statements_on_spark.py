@@ -1,0 +1,125 @@
+"""Statements around queries, on real Spark: temporary views, and what views' statements do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = pytest.mark.spark
+
+Open = Callable[[ProjectFolder], Workspace]
+
+
+def rows(workspace: Workspace, sql: str, environment: str = "prod") -> list[tuple[Any, ...]]:
+    return list(workspace.query(environment, sql).rows)
+
+
+def test_temporary_views_read_the_environments_tables_and_never_meet(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    for number, name in enumerate(("one", "two"), 1):
+        shop.write(
+            f"models/{name}.sql",
+            f"""
+            MODEL (name marts.{name}, kind {"FULL" if number == 1 else "VIEW"});
+            CREATE TEMPORARY VIEW best AS SELECT * FROM marts.top WHERE place = {number};
+            SELECT customer, revenue FROM best;
+            """,
+        )
+    shop.write(
+        "tests/test_one.yaml",
+        """
+        test_one:
+          model: marts.one
+          inputs:
+            marts.top:
+              rows:
+                - {customer: 1, revenue: 2.0, place: 1}
+                - {customer: 2, revenue: 1.0, place: 2}
+          outputs:
+            ctes:
+              best:
+                rows: [{customer: 1, revenue: 2.0, place: 1}]
+            query:
+              rows: [{customer: 1, revenue: 2.0}]
+        """,
+    )
+    workspace = open_workspace(shop)
+    workspace.apply(workspace.plan("prod"))
+    assert rows(workspace, "SELECT * FROM marts.one") == [(12, 20.0)]
+    assert rows(workspace, "SELECT * FROM marts.two") == [(11, 7.5)]
+    assert "best AS (SELECT" in workspace.render("marts.one")
+
+    shop.edit("models/marts/customers.sql", "sum(amount)", "sum(-amount)")
+    again = open_workspace(shop)
+    again.apply(again.plan("dev"))
+    assert rows(again, "SELECT * FROM marts.one", "dev") == [(10, -6.0)]
+    assert rows(again, "SELECT * FROM marts.two", "dev") == [(11, -7.5)]
+    assert rows(again, "SELECT * FROM marts.one") == [(12, 20.0)]
+
+
+def test_a_view_that_a_later_statement_reads_is_there_in_the_session(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    workspace = open_workspace(shop)
+    workspace.apply(workspace.plan("prod"))
+    session = workspace.warehouse.engine().guest_session
+    session.sql("CREATE TABLE lakehouse.marts.log (customer INT) USING iceberg")
+    shop.write(
+        "models/one.sql",
+        """
+        MODEL (name marts.one, kind FULL);
+        CREATE TEMPORARY VIEW best AS SELECT customer FROM marts.top WHERE place < 3;
+        SELECT customer FROM best;
+        INSERT INTO lakehouse.marts.log SELECT max(customer) FROM best;
+        """,
+    )
+    again = open_workspace(shop)
+    again.apply(again.plan("prod"))
+    assert rows(again, "SELECT count(*) FROM marts.one") == [(2,)]
+    assert [row.customer for row in session.table("lakehouse.marts.log").collect()] == [12]
+
+
+def test_statements_of_a_view_run_once_for_each_version_around_its_analysis(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    workspace = open_workspace(shop)
+    workspace.apply(workspace.plan("prod"))
+    engine = workspace.warehouse.engine()
+    engine.guest_session.sql("CREATE TABLE lakehouse.marts.log (what STRING) USING iceberg")
+    shop.write(
+        "models/shown.sql",
+        """
+        MODEL (name marts.shown, kind VIEW);
+        SET spark.sql.ansi.enabled = true;
+        INSERT INTO lakehouse.marts.log SELECT 'before';
+        SELECT customer, revenue / 2 AS half FROM marts.top;
+        INSERT INTO lakehouse.marts.log SELECT 'after' WHERE @start_ds < '9';
+        INSERT INTO lakehouse.marts.log SELECT 'ansi' WHERE 'true' = '${spark.sql.ansi.enabled}';
+        """,
+    )
+    again = open_workspace(shop)
+    again.apply(again.plan("prod"))
+    log = "SELECT what FROM lakehouse.marts.log ORDER BY what"
+
+    def said() -> list[str]:
+        return [row.what for row in engine.guest_session.sql(log).collect()]
+
+    once = ["after", "ansi", "before"]
+    assert said() == once
+    assert rows(again, "SELECT count(*) FROM marts.shown") == [(3,)]
+
+    shop.write("models/other.sql", "MODEL (name marts.other, kind VIEW);\nSELECT 1 AS a")
+    again = open_workspace(shop)
+    again.apply(again.plan("dev"))
+    assert rows(again, "SELECT count(*) FROM marts.shown", "dev") == [(3,)]
+    assert said() == once
+    shop.edit("models/marts/customers.sql", "sum(amount)", "sum(amount * 2)")
+    third = open_workspace(shop)
+    third.apply(third.plan("prod"))
+    assert said() == sorted(once * 2), "the view's version is another one, as its parent's is"
