@@ -92,6 +92,12 @@ class NewsStore:
             row = conn.execute(query).one()
         return NewsPlace(row[0], row[1] or row[2], row[2])
 
+    def name(self) -> str:
+        """Return the store's own name, which no other store has."""
+        with self.database.reading() as conn:
+            query = select(_NEWS.subject).where(_NEWS.kind == "store")
+            return str(conn.execute(query).scalar_one())
+
     def since(self, number: int, limit: int) -> list[News]:
         """Return the news after a number, in order.
 

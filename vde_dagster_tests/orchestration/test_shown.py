@@ -68,7 +68,7 @@ class Webserver:
             def log_message(self, *_: Any) -> None: ...
 
         with HTTPServer(("127.0.0.1", 0), Handler) as server:
-            thread = Thread(target=server.serve_forever)
+            thread = Thread(target=server.serve_forever, args=(0.01,))
             thread.start()
             yield f"http://127.0.0.1:{server.server_port}"
             server.shutdown()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from vde_dagster.errors import VdeError
 from vde_dagster.orchestration.events.origins import SENSOR, origin_of
 from vde_dagster.orchestration.events.plan_partitions import idle, show_rejected
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, SHORT, Names
+from vde_dagster.orchestration.rivals import rival_of
 from vde_dagster.orchestration.shown import refresh
 from vde_dagster.planning.plan import Category, Change, Plan
 
@@ -68,7 +70,12 @@ def _refresh(context: dg.SensorEvaluationContext, root: Path) -> str | None:
     location = context.code_location_origin.location_name
     try:
         with Workspace.open(root) as workspace:
-            return refresh(context.instance, context.log, location, workspace)
+            now = datetime.now(timezone.utc)
+            rival = rival_of(context.instance, location, workspace, now)
+            if rival is not None:
+                context.log.warning(rival)
+            stale = refresh(context.instance, context.log, location, workspace)
+            return ". ".join(said for said in (rival, stale) if said) or None
     except VdeError:  # the tick has failed by it already
         return None
 
