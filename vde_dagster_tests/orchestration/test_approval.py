@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
+from vde_dagster.orchestration.events.sync import sync
+from vde_dagster.orchestration.jobs.news_sensor import tell_news
 from vde_dagster.orchestration.jobs.sensor import evaluate
 from vde_dagster.orchestration.main_job import QUIET
+from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import APPLY_KEY, PLAN_KEY, PLANS, SHORT
 from vde_dagster.planning.plan import Plan
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -189,6 +193,31 @@ def test_what_the_command_line_rejects_leaves_the_pages_with_who_and_why(
     (event,) = rejections(instance)
     assert "rejected by ben: not now" in str(event.metadata["rejected"].value)
     assert isinstance(evaluate(shop.root, second.cursor, instance), dg.SkipReason)
+    assert len(rejections(instance)) == 1
+
+
+@pytest.mark.parametrize("looked", ["before the plan", "before its rejection", "never before"])
+def test_a_plan_made_and_rejected_on_the_command_line_is_told_once_whenever_dagster_looks(
+    shop: ProjectFolder, instance: dg.DagsterInstance, looked: str
+) -> None:
+    def news(cursor: str | None) -> str | dg.SkipReason:
+        log = logging.getLogger("vde")
+        return tell_news(shop.root, instance, cursor, VdeTranslator(shop.root), log)
+
+    cursor = news(None) if looked == "before the plan" else None
+    with Workspace.open(shop.root) as workspace:
+        made = workspace.plan("prod")
+        if looked == "before its rejection":
+            cursor = news(None)
+            assert made.id in instance.get_dynamic_partitions(str(PLANS.name))
+        workspace.reject(made.id, "not now", who="ben")
+        cursor = news(str(cursor) if cursor else None)
+        (event,) = rejections(instance)
+        assert event.partition == made.id
+        assert "rejected by ben: not now" in str(event.metadata["rejected"].value)
+        assert made.id not in instance.get_dynamic_partitions(str(PLANS.name))
+        assert isinstance(news(str(cursor)), dg.SkipReason)
+        assert sync(workspace, instance).is_empty
     assert len(rejections(instance)) == 1
 
 

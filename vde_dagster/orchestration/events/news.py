@@ -188,7 +188,9 @@ class Teller:
         elif item.kind == "rejected":
             record = self.store.plans.record(subject["plan"])
             if record is not None:
-                show_rejected(self.store, self.instance, self.names, [record])
+                self.reporter.plans += show_rejected(
+                    self.store, self.instance, self.names, [record]
+                )
         elif item.kind == "published":
             self._published(item)
         elif item.kind == "audit":

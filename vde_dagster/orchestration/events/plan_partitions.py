@@ -51,26 +51,41 @@ def forget_past_plans(
 
 def show_rejected(
     store: StateStore, instance: dg.DagsterInstance, names: Names, records: Iterable[PlanRecord]
-) -> None:
+) -> int:
     """Let plans that were rejected elsewhere leave the pages, with an event that says who and why.
+
+    A plan that was rejected before Dagster showed it has the event alone.
 
     Args:
         store: The state store.
         instance: The Dagster instance.
         names: The project's names.
         records: The plans.
+
+    Returns:
+        How many events were written; a plan has one, however often it is looked at.
     """
-    known = set(instance.get_dynamic_partitions(str(names.plans.name)))
-    shown = {record.id: record for record in records if record.id in known}
-    for plan_id in idle(instance, shown):
-        event = dg.AssetMaterialization(
-            asset_key=names.reject_key,
-            partition=plan_id,
-            metadata=rejection_metadata(shown[plan_id]),
-            tags={PLAN_TAG: plan_id, ENVIRONMENT_TAG: shown[plan_id].environment},
-        )
-        report_event(store.database.effects, instance, event)
-        delete_partition(store.database.effects, instance, names.plans, plan_id)
+    written = 0
+    rejected = {record.id: record for record in records}
+    known = set(instance.get_dynamic_partitions(str(names.plans.name))) if rejected else set()
+    for plan_id in idle(instance, rejected):
+        if not _is_told(instance, names, plan_id):
+            event = dg.AssetMaterialization(
+                asset_key=names.reject_key,
+                partition=plan_id,
+                metadata=rejection_metadata(rejected[plan_id]),
+                tags={PLAN_TAG: plan_id, ENVIRONMENT_TAG: rejected[plan_id].environment},
+            )
+            report_event(store.database.effects, instance, event)
+            written += 1
+        if plan_id in known:
+            delete_partition(store.database.effects, instance, names.plans, plan_id)
+    return written
+
+
+def _is_told(instance: dg.DagsterInstance, names: Names, plan_id: str) -> bool:
+    wanted = dg.AssetRecordsFilter(names.reject_key, asset_partitions=[plan_id])
+    return bool(instance.fetch_materializations(wanted, limit=1).records)
 
 
 def idle(instance: dg.DagsterInstance, plan_ids: Iterable[str]) -> list[str]:

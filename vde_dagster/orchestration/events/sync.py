@@ -22,7 +22,7 @@ from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.figures import Log
 from vde_dagster.orchestration.events.origins import Origins
 from vde_dagster.orchestration.events.plan_events import report_applied, report_page, stored_plan
-from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
+from vde_dagster.orchestration.events.plan_partitions import forget_past_plans, show_rejected
 from vde_dagster.orchestration.events.projection import (
     Combination,
     filled_partitions,
@@ -268,6 +268,8 @@ class Sync:
         recent = [record for record in store.plans.recent(limit=_PLANS) if record.kind == "plan"]
         past = store.plans.past([record.id for record in recent])
         busy = self._busy_plans()
+        rejected = [r for r in reversed(recent) if r.status == "rejected" and r.id not in busy]
+        self.reporter.plans += show_rejected(store, self.instance, names, rejected)
         for record in reversed(recent):
             wanted = record.status in ("planned", "applied") and record.id not in past
             if not wanted or record.id in busy:
