@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.orchestration.pages.markdown import plan_markdown, span, summary
+from vde_dagster.orchestration.pages.markdown import (
+    MAX_ROWS,
+    plan_markdown,
+    plan_summary,
+    span,
+    summary,
+)
 from vde_dagster.planning.interval import Interval
+from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import NOW
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -23,8 +32,6 @@ def test_the_first_plan_lists_its_work_before_everything_else(built: ProjectFold
 
 
 def test_a_changed_model_shows_its_diff_in_a_diff_fence(built: ProjectFolder) -> None:
-    from dataclasses import replace
-
     from vde_dagster.planning.plan import Category, Change
 
     with Workspace.open(built.root) as workspace:
@@ -48,6 +55,57 @@ def test_a_changed_model_shows_its_diff_in_a_diff_fence(built: ProjectFolder) ->
     assert "+SELECT customer, revenue, rank() OVER (ORDER BY revenue ASC) AS place" in text
     assert "**`marts.top`** modified · **breaking**" in text
     assert "### At risk" in text
+
+
+WARNED = {
+    "models/last.sql": "MODEL (name db.last, kind FULL);\nSELECT 1 AS n, 'x' = NULL AS empty",
+    "models/whole.sql": """MODEL (name db.whole, start '2024-01-01',
+  kind INCREMENTAL_BY_TIME_RANGE (time_column day));
+SELECT DATE'2024-01-01' AS day""",
+}
+
+
+def test_what_looks_like_a_mistake_is_a_list_of_the_plan_and_counted_in_its_summary(
+    tmp_path: Path,
+) -> None:
+    with Workspace.open(ProjectFolder(tmp_path / "warned", WARNED).root) as workspace:
+        plan = workspace.plan("prod", now=NOW)
+    assert plan.warnings
+    text, short = plan_markdown(plan, {}), plan_summary(plan)
+    listed = text.split("### Looks like a mistake\n\n")[1].split("\n\n")[0].splitlines()
+    assert len(listed) == len(plan.warnings)
+    assert listed[0].startswith("- models/last.sql:2:16: db.last: a comparison with NULL")
+    assert listed[0].endswith("Hint: write … IS NULL")
+    counted = f"What looks like a mistake in the project ({len(listed)}) is in the plan."
+    assert counted in short.split("\n\n")
+    assert "Looks like a mistake" not in plan_markdown(replace(plan, warnings=()), {})
+    assert "mistake" not in plan_summary(replace(plan, warnings=()))
+
+
+def test_sql_in_a_warning_is_no_markdown_and_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    with Workspace.open(ProjectFolder(tmp_path / "warned", WARNED).root) as workspace:
+        plan = workspace.plan("prod", now=NOW)
+    said = "a.sql:1:1: a * b <c>\nHint: write a * (b)"
+    text = plan_markdown(replace(plan, warnings=(said,) * (MAX_ROWS + 3)), {})
+    assert "- a.sql:1:1: a \\* b &lt;c> Hint: write a \\* (b)\n" in text
+    assert text.count("- a.sql:1:1") == MAX_ROWS
+    assert "… and 3 more" in text
+
+
+def test_what_breaks_is_a_list_of_its_own_in_the_summary(built: ProjectFolder) -> None:
+    with open_fake(built.root) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW))
+        built.edit("models/marts/top.sql", " AS place", " AS position")
+        workspace.reload()
+        plan = workspace.plan("prod", now=NOW)
+    assert plan.breaks
+    parts = plan_summary(replace(plan, warnings=("a.sql: odd",))).split("\n\n")
+    assert parts[1].startswith("Plan `")
+    assert parts[2] == "### Breaks what is published"
+    assert parts[3].startswith("- ")
+    assert "place" in parts[3]
+    assert parts[4] == "What looks like a mistake in the project (1) is in the plan."
+    assert parts[5] == "### Will run"
 
 
 def test_a_range_of_days_is_written_with_both_its_ends() -> None:

@@ -73,11 +73,11 @@ def plan_summary(
         readers: Who reads the models besides models.
         names: The project's names.
     """
-    title = "\
-\
-".join(part for part in (_title(plan, names), _breaks(plan, readers, 5)) if part)
+    parts = [_title(plan, names), _breaks(plan, readers, 5)]
     if plan.warnings:
-        title += f" What looks like a mistake in the project ({len(plan.warnings)}) is in the plan."
+        count = len(plan.warnings)
+        parts.append(f"What looks like a mistake in the project ({count}) is in the plan.")
+    title = "\n\n".join(part for part in parts if part)
     lines = _work(plan, estimate).splitlines()
     while len(title) + sum(len(line) + 1 for line in lines) > MAX_INLINE and len(lines) > 5:
         lines = [*lines[:-2], "| … the rest is in the plan | | | |"]
@@ -157,8 +157,15 @@ def _title(plan: Plan, names: Names) -> str:
 
 
 def _warnings(plan: Plan) -> str:
-    lines = [f"- {warning}" for warning in plan.warnings[:MAX_ROWS]]
-    return "\n".join(["### Looks like a mistake", "", *lines]) if lines else ""
+    if not plan.warnings:
+        return ""
+    lines = [f"- {_literal(warning)}" for warning in plan.warnings[:MAX_ROWS]]
+    return "\n".join(["### Looks like a mistake", "", *lines, *_more(len(plan.warnings))])
+
+
+def _literal(text: str) -> str:
+    """Write a text of one line in which SQL's signs are no Markdown."""
+    return " ".join(text.split()).replace("<", "&lt;").replace("*", "\\*")
 
 
 def _breaks(plan: Plan, readers: Readers, most: int = MAX_ROWS) -> str:
