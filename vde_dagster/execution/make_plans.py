@@ -13,7 +13,7 @@ from vde_dagster.base.suggestions import closest, one_letter_away
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.gather_state import gather_state
 from vde_dagster.execution.select_models import select_models
-from vde_dagster.execution.unit_testing.check import check_tests
+from vde_dagster.execution.unit_testing.check import mistakes_in_tests
 from vde_dagster.planning.interval import Interval, utc
 from vde_dagster.planning.missing import Window
 from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
@@ -45,9 +45,11 @@ def plan_project(
     if options.select:
         models = select_models(warehouse.store, environment, models, options.select)
     warnings: list[Problem] = []
-    snapshots = warehouse.snapshots_of(models, parsed, warnings)
-    if tests and not options.select:
-        check_tests(tests, snapshots)
+    # A selection may leave out the model of a test, or show another definition of it.
+    own = () if options.select else tests
+    snapshots = warehouse.snapshots_of(
+        models, parsed, warnings, lambda known: mistakes_in_tests(own, models, known)
+    )
     state = gather_state(warehouse.store, environment, snapshots, warehouse.snapshots_of)
     return _make(
         warehouse,

@@ -1,4 +1,4 @@
-"""All mistakes of a project at once: those in its files, and those that only versions show."""
+"""All mistakes of a project at once: in its files, in what models mean, and in tests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
+from vde_dagster.execution.unit_testing.check import mistakes_in_tests
 from vde_dagster.planning.build_snapshots import build_snapshots, in_order
 from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Model
@@ -25,13 +26,15 @@ def all_mistakes(root: Path, found: ProjectError) -> ProjectError:
     try:
         parsed = ParsedQueries()
         project = load_project(root, strict=False, parsed=parsed)
+        models = _understood(project)
         build_snapshots(
-            _understood(project),
+            models,
             lambda name: (),  # The state is not opened for this: any table may be there.
             parsed=parsed,
             scalar_functions=project.settings.scalar_functions,
             functions=project.settings.functions,
             warnings=[],
+            more=lambda known: mistakes_in_tests(project.tests, models, known),
         )
     except ProjectError as error:
         known = {str(mistake) for mistake in found.mistakes}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.memo import FileMemo
     from vde_dagster.lakehouse import Lakehouse
+    from vde_dagster.planning.build_snapshots import MoreMistakes
     from vde_dagster.planning.snapshot import Snapshot
     from vde_dagster.project.model import Model
     from vde_dagster.project.problem import Problem
@@ -111,6 +112,7 @@ class Warehouse:
         models: Mapping[ModelName, Model],
         parsed: ParsedQueries | None = None,
         warnings: list[Problem] | None = None,
+        more: MoreMistakes | None = None,
     ) -> dict[ModelName, Snapshot]:
         """Build the snapshots of definitions over the catalog's external tables.
 
@@ -119,6 +121,7 @@ class Warehouse:
             parsed: Trees of their queries that are at hand.
             warnings: Takes what looks like a mistake in a project's definitions; by default
                 they are not checked, as stored ones are past mending.
+            more: Finds what is wrong in what belongs to models, see `build_snapshots`.
 
         Returns:
             Snapshots in topological order.
@@ -137,6 +140,7 @@ class Warehouse:
                 scalar_functions=self.settings.scalar_functions,
                 functions=self.settings.functions,
                 warnings=warnings,
+                more=more,
             )
         finally:
             self._memo.save()

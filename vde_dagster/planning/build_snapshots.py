@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
 
@@ -23,6 +23,9 @@ _OTHERS = attrgetter(*(field.name for field in fields(Model) if field.name not i
 CatalogColumns = Callable[[ModelName], Sequence[tuple[str, str]] | None]
 """Looks up (name, Spark SQL type) of a table of the project's catalog; None when it has no such."""
 
+MoreMistakes = Callable[[Mapping[ModelName, Snapshot]], Iterable[ProjectError]]
+"""Looks at the snapshots that could be made."""
+
 
 def build_snapshots(
     models: Mapping[ModelName, Model],
@@ -34,6 +37,7 @@ def build_snapshots(
     functions: Sequence[str] = (),
     warnings: list[Problem] | None = None,
     canonicaliser: str = CANONICALISER,
+    more: MoreMistakes | None = None,
 ) -> dict[ModelName, Snapshot]:
     """Compute the snapshot of every model, parents first.
 
@@ -47,6 +51,7 @@ def build_snapshots(
         warnings: Takes what may be meant so, while what is certainly a mistake is raised; None
             for definitions that nobody can mend, such as stored ones.
         canonicaliser: Stored with each snapshot; another value forces every hash anew.
+        more: Finds what is wrong in what belongs to models, so that all mistakes are told at once.
 
     Returns:
         Snapshots by name, in topological order.
@@ -112,6 +117,8 @@ def build_snapshots(
             (problem for problem in problems if not problem.certain),
             key=lambda problem: problem.location.order,
         )
+    if more is not None:
+        mistakes += more(out)
     if mistakes:
         raise ProjectError.of(in_order(mistakes))
     return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
@@ -10,23 +10,25 @@ from vde_dagster.errors import ProjectError
 
 if TYPE_CHECKING:
     from vde_dagster.planning.snapshot import Snapshot
+    from vde_dagster.project.model import Model
     from vde_dagster.project.unit_values import TestTable, UnitTest
 
 
-def check_tests(tests: Iterable[UnitTest], snapshots: Mapping[ModelName, Snapshot]) -> None:
-    """Check all tests of a project.
+def mistakes_in_tests(
+    tests: Iterable[UnitTest],
+    models: Mapping[ModelName, Model],
+    snapshots: Mapping[ModelName, Snapshot],
+) -> Iterator[ProjectError]:
+    """Yield what is wrong in tests, as far as it is known what their models and inputs are.
 
-    Raises:
-        ProjectError: See `check_test`; has the mistakes of all.
+    Args:
+        tests: Tests of these models; others are left out.
+        models: The definitions.
+        snapshots: Those of them that could be understood.
     """
-    mistakes: list[ProjectError] = []
     for test in tests:
-        try:
-            check_test(test, snapshots)
-        except ProjectError as error:
-            mistakes.append(error)
-    if mistakes:
-        raise ProjectError.of(mistakes)
+        if test.model in models:
+            yield from _mistakes(test, models[test.model], snapshots)
 
 
 def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snapshot:
@@ -49,35 +51,63 @@ def check_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> Snaps
             hint="correct the model's name",
             location=test.location,
         )
-    if snapshot.model.query is None and snapshot.model.python is None:
-        raise ProjectError(
+    mistakes = list(_mistakes(test, snapshot.model, snapshots))
+    if mistakes:
+        raise ProjectError.of(mistakes)
+    return snapshot
+
+
+def _mistakes(
+    test: UnitTest, model: Model, snapshots: Mapping[ModelName, Snapshot]
+) -> Iterator[ProjectError]:
+    if model.query is None and model.python is None:
+        yield ProjectError(
             f"the test '{test.name}' is of {test.model}, which has neither a query nor code",
             hint="test a SQL or a Python model",
             location=test.location,
         )
+        return
     given = dict(test.inputs)
-    for parent in snapshot.model.depends_on:
+    for parent in model.depends_on:
         if parent not in given:
-            raise ProjectError(
+            yield ProjectError(
                 f"the test '{test.name}' gives no rows for {parent}, which {test.model} reads",
                 hint=f"add '{parent}:' under inputs; 'rows: []' gives none",
                 location=test.location,
             )
     for parent, table in test.inputs:
-        _check_columns(test, parent, table, snapshots.get(parent))
-    return snapshot
+        yield from _unknown_columns(test, parent, table, snapshots.get(parent))
+    if test.expected is not None:
+        yield from _unreturned_columns(test, test.expected, snapshots.get(test.model))
 
 
-def _check_columns(
+def _unknown_columns(
     test: UnitTest, parent: ModelName, table: TestTable, snapshot: Snapshot | None
-) -> None:
-    if snapshot is None or not snapshot.columns:
-        return
-    known = {column.name.lower() for column in snapshot.columns}
-    for column in table.columns:
+) -> Iterator[ProjectError]:
+    known = _columns(snapshot)
+    for column in table.columns if known else ():
         if column.lower() not in known:
-            raise ProjectError(
+            yield ProjectError(
                 f"the test '{test.name}' gives {parent} a column '{column}' that it does not have",
                 hint=f"it has {', '.join(sorted(known))}",
                 location=test.location,
             )
+
+
+def _unreturned_columns(
+    test: UnitTest, expected: TestTable, snapshot: Snapshot | None
+) -> Iterator[ProjectError]:
+    known = _columns(snapshot)
+    for column in expected.columns if known else ():
+        if column.lower() not in known:
+            yield ProjectError(
+                f"the test '{test.name}' expects a column '{column}' that {test.model} does not "
+                "return",
+                hint=f"it returns {', '.join(sorted(known))}",
+                location=test.location,
+            )
+
+
+def _columns(snapshot: Snapshot | None) -> set[str]:
+    """Return the columns of a model in lower case; none where they are not known."""
+    return {column.name.lower() for column in snapshot.columns} if snapshot else set()
