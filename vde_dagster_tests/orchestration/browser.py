@@ -17,6 +17,8 @@ SECONDS = 120_000
 WIDTH = 1400
 """Pixels of a usual screen, on which nothing may be cut off."""
 
+HEIGHT = 950
+
 _CUT_OFF = """
 () => [...document.querySelectorAll("table table, table pre, table p, table li, table h2")]
   .filter(found => {
@@ -56,7 +58,7 @@ def open_page(playwright: Playwright, profile: Path) -> Page:
         profile,
         executable_path=chromium,
         args=_FLAGS,
-        viewport={"width": WIDTH, "height": 950},
+        viewport={"width": WIDTH, "height": HEIGHT},
     )
     page = context.new_page()
     page.set_default_timeout(SECONDS)

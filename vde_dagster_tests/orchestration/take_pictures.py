@@ -14,7 +14,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect, sync_playwright
 
-from vde_dagster_tests.orchestration.browser import SECONDS, open_page
+from vde_dagster_tests.orchestration.browser import HEIGHT, SECONDS, WIDTH, open_page
 from vde_dagster_tests.orchestration.servers import (
     REPOSITORY,
     Dagster,
@@ -23,6 +23,12 @@ from vde_dagster_tests.orchestration.servers import (
 )
 
 PICTURES = REPOSITORY / "docs" / "pictures"
+TALL = 1100
+"""Pixels that the whole lineage needs."""
+HEADER, ICONS = 160, 64
+"""Pixels above the lineage, and of the navigation at its left."""
+EMPTY = 560, 1060
+"""A place on the lineage's page where no model is, to drag it by."""
 
 
 def main() -> None:
@@ -65,7 +71,9 @@ def take_lineage(page: Page, dagster: Dagster) -> None:
     page.goto(
         f"{dagster.url}/assets/staging/flights?view=lineage&lineageScope=neighbors&lineageDepth=2"
     )
+    page.set_viewport_size({"width": WIDTH, "height": TALL})
     page.wait_for_timeout(5_000)
+    page.get_by_text("Hide navigation").click()
     details = page.get_by_text("365 partitions").first
     for _ in range(8):  # from far away a model shows no more than its name
         if details.is_visible():
@@ -74,7 +82,29 @@ def take_lineage(page: Page, dagster: Dagster) -> None:
         page.wait_for_timeout(1_000)
     expect(details).to_be_visible(timeout=SECONDS)
     page.wait_for_timeout(5_000)
+    centre(page)
     page.screenshot(path=PICTURES / "lineage.png")
+    page.evaluate("localStorage.clear()")  # the other pages show the navigation again
+    page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+
+
+def centre(page: Page) -> None:
+    """Drag the lineage until what it shows is in the middle of the page."""
+    nodes = page.locator("foreignObject").evaluate_all(
+        "found => found.map(one => one.getBoundingClientRect())"
+        ".map(box => [box.left, box.top, box.right, box.bottom])"
+    )
+    left, top = (min(node[side] for node in nodes) for side in (0, 1))
+    right, bottom = (max(node[side] for node in nodes) for side in (2, 3))
+    print(f"the lineage spans {left:.0f} to {right:.0f} by {top:.0f} to {bottom:.0f} pixels")
+    x, y = EMPTY
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(
+        x + (WIDTH + ICONS - right - left) / 2, y + (TALL + HEADER - bottom - top) / 2, steps=20
+    )
+    page.mouse.up()
+    page.wait_for_timeout(3_000)
 
 
 def take_environment(page: Page, dagster: Dagster) -> None:
@@ -87,6 +117,8 @@ def take_environment(page: Page, dagster: Dagster) -> None:
 
 def publish_without_computing(project: Path, dagster: Dagster) -> None:
     """Let a development environment show the edited model, of which nothing is filled."""
+    # Counted before: the sensor may have the location loaded again before the command has ended.
+    partitions = len(dagster.asset("marts/airline_days")["partitionKeys"])
     # The edit is one that a unit test refuses, and tests are not what the picture shows.
     options = ["--yes", "--skip-backfill", "--skip-tests"]
     subprocess.run(
@@ -95,7 +127,6 @@ def publish_without_computing(project: Path, dagster: Dagster) -> None:
         check=True,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )
-    partitions = len(dagster.asset("marts/airline_days")["partitionKeys"])
     wait_for(
         lambda: len(dagster.asset("marts/airline_days")["partitionKeys"]) > partitions,
         "the page of the new version",

@@ -144,7 +144,7 @@ def _title(plan: Plan, names: Names) -> str:
     what = "What is due in" if plan.kind is PlanKind.RUN else "Plan for"
     base = f"version {plan.base_version}" if plan.base_version else "a new environment"
     if plan.is_empty:
-        return f"## {what} `{plan.environment}`\n\nNothing to do."
+        return f"## {what} `{plan.environment}`\n\nNothing to publish."
     approve, reject = (
         partition_link(key, plan.id, f"its partition of {key.to_user_string()}")
         for key in (names.apply_key, names.reject_key)
