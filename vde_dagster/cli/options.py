@@ -51,6 +51,16 @@ Select = Annotated[
 SkipBackfill = Annotated[
     bool, typer.Option("--skip-backfill", help="Publish without computing anything.")
 ]
+Restate = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--restate",
+        "--restate-model",
+        metavar="MODELS",
+        help="Compute again what is published of these, and all that is made of it, in the range; "
+        "as --select.",
+    ),
+]
 Check = Annotated[
     bool,
     typer.Option("--check", help="Let Spark analyse every changed query; mistakes store no plan."),
@@ -64,7 +74,12 @@ Concurrency = Annotated[int | None, typer.Option(min=1, help="Models worked on a
 
 
 def plan_options(
-    start: str | None, end: str | None, select: Sequence[str] | None, *, skip_backfill: bool
+    start: str | None,
+    end: str | None,
+    select: Sequence[str] | None,
+    *,
+    skip_backfill: bool,
+    restate: Sequence[str] | None = None,
 ) -> PlanOptions:
     """Read what the options of a command say of a plan.
 
@@ -74,7 +89,9 @@ def plan_options(
     from vde_dagster.planning.options import PlanOptions
 
     since, until = time_range(start, end)
-    return PlanOptions(since, until, tuple(select or ()), skip_backfill)
+    return PlanOptions(
+        since, until, tuple(select or ()), skip_backfill, restate=tuple(restate or ())
+    )
 
 
 def time_range(start: str | None, end: str | None) -> tuple[datetime | None, datetime | None]:

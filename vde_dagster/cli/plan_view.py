@@ -22,6 +22,12 @@ MOST_REASONS = 4
 MOST_NAMES = 10
 """Breaking models, and columns that go, that a summary names."""
 
+_KINDS = {
+    PlanKind.PLAN: "plan for",
+    PlanKind.RUN: "run of",
+    PlanKind.RESTATEMENT: "restatement of",
+}
+
 _STYLES = {
     Change.ADDED: "green",
     Change.MODIFIED: "yellow",
@@ -63,6 +69,7 @@ def show_plan(
     if untouched:
         tree.add(f"[dim]leaves {count(untouched, 'model')} as they are[/]")
     _add_views(tree, plan)
+    _add_outdated(tree, plan)
     console.print(tree)
     show_warnings(console, plan)
 
@@ -111,11 +118,13 @@ def show_summary(console: Console, plan: Plan) -> None:
     views = _view_counts(plan)
     if views:
         console.print(f"views     {views}")
+    if plan.outdates:
+        console.print(f"outdates  {count(len(plan.outdates), 'table')} of others")
     show_warnings(console, plan)
 
 
 def _title(plan: Plan) -> str:
-    what = "run of" if plan.kind is PlanKind.RUN else "plan for"
+    what = _KINDS[plan.kind]
     base = f"at version {plan.base_version}" if plan.base_version else "new"
     return f"{what} [bold]{plan.environment}[/] ({base}) · id {plan.id}"
 
@@ -134,7 +143,8 @@ def _add_model(
     if model.category is not None and model.category.value != model.change.value:
         line.append(f", {model.category.value.replace('_', '-')}", style=_STYLES[model.change])
     if model.builds:
-        line.append(f"  {describe_intervals(plan, model)}", style="cyan")
+        again = "  again" if model.restate else ""
+        line.append(f"{again}  {describe_intervals(plan, model)}", style="cyan")
     elif model.audits:
         line.append("  audits the rows that are there", style="cyan")
     if version := plan.version_of(model):
@@ -160,6 +170,21 @@ def _add_views(tree: Tree, plan: Plan) -> None:
         branch = tree.add(f"[bold]views[/] {changes}")
         for ref in plan.views.dropped:
             branch.add(f"[red]drops {ref}[/]")
+
+
+def _add_outdated(tree: Tree, plan: Plan) -> None:
+    """Say what others have to compute again, since they made it of what is restated."""
+    from rich.text import Text
+
+    if not plan.outdates:
+        return
+    branch = tree.add("[bold]makes outdated[/], for their own next runs to compute again")
+    for found in plan.outdates[:MOST_NAMES]:
+        first, last = found.intervals.ranges[0], found.intervals.ranges[-1]
+        shown = "whole table" if found.whole else f"{first.start:%Y-%m-%d} … {last.end:%Y-%m-%d}"
+        branch.add(Text(f"{found.name}  {found.shown_by()}  {shown}"))
+    if plan.outdates[MOST_NAMES:]:
+        branch.add(f"and {len(plan.outdates) - MOST_NAMES} more")
 
 
 def _view_counts(plan: Plan) -> str:

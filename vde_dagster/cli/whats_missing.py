@@ -24,6 +24,10 @@ def nothing_to_do(workspace: Workspace, plan: Plan, *, selected: bool = False) -
         plan: An empty plan.
         selected: Whether only the changes of some models were asked for.
     """
+    from vde_dagster.planning.plan import PlanKind
+
+    if plan.kind is PlanKind.RESTATEMENT:
+        return f"[bold]{plan.environment}[/]: nothing to restate, nothing is filled in that range"
     missing = workspace.whats_missing(plan)
     what = "nothing that was selected has changed" if selected else "nothing has changed"
     if missing:

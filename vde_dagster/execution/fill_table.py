@@ -18,7 +18,6 @@ from vde_dagster.execution.target import LeftOver, Target
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse.branch_names import BranchName
 from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.missing import with_lookback
 from vde_dagster.planning.plan import PlannedModel
 from vde_dagster.planning.serve import choose_filler
@@ -125,17 +124,20 @@ class TableFiller:
         self._audit_rows_of_others(model, snapshot, target, left)
         missing = model.intervals - left.recorded
         self.emit(ModelStarted(snapshot, table, missing))
-        missing = missing - recover(model, snapshot, target, left, missing, self._auditor())
+        taken = recover(model, snapshot, target, left, missing, self._auditor())
+        missing = missing - taken
+        anew = snapshot.model.kind.restates_whole and not (left.recorded or taken)
         missing = with_lookback(snapshot, missing, model.intervals)
         if not missing:
             return self.warehouse.store.tables.get(table.id)
-        size = meaning_of(snapshot.model.kind).most_intervals(snapshot.model)
+        size = snapshot.model.kind.most_intervals
         batches = list(snapshot.cadence.batches(missing, size))
         for number, batch in enumerate(batches, 1):
             if self.stop.is_set():
                 raise ExecutionError(f"{snapshot.name}: cancelled before {batch}")
             last = number == len(batches)
-            table = self._fill_range(snapshot, filler, target, table, batch, last)
+            first = anew and number == 1
+            table = self._fill_range(snapshot, filler, target, table, batch, last, first)
         return table
 
     def _audit_rows_of_others(
@@ -176,9 +178,10 @@ class TableFiller:
         table: PhysicalTable,
         interval: Interval,
         last: bool,
+        anew: bool,
     ) -> PhysicalTable:
         written = self.tasks.written
-        task = self.tasks.fill(filler, table, interval, target.branch)
+        task = self.tasks.fill(filler, table, interval, target.branch, anew=anew)
         if not table.created:
             task = self._create(filler, table, task)
             table = task.table

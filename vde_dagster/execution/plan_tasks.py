@@ -41,7 +41,13 @@ class PlanTasks:
     catalog: str
 
     def fill(
-        self, filler: Snapshot, table: PhysicalTable, interval: Interval, branch: str | None
+        self,
+        filler: Snapshot,
+        table: PhysicalTable,
+        interval: Interval,
+        branch: str | None,
+        *,
+        anew: bool = False,
     ) -> FillTask:
         """Make the task that fills a range of a table.
 
@@ -50,6 +56,7 @@ class PlanTasks:
             table: The table.
             interval: The range (UTC).
             branch: The branch to write.
+            anew: Whether nothing that the table holds is true any more.
         """
         model = filler.model
         query = None
@@ -85,6 +92,7 @@ class PlanTasks:
             execution_time=self.plan.created_at,
             before=before,
             after=after,
+            anew=anew,
         )
 
     def audits(

@@ -38,7 +38,7 @@ class PlanTests:
         A scheduled run publishes what was tested when it was planned. Where a model's file moved
         on since the plan was made, its tests are about another definition and are left out.
         """
-        if plan.kind is PlanKind.RUN:
+        if plan.kind is not PlanKind.PLAN:
             return []
         changed = {
             planned.name: plan.snapshots[planned.snapshot_id].model

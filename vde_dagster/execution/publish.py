@@ -11,6 +11,7 @@ from vde_dagster.execution.failure_report import query_of
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import FastForward, Publication
 from vde_dagster.planning.environment import Environment, view_ref
+from vde_dagster.planning.outdated import Changed
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.render import relation
 from vde_dagster.planning.resolver import Resolver
@@ -86,6 +87,8 @@ def publish_plan(
             fast_forwards=forwards,
             plan_id=plan.id,
             leases=leases,
+            changed=Changed.by(plan) if plan.restates else None,
+            snapshots=plan.snapshots,
         )
     )
 

@@ -70,11 +70,13 @@ class Target:
         commits = self.branches.take_over(self.own, self.waits)
         ids = {item.iceberg_snapshot_id for item in pending} - {None}
         whole = self.waits and ids <= {commit.snapshot_id for commit in commits}
-        if outdated or (pending and not whole):
+        # What is not recorded may have been made of rows that were restated since.
+        stale = bool(commits or pending) and self._has_stale(plan_id)
+        if outdated or stale or (pending and not whole):
             # What was recorded is not all there: nothing of it can be built upon.
             if pending:
                 self._forget(pending)
-            if commits and self.waits:
+            if commits and (self.waits or stale):
                 self.reset(None)
                 commits = ()
             pending = []
@@ -85,6 +87,16 @@ class Target:
         recorded = filled | IntervalSet.of(item.interval for item in pending)
         known = frozenset(i.iceberg_snapshot_id for i in pending if i.iceberg_snapshot_id)
         return LeftOver(recorded, known, commits)
+
+    def _has_stale(self, plan_id: str) -> bool:
+        """Say whether commits on our branch may be older than what they are made of."""
+        store = self.branches.lakehouse.store
+        since = store.outdated.since(self.table.id)
+        if since is None:
+            return False
+        record = store.plans.record(plan_id)
+        # A branch that waits has our plan's commits alone, any other may have older ones.
+        return not self.waits or record is None or since > record.created_at
 
     def reset(self, snapshot_id: int | None) -> None:
         """Take the last commits off our branch; without one to go back to, remove it."""

@@ -171,11 +171,16 @@ class Workspace:
         from vde_dagster.execution.make_plans import plan_project
 
         environment = environment_name(environment)
+        options = replace(options, **said)
+        if options.restate:
+            from vde_dagster.execution.plan_restatement import plan_restatement
+
+            return plan_restatement(self.warehouse, environment, options, save=save)
         return plan_project(
             self.warehouse,
             self.project.models,
             environment,
-            replace(options, **said),
+            options,
             parsed=self._parsed,
             tests=self.project.tests,
             save=save,
@@ -305,7 +310,7 @@ class Workspace:
         from vde_dagster.execution.unit_testing.passed import PassedTests
         from vde_dagster.project.loading.loader import load_project_isolated
 
-        if plan.kind is PlanKind.RUN:
+        if plan.kind is not PlanKind.PLAN:
             return None
         project = self.__dict__.get("project") or load_project_isolated(self.root, strict=False)
         if not project.tests:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from vde_dagster.planning.environment import Environment
+from vde_dagster.planning.outdated import Changed
+from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.state.leases import Lease
@@ -41,6 +44,8 @@ class Publication:
         plan_id: The plan that becomes `applied`, and whose pending intervals become filled.
         leases: Leases that have to be still valid when it commits.
         ends_environment: Whether this drops the environment: every view of it goes.
+        changed: What a restatement computed again, so that what others made of it is outdated.
+        snapshots: The environment's snapshots as far as they are at hand, by id.
     """
 
     environment: Environment
@@ -51,3 +56,5 @@ class Publication:
     plan_id: str | None = None
     leases: tuple[Lease, ...] = ()
     ends_environment: bool = False
+    changed: Changed | None = None
+    snapshots: Mapping[str, Snapshot] = field(default_factory=dict)

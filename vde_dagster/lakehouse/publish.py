@@ -188,6 +188,9 @@ def _commit(
             )
         if store.plans.record(publication.plan_id, conn) is not None:
             store.plans.set_status(publication.plan_id, "applied", None, conn)
+    if publication.changed is not None:
+        # Last, so that the plan itself no longer counts among those that may be computing.
+        store.outdated.mark(conn, publication.changed, publication.snapshots)
     return environment
 
 

@@ -39,6 +39,12 @@ class PlanConfig(dg.Config):
         description="Publish without computing anything; what is missing stays missing.",
     )
 
+    restate: list[str] = Field(
+        default_factory=list,
+        description="Compute again what is published of these models, and all that is made of it, "
+        "from start to end (everything when empty); edits of the files are left out. As select.",
+    )
+
     def options(self) -> PlanOptions:
         """What the form says of the plan, read.
 
@@ -48,7 +54,9 @@ class PlanConfig(dg.Config):
         start, end = parse_range(
             self.start or None, self.end or None, ("the config's start", "the config's end")
         )
-        return PlanOptions(start, end, tuple(self.select), self.skip_backfill)
+        return PlanOptions(
+            start, end, tuple(self.select), self.skip_backfill, restate=tuple(self.restate)
+        )
 
 
 class ApplyConfig(dg.Config):

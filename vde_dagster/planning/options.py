@@ -16,6 +16,8 @@ class PlanOptions:
         select: Patterns of the models whose changes are taken; all when empty.
         skip_backfill: Publish without computing anything.
         now: The instant that the plan calls now (UTC); the clock's when None.
+        restate: Patterns of published models to compute again in the range, whatever the files
+            say now; none when empty.
     """
 
     start: datetime | None = None
@@ -23,9 +25,11 @@ class PlanOptions:
     select: tuple[str, ...] = ()
     skip_backfill: bool = False
     now: datetime | None = None
+    restate: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "select", tuple(self.select))
+        object.__setattr__(self, "restate", tuple(self.restate))
 
     def __bool__(self) -> bool:
         """Whether anything was said at all."""

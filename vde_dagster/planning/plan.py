@@ -40,6 +40,7 @@ class PlanKind(str, Enum):
 
     PLAN = "plan"
     RUN = "run"
+    RESTATEMENT = "restatement"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,39 @@ class PlannedViews:
 
 
 @dataclass(frozen=True, slots=True)
+class Outdated:
+    """A table that was made of rows which a restatement replaces, and is not restated with them.
+
+    Args:
+        name: Its model.
+        environments: The environments that show it, in order; none for one that is only kept.
+        table_id: The physical table.
+        intervals: What of it has to be computed again (UTC).
+        whole: Whether that can only be done with all of it.
+    """
+
+    name: ModelName
+    environments: tuple[str, ...]
+    table_id: str
+    intervals: IntervalSet
+    whole: bool = False
+
+    def shown_by(self) -> str:
+        """Say where it is shown: `of dev, test`, or that it is only kept."""
+        if not self.environments:
+            return "kept for rollbacks and plans"
+        return f"of {', '.join(self.environments)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "name": str(self.name),
+            "environments": list(self.environments),
+            "intervals": self.intervals.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to compute and publish to bring an environment to a project's state.
 
@@ -134,6 +168,9 @@ class Plan:
         end: Its exclusive end, or None.
         expires_at: When the environment expires once this is published, or None.
         warnings: What looks like a mistake in the project, with its place and what to do.
+        restates: Where readers see other rows once this is published (UTC), by model; of models
+            that are computed again and of those that pass on what they read.
+        outdates: What that makes outdated elsewhere, as far as it was known when it was planned.
     """
 
     id: str
@@ -149,6 +186,8 @@ class Plan:
     end: datetime | None = None
     expires_at: datetime | None = None
     warnings: tuple[str, ...] = ()
+    restates: dict[ModelName, IntervalSet] = field(default_factory=dict)
+    outdates: tuple[Outdated, ...] = ()
 
     @property
     def builds(self) -> tuple[PlannedModel, ...]:
@@ -194,4 +233,5 @@ class Plan:
             "views": self.views.to_json(),
             "empty": self.is_empty,
             "warnings": list(self.warnings),
+            "outdates": [outdated.to_json() for outdated in self.outdates],
         }

@@ -8,7 +8,7 @@ field.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +17,15 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.contracts import ContractBreak, Reader
 from vde_dagster.planning.environment import Entry
 from vde_dagster.planning.interval import Interval, IntervalSet, iso
-from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel, PlannedViews
+from vde_dagster.planning.plan import (
+    Category,
+    Change,
+    Outdated,
+    Plan,
+    PlanKind,
+    PlannedModel,
+    PlannedViews,
+)
 from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
 
 Json = Any
@@ -42,10 +50,15 @@ class StoredPlan:
     end: datetime | None
     expires_at: datetime | None
     warnings: tuple[str, ...] = ()
+    restates: dict[ModelName, IntervalSet] = field(default_factory=dict)
+    outdates: tuple[Outdated, ...] = ()
 
 
 def plan_to_json(plan: Plan) -> list[Json]:
-    """Write a plan as a list; what its models say already is not said again."""
+    """Write a plan as a list; what its models say already is not said again.
+
+    What only few plans have is an object at its end, left out where it is empty.
+    """
     entries = tuple(plan.entries.values())
     snapshot_ids = tuple(plan.snapshots)
     implied = _entries(plan.models)
@@ -56,6 +69,7 @@ def plan_to_json(plan: Plan) -> list[Json]:
         None if entries == implied else [_entry_to_json(entry) for entry in entries],
         None if snapshot_ids == _snapshot_ids(entries) else snapshot_ids,
         plan.warnings,
+        *_rare_to_json(plan),
     ]
 
 
@@ -65,7 +79,8 @@ def plan_from_json(data: list[Json]) -> StoredPlan:
     Raises:
         KeyError, TypeError, ValueError: It is something else.
     """
-    head, models, views, entries, snapshot_ids, warnings = data
+    head, models, views, entries, snapshot_ids, warnings, *rest = data
+    rare = rest[0] if rest else {}
     values = dict(zip(_HEAD, head, strict=True))
     created, replaced, dropped = ([TableRef(*ref) for ref in refs] for refs in views)
     read = tuple(map(_model_from_json, models))
@@ -84,6 +99,38 @@ def plan_from_json(data: list[Json]) -> StoredPlan:
         end=_instant(values["end"]),
         expires_at=_instant(values["expires_at"]),
         warnings=tuple(warnings),
+        restates={
+            ModelName(*name): _ranges_from_json(ranges) for name, ranges in rare.get("restates", ())
+        },
+        outdates=tuple(map(_outdated_from_json, rare.get("outdates", ()))),
+    )
+
+
+def _rare_to_json(plan: Plan) -> list[Json]:
+    rare: dict[str, Json] = {}
+    if plan.restates:
+        rare["restates"] = [
+            [[name.namespace, name.name], _ranges_to_json(ranges)]
+            for name, ranges in plan.restates.items()
+        ]
+    if plan.outdates:
+        rare["outdates"] = [
+            [
+                [outdated.name.namespace, outdated.name.name],
+                outdated.environments,
+                outdated.table_id,
+                _ranges_to_json(outdated.intervals),
+                outdated.whole,
+            ]
+            for outdated in plan.outdates
+        ]
+    return [rare] if rare else []
+
+
+def _outdated_from_json(data: Json) -> Outdated:
+    name, environments, table_id, ranges, whole = data
+    return Outdated(
+        ModelName(*name), tuple(environments), table_id, _ranges_from_json(ranges), whole
     )
 
 

@@ -44,6 +44,8 @@ class FillTask:
         prepared: The query as it has just been analysed, or None.
         before: Statements that run before the query in a session of the task's own.
         after: Statements that run in it when the rows are written.
+        anew: Whether the rows replace everything that the table holds, in a kind whose table can
+            only be computed again from its beginning.
     """
 
     plan_id: str
@@ -58,6 +60,7 @@ class FillTask:
     prepared: AnalysedQuery | None = None
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)

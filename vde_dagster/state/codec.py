@@ -124,6 +124,8 @@ def to_plan(stored: StoredPlan, snapshots: dict[str, Snapshot]) -> Plan:
         end=stored.end,
         expires_at=stored.expires_at,
         warnings=stored.warnings,
+        restates=stored.restates,
+        outdates=stored.outdates,
     )
 
 

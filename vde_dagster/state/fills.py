@@ -12,6 +12,7 @@ from vde_dagster.state import schema
 from vde_dagster.state.database import Database
 from vde_dagster.state.instants import to_micros
 from vde_dagster.state.news import tell
+from vde_dagster.state.outdated import still_outdated
 from vde_dagster.state.tables import LIVE, STATUS, not_live
 
 # Built once: building a statement takes longer than running it.
@@ -55,6 +56,8 @@ class FillStore:
     ) -> None:
         """Record that a range of a table is filled and audited; recording it twice is harmless.
 
+        What became outdated after the plan was begun to be applied stays to be filled again.
+
         Args:
             table_id: The table.
             interval: What was filled (UTC, half-open).
@@ -92,7 +95,9 @@ class FillStore:
             )
             span = {"start": to_micros(start), "end": to_micros(end)}
             tell(self.database, conn, "fill", table=table_id, plan=plan_id, **span)
-            _change_intervals(conn, table_id, interval, add=True)
+            late = still_outdated(conn, table_id, interval, plan_id)
+            for part in IntervalSet((interval,)) - late:
+                _change_intervals(conn, table_id, part, add=True)
 
         self.database.run(connection, work, name="state.record_intervals")
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.instants import Instant
 
-SCHEMA_VERSION = "0003"
+SCHEMA_VERSION = "0004"
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -182,6 +182,16 @@ pending = Table(
     Column("byte_count", BigInteger),
     Column("seconds", Float),
     Column("recorded_at", Instant, nullable=False),
+)
+
+# What has to be computed again by work that begins after `since`; see `state.outdated`.
+outdated = Table(
+    "vde_outdated",
+    metadata,
+    Column("table_id", String(64), primary_key=True),
+    Column("start_at", Instant, primary_key=True),
+    Column("end_at", Instant, primary_key=True),
+    Column("since", Instant, nullable=False),
 )
 
 audit_results = Table(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vde_dagster.state.leases import LeaseStore
     from vde_dagster.state.ledger import LedgerStore
     from vde_dagster.state.news import NewsStore
+    from vde_dagster.state.outdated import OutdatedStore
     from vde_dagster.state.pending import PendingStore
     from vde_dagster.state.publications import PublicationStore
     from vde_dagster.state.records import RecordStore
@@ -81,6 +82,13 @@ class StateStore:
         from vde_dagster.state.news import NewsStore
 
         return NewsStore(self.database)
+
+    @cached_property
+    def outdated(self) -> OutdatedStore:
+        """Finding what a restatement makes outdated, and remembering it."""
+        from vde_dagster.state.outdated import OutdatedStore
+
+        return OutdatedStore(self.database, self.tables, self.snapshots, self.fills)
 
     @cached_property
     def pending(self) -> PendingStore:

@@ -115,6 +115,11 @@ class TableStore:
                 found.update((table.id, table) for table in _read_tables(conn, query))
         return found
 
+    def live(self, connection: Connection) -> dict[str, PhysicalTable]:
+        """Read every live table, with its filled intervals, by id."""
+        query = select(schema.tables).where(schema.tables.c.status == LIVE)
+        return {table.id: table for table in _read_tables(connection, query)}
+
     def with_fill_versions(
         self, fill_versions: Iterable[str], connection: Connection | None = None
     ) -> list[PhysicalTable]:

@@ -10,12 +10,14 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.environment import PRODUCTION, Environment
+from vde_dagster.planning.environment import PRODUCTION, Environment, protected_tables
 from vde_dagster.planning.memo import Built, Memo
 from vde_dagster.planning.missing import Window
 from vde_dagster.planning.options import PlanOptions
+from vde_dagster.planning.outdated import Changed, Made, Scope, outdated
 from vde_dagster.planning.plan import Plan, PlanKind
 from vde_dagster.planning.planner import PlanRequest, WarehouseState, make_plan
+from vde_dagster.planning.restatement import restate_published
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.project.loading.loader import load_project
@@ -53,6 +55,7 @@ class Warehouse:
         self.snapshots: dict[str, Snapshot] = {}
         self.tables: dict[str, PhysicalTable] = {}
         self.view_types: dict[str, tuple[tuple[str, str], ...]] = {}
+        self.earlier: list[Scope] = []
         self._ids = itertools.count(1)
 
     def copy(self) -> Warehouse:
@@ -62,6 +65,7 @@ class Warehouse:
         out.snapshots = dict(self.snapshots)
         out.tables = dict(self.tables)
         out.view_types = dict(self.view_types)
+        out.earlier = list(self.earlier)
         out._ids = self._ids
         return out
 
@@ -127,9 +131,29 @@ class Warehouse:
             unique_id=lambda: f"{next(self._ids):032x}",
         )
 
+    def plan_restatement(
+        self, environment: str = PRODUCTION, *, now: datetime = NOW, **said: Any
+    ) -> Plan:
+        """Plan to compute again what an environment shows."""
+        options = PlanOptions(now=now, **said)
+        run = self.plan_run(environment, now=now, start=options.start, end=options.end)
+        protected = protected_tables(environment, self.environments.get(PRODUCTION))
+        plan = restate_published(run, options, protected)
+        return replace(plan, outdates=outdated(Changed.by(plan), self._made()))
+
+    def _made(self) -> Made:
+        """What there is: environments as they are, and tables of which nothing else is known."""
+        shown = (Scope(env.entries, name) for name, env in self.environments.items())
+        return Made((*shown, *self.earlier), self.snapshots, self.tables)
+
     def apply(self, plan: Plan) -> Plan:
         """Pretend that a plan was applied."""
         self.snapshots.update(plan.snapshots)
+        for found in outdated(Changed.by(plan), self._made()) if plan.restates else ():
+            table = self.tables[found.table_id]
+            self.tables[table.id] = replace(table, intervals=table.intervals - found.intervals)
+        if plan.environment in self.environments:
+            self.earlier.append(Scope(self.environments[plan.environment].entries))
         for model in plan.models:
             if model.table is not None:
                 known = self.tables.get(model.table.id, model.table)

@@ -72,6 +72,10 @@ def take(step: dict[str, Any], world: World) -> None:
         assert views == (step["views"] or {})
     if "breaks" in step:
         assert [broken.describe() for broken in plan.breaks] == (step["breaks"] or [])
+    if "outdates" in step:
+        assert outdates(plan) == (step["outdates"] or {})
+    if "warnings" in step:
+        assert list(plan.warnings) == (step["warnings"] or [])
     if "audits" in step:
         assert [str(model.name) for model in plan.models if model.audits] == step["audits"]
     for one, other in (step.get("same_table") or {}).items():
@@ -81,6 +85,14 @@ def take(step: dict[str, Any], world: World) -> None:
             world.known_tables[f"{plan.environment} {model.name}"] = model.table.id
     if step.get("apply", True):
         world.warehouse.apply(plan)
+
+
+def outdates(plan: Plan) -> dict[str, str]:
+    """What a restatement makes outdated, by `environment model` (`kept model` if none shows it)."""
+    return {
+        f"{' '.join(found.environments) or 'kept'} {found.name}": written(found.intervals)
+        for found in plan.outdates
+    }
 
 
 def table_of(plan: Plan, name: str) -> str | None:
@@ -154,6 +166,10 @@ class World:
         """Make the plan that a step asks for."""
         environment = step.get("env", "prod")
         now = at(step["now"]) if "now" in step else NOW
+        ranges = {key: at(step[key]) for key in ("start", "end") if key in step}
+        if "restate" in step:
+            given = step["restate"].split()
+            return self.warehouse.plan_restatement(environment, now=now, restate=given, **ranges)
         if step.get("run"):
             return self.warehouse.plan_run(environment, now=now)
         return self.warehouse.plan(

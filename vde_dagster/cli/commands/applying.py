@@ -16,6 +16,7 @@ from vde_dagster.cli.options import (
     EnvironmentName,
     Json,
     ProjectDir,
+    Restate,
     Select,
     SkipBackfill,
     SkipTests,
@@ -35,6 +36,7 @@ def apply(
     start: Start = None,
     end: End = None,
     select: Select = None,
+    restate: Restate = None,
     skip_backfill: SkipBackfill = False,
     skip_tests: SkipTests = False,
     concurrency: Concurrency = None,
@@ -52,7 +54,7 @@ def apply(
     elsewhere.
     """
     output = Output(as_json)
-    options = plan_options(start, end, select, skip_backfill=skip_backfill)
+    options = plan_options(start, end, select, skip_backfill=skip_backfill, restate=restate)
     if plan_id is not None and options:
         raise UsageError(
             "--plan takes no other choices: they are part of the stored plan",

@@ -17,6 +17,7 @@ from vde_dagster.cli.options import (
     Json,
     NoDiff,
     ProjectDir,
+    Restate,
     Select,
     SkipBackfill,
     Start,
@@ -34,6 +35,7 @@ def plan(
     start: Start = None,
     end: End = None,
     select: Select = None,
+    restate: Restate = None,
     skip_backfill: SkipBackfill = False,
     create: Create = False,
     check: Check = False,
@@ -49,7 +51,7 @@ def plan(
     Spark analyses what it changes first.
     """
     output = Output(as_json)
-    options = plan_options(start, end, select, skip_backfill=skip_backfill)
+    options = plan_options(start, end, select, skip_backfill=skip_backfill, restate=restate)
     with opened(project) as workspace:
         from vde_dagster.cli.applying import meant_environment, previous_snapshots
 

@@ -53,7 +53,7 @@ def plan_markdown(
     parts = [_title(plan, names), _breaks(plan, readers), _warnings(plan)]
     parts.append(_work(plan, estimate))
     parts += [_changes(plan, previous), _reused(plan)]
-    parts += [_views(plan), _risks(plan)]
+    parts += [_outdated(plan), _views(plan), _risks(plan)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -140,8 +140,15 @@ def spans(intervals: IntervalSet, most: int = 3) -> str:
     return ", ".join(shown)
 
 
+_KINDS = {
+    PlanKind.PLAN: "Plan for",
+    PlanKind.RUN: "What is due in",
+    PlanKind.RESTATEMENT: "Restatement of",
+}
+
+
 def _title(plan: Plan, names: Names) -> str:
-    what = "What is due in" if plan.kind is PlanKind.RUN else "Plan for"
+    what = _KINDS[plan.kind]
     base = f"version {plan.base_version}" if plan.base_version else "a new environment"
     if plan.is_empty:
         return f"## {what} `{plan.environment}`\n\nNothing to publish."
@@ -160,12 +167,25 @@ def _warnings(plan: Plan) -> str:
     if not plan.warnings:
         return ""
     lines = [f"- {_literal(warning)}" for warning in plan.warnings[:MAX_ROWS]]
-    return "\n".join(["### Looks like a mistake", "", *lines, *_more(len(plan.warnings))])
+    title = "Looks like a mistake" if plan.kind is PlanKind.PLAN else "Worth knowing"
+    return "\n".join([f"### {title}", "", *lines, *_more(len(plan.warnings))])
 
 
 def _literal(text: str) -> str:
     """Write a text of one line in which SQL's signs are no Markdown."""
     return " ".join(text.split()).replace("<", "&lt;").replace("*", "\\*")
+
+
+def _outdated(plan: Plan) -> str:
+    """Say what others have to compute again, since they made it of what is restated."""
+    if not plan.outdates:
+        return ""
+    lines = ["### Becomes outdated elsewhere", "", "| model | shown | range |", "|---|---|---|"]
+    for found in plan.outdates[:MAX_ROWS]:
+        shown = "whole table" if found.whole else spans(found.intervals)
+        lines.append(f"| `{short_name(found.name)}` | {found.shown_by()} | {shown} |")
+    lines += _more(len(plan.outdates))
+    return "\n".join([*lines, "", "The next runs of these environments compute it again."])
 
 
 def _breaks(plan: Plan, readers: Readers, most: int = MAX_ROWS) -> str:

@@ -13,6 +13,7 @@ from vde_dagster.project.kinds.merge_clauses import ALL
 from vde_dagster.spark.data_types import is_orderable
 from vde_dagster.spark.failures import has_java_cause
 from vde_dagster.spark.iceberg import CONFLICTS
+from vde_dagster.spark.strategies import base
 from vde_dagster.spark.strategies.base import Layout, Strategy, Write, strategy_for
 from vde_dagster.sql.expressions import read_expression
 
@@ -47,6 +48,8 @@ class UniqueKey(Strategy):
         kind = write.task.snapshot.model.kind
         assert isinstance(kind, IncrementalByUniqueKey)
         source = f"vde_source_{uuid.uuid4().hex}"
+        if write.task.anew:
+            return _replace_all(write, kind, source)
         merge = _merge_statement(write, kind, source)
         # MERGE takes no options; Iceberg reads the same properties from the session's
         # configuration, and this session is ours alone until the write is done.
@@ -64,6 +67,17 @@ class UniqueKey(Strategy):
             for name in settings:
                 write.session.conf.unset(name)
             write.session.catalog.dropTempView(source)
+
+
+def _replace_all(write: Write, kind: IncrementalByUniqueKey, source: str) -> None:
+    """Overwrite everything: what the table holds may have keys that no source has now."""
+    write.frame.createOrReplaceTempView(source)
+    try:
+        rows = write.session.sql(_rows(write, kind, source))
+        with write.lock:
+            write.writer(rows, write.task.branch).overwrite(base.condition("true"))
+    finally:
+        write.session.catalog.dropTempView(source)
 
 
 def _run(write: Write, merge: str) -> None:
@@ -98,8 +112,7 @@ def _merge_statement(write: Write, kind: IncrementalByUniqueKey, source: str) ->
         only = f" AND ({_renamed(condition, sides)})" if condition else ""
         action = f"UPDATE SET {sets}" if assigned else "DELETE"
         matched.append(f"WHEN MATCHED{only} THEN {action}")
-    expressions = [_of_side(text, named) for text in kind.key_expressions]
-    rows = _latest_per_key(write.types, keys, expressions, source)
+    rows = _rows(write, kind, source)
     return "\n".join(
         [
             f"MERGE INTO {write.target(write.task.branch)} target",
@@ -110,6 +123,14 @@ def _merge_statement(write: Write, kind: IncrementalByUniqueKey, source: str) ->
             f"VALUES ({', '.join(f'source.{quote(c)}' for c in columns)})",
         ]
     )
+
+
+def _rows(write: Write, kind: IncrementalByUniqueKey, source: str) -> str:
+    """Return the query of the source's rows, one per key."""
+    keys = [write.physical_name(name) for name in kind.unique_key]
+    named = {name.lower(): quote(write.physical_name(name)) for name in kind.merge_columns}
+    expressions = [_of_side(text, named) for text in kind.key_expressions]
+    return _latest_per_key(write.types, keys, expressions, source)
 
 
 def _of_side(text: str, named: Mapping[str, str], side: str = "") -> str:

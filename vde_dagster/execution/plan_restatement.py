@@ -1,0 +1,48 @@
+"""Planning to compute again what an environment shows; see `planning.restatement`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vde_dagster.execution.make_plans import plan_run
+from vde_dagster.planning.environment import PRODUCTION, protected_tables
+from vde_dagster.planning.options import PlanOptions
+from vde_dagster.planning.outdated import Changed
+from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.restatement import restate_published
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+
+
+def plan_restatement(
+    warehouse: Warehouse, environment: str, options: PlanOptions, *, save: bool = True
+) -> Plan:
+    """Plan to compute models of an environment again, as it was published.
+
+    Args:
+        warehouse: The project's warehouse.
+        environment: The environment.
+        options: Which models, and the range; without one everything that is filled.
+        save: Whether to store the plan, so that it can be applied by its id.
+
+    Raises:
+        UsageError: There is no such environment; a pattern selects nothing; none of the models
+            can be computed again; or other choices make no sense beside it.
+    """
+    run = plan_run(warehouse, environment, options, save=False)
+    production = warehouse.store.environments.get(PRODUCTION)
+    plan = restate_published(run, options, protected_tables(environment, production))
+    plan = with_outdated(warehouse, plan)
+    if save and not plan.is_empty:
+        warehouse.store.plans.save(plan)
+    return plan
+
+
+def with_outdated(warehouse: Warehouse, plan: Plan) -> Plan:
+    """Say in a plan what its restatement makes outdated elsewhere."""
+    if not plan.restates:
+        return plan
+    found = warehouse.store.outdated.find(Changed.by(plan), plan.snapshots)
+    return replace(plan, outdates=found)

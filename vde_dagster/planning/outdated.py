@@ -1,0 +1,214 @@
+"""What a restatement makes outdated beside what it computes again itself.
+
+Tables are shared by content, so one that production restates may be read by what a development
+environment has computed for itself, by versions that can be rolled back to, and by plans that
+nobody has applied yet. What was made of its old rows has to be computed again there, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.environment import PRODUCTION, Entry
+from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.order import in_order
+from vde_dagster.planning.plan import Outdated, Plan
+from vde_dagster.planning.redo import redo
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Models that read each other by name: a version of an environment, or a plan's target.
+
+    Args:
+        entries: The models.
+        environment: The environment whose current version it is; None of earlier versions and
+            plans.
+    """
+
+    entries: Mapping[ModelName, Entry]
+    environment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Where a restatement shows other rows (UTC).
+
+    Args:
+        tables: By table that it computes again.
+        external: By external model that it was asked to follow.
+        names: By every model, for tables of which is not known any more what they read.
+    """
+
+    tables: Mapping[str, IntervalSet]
+    external: Mapping[ModelName, IntervalSet]
+    names: Mapping[ModelName, IntervalSet]
+
+    @classmethod
+    def by(cls, plan: Plan) -> Changed:
+        """Return what a plan changes."""
+        tables = {
+            model.table.id: plan.restates[model.name]
+            for model in plan.models
+            if model.table is not None and model.name in plan.restates
+        }
+        external = {
+            name: ranges
+            for name, ranges in plan.restates.items()
+            if plan.snapshots[plan.entries[name].snapshot_id].model.kind.is_external
+        }
+        return cls(tables, external, plan.restates)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What is there to become outdated.
+
+    Args:
+        scopes: Everything that is shown, can be shown again, or may be applied.
+        snapshots: The snapshots that scopes and tables name, by id; others are not looked at.
+        tables: Every live table with what is filled in it, by id.
+    """
+
+    scopes: tuple[Scope, ...]
+    snapshots: Mapping[str, Snapshot]
+    tables: Mapping[str, PhysicalTable]
+
+
+def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
+    """Return what is made of rows that are others now; nothing that production shows.
+
+    Args:
+        changed: What is restated.
+        made: What there is.
+    """
+    kept = set(changed.tables) | _shown_by_production(made.scopes)
+    found = _Found(made, kept)
+    names = dict(changed.names)
+    covered: set[str] = set()
+    for scope in made.scopes:
+        covered |= {entry.table_id for entry in scope.entries.values() if entry.table_id}
+        for name, ranges in found.follow(scope, changed).items():
+            names[name] = names.get(name, IntervalSet()) | ranges
+    found.follow_names(names, made.tables.keys() - covered)
+    return found.all()
+
+
+def touches(scope: Scope, changed: Changed) -> bool:
+    """Say whether a scope has anything that is restated, so that its snapshots matter."""
+    return any(
+        entry.table_id in changed.tables if entry.table_id else name in changed.external
+        for name, entry in scope.entries.items()
+    )
+
+
+def _shown_by_production(scopes: Iterable[Scope]) -> set[str]:
+    return {
+        entry.table_id
+        for scope in scopes
+        if scope.environment == PRODUCTION
+        for entry in scope.entries.values()
+        if entry.table_id
+    }
+
+
+class _Found:
+    """Outdated ranges by table, with the models and environments that show it."""
+
+    def __init__(self, made: Made, kept: Set[str]) -> None:
+        self.made, self.kept = made, kept
+        self.ranges: dict[str, IntervalSet] = {}
+        self.names: dict[str, ModelName] = {}
+        self.environments: dict[str, set[str]] = {}
+        self.whole: set[str] = set()
+
+    def follow(self, scope: Scope, changed: Changed) -> dict[ModelName, IntervalSet]:
+        """Follow a change through a scope; return where its models show other rows."""
+        if not touches(scope, changed):
+            return {}
+        snapshots = {
+            name: self.made.snapshots[entry.snapshot_id]
+            for name, entry in scope.entries.items()
+            if entry.snapshot_id in self.made.snapshots
+        }
+        shown: dict[ModelName, IntervalSet] = {}
+        for name, snapshot in in_order(snapshots).items():
+            table_id = scope.entries[name].table_id
+            if table_id is None:
+                ranges = _read(snapshot, shown) | changed.external.get(name, IntervalSet())
+            elif table_id in changed.tables:
+                ranges = changed.tables[table_id]
+            else:
+                ranges = self._put(table_id, snapshot, _read(snapshot, shown), scope.environment)
+            if ranges:
+                shown[name] = ranges
+        return shown
+
+    def follow_names(self, names: dict[ModelName, IntervalSet], ids: Set[str]) -> None:
+        """Follow a change into tables that nothing shows, by the names that they read.
+
+        Which version they read is not known any more, so any may have been it.
+        """
+        tables = [table for key, table in self.made.tables.items() if key in ids]
+        waiting = [t for t in tables if t.snapshot_id in self.made.snapshots and t.intervals]
+        moved = True
+        while moved:
+            moved = False
+            for table in waiting:
+                snapshot = self.made.snapshots[table.snapshot_id]
+                before = self.ranges.get(table.id)
+                ranges = self._put(table.id, snapshot, _read(snapshot, names), None)
+                if self.ranges.get(table.id) != before:
+                    names[snapshot.name] = names.get(snapshot.name, IntervalSet()) | ranges
+                    moved = True
+
+    def _put(
+        self, table_id: str, snapshot: Snapshot, change: IntervalSet, environment: str | None
+    ) -> IntervalSet:
+        """Note what of a table follows a change; return where its readers see other rows."""
+        table = self.made.tables.get(table_id)
+        if table is None or table_id in self.kept or not snapshot.model.kind.restatable:
+            return IntervalSet()
+        found = redo(snapshot, table.intervals, change)
+        if not found.intervals:
+            return IntervalSet()
+        # A table that is made whole has nothing that is true any more.
+        whole = not snapshot.is_incremental or snapshot.model.kind.restates_whole
+        ranges = table.intervals if whole else found.intervals
+        if whole:
+            self.whole.add(table_id)
+        self.ranges[table_id] = self.ranges.get(table_id, IntervalSet()) | ranges
+        self.names.setdefault(table_id, snapshot.name)
+        if environment is not None:
+            self.environments.setdefault(table_id, set()).add(environment)
+            self.names[table_id] = snapshot.name
+        return found.changed
+
+    def all(self) -> tuple[Outdated, ...]:
+        """Return what was noted, in order of models."""
+        return tuple(
+            sorted(
+                (
+                    Outdated(
+                        self.names[table_id],
+                        tuple(sorted(self.environments.get(table_id, ()))),
+                        table_id,
+                        ranges,
+                        table_id in self.whole,
+                    )
+                    for table_id, ranges in self.ranges.items()
+                ),
+                key=lambda outdated: (outdated.name, outdated.table_id),
+            )
+        )
+
+
+def _read(snapshot: Snapshot, shown: Mapping[ModelName, IntervalSet]) -> IntervalSet:
+    ranges = IntervalSet()
+    for parent in snapshot.parents:
+        ranges = ranges | shown.get(parent, IntervalSet())
+    return ranges

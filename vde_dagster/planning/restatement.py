@@ -1,0 +1,232 @@
+"""Restatement: what is filled is computed again, and with it whatever is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.cadence import EPOCH, FAR
+from vde_dagster.planning.environment import PRODUCTION
+from vde_dagster.planning.interval import Interval, IntervalSet, iso
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.options import PlanOptions
+from vde_dagster.planning.plan import Plan, PlanKind, PlannedModel
+from vde_dagster.planning.redo import NOTHING, Redo, redo
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.dag import select
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A model that is not computed again although it was asked for, or reads what is.
+
+    Args:
+        name: The model.
+        reason: Why, as a sentence for people.
+        hint: What to do instead, or "".
+    """
+
+    name: ModelName
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.hint})" if self.hint else self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Restatement:
+    """A plan that computes again what is filled.
+
+    Args:
+        plan: The plan.
+        refused: Models that it leaves as they are.
+    """
+
+    plan: Plan
+    refused: tuple[Refusal, ...]
+
+
+def restate(
+    plan: Plan,
+    wanted: Mapping[ModelName, IntervalSet],
+    protected: Set[str],
+    *,
+    fills_missing: bool = False,
+    beside: bool = False,
+) -> Restatement:
+    """Let a run's plan compute ranges of chosen models again, and what is made of them.
+
+    Models that are made of others' rows follow in whole intervals of their own, through views and
+    through any mixture of cadences; nobody is computed beyond what is filled.
+
+    Args:
+        plan: A run's plan: what an environment shows, in topological order, and what it misses.
+        wanted: The ranges to compute again, by chosen model (UTC, as they were asked for).
+        protected: Tables that the environment may not write; what they hold is made of other rows.
+        fills_missing: Whether intervals in these ranges that were never filled are filled, too.
+        beside: Whether the plan also does the rest of what it did, as a run that finds something
+            to restate does.
+    """
+    seen = _Seen(plan, protected)
+    models = tuple(
+        seen.take(model, wanted.get(model.name, IntervalSet()), fills_missing, beside)
+        for model in plan.models
+    )
+    warnings = (*plan.warnings, *seen.widened, *(str(refused) for refused in seen.refused))
+    changed = replace(plan, models=models, warnings=warnings, restates=seen.changed)
+    return Restatement(changed, tuple(seen.refused))
+
+
+def restate_published(run: Plan, options: PlanOptions, protected: Set[str]) -> Plan:
+    """Plan to compute again what an environment shows, and nothing else.
+
+    Args:
+        run: A run's plan of the environment.
+        options: Which models, and the range; without one everything that is filled.
+        protected: Tables that the environment may not write.
+
+    Raises:
+        UsageError: A pattern selects nothing, none of the models can be computed again, or other
+            choices make no sense beside it.
+    """
+    for spelt, given in (
+        ("--select", options.select),
+        ("--skip-backfill", options.skip_backfill),
+    ):
+        if given:
+            raise UsageError(
+                f"--restate takes no {spelt}: it computes again what is published, and changes "
+                "nothing else",
+                hint="leave it out, or plan the changes by themselves",
+            )
+    models = {name: run.snapshots[e.snapshot_id].model for name, e in run.entries.items()}
+    chosen = select(models, options.restate)
+    if not chosen:
+        raise UsageError(
+            f"'{' '.join(options.restate)}' leaves no model to restate",
+            hint="name models that the environment shows, or patterns of them",
+        )
+    asked = IntervalSet((Interval(run.start or EPOCH, run.end or FAR),))
+    restated = restate(
+        replace(run, kind=PlanKind.RESTATEMENT), dict.fromkeys(chosen, asked), protected
+    )
+    first = next((refused for refused in restated.refused if refused.name in chosen), None)
+    if first is not None and chosen <= {refused.name for refused in restated.refused}:
+        raise UsageError(first.reason, hint=first.hint or None)
+    return restated.plan
+
+
+class _Seen:
+    """What is known of the models so far, parents first."""
+
+    def __init__(self, plan: Plan, protected: Set[str]) -> None:
+        self.plan, self.protected = plan, protected
+        self.changed: dict[ModelName, IntervalSet] = {}
+        self.of_table: dict[str, IntervalSet] = {}
+        self.refused: list[Refusal] = []
+        self.widened: list[str] = []
+
+    def take(
+        self, model: PlannedModel, asked: IntervalSet, fills_missing: bool, beside: bool
+    ) -> PlannedModel:
+        """Say what is done to a model, and remember what its readers see of that."""
+        idle = model if beside else replace(model, builds=False, intervals=IntervalSet())
+        if model.snapshot_id is None:
+            return idle
+        snapshot = self.plan.snapshots[model.snapshot_id]
+        change = asked
+        for parent in snapshot.parents:
+            change = change | self.changed.get(parent, IntervalSet())
+        if model.table is not None:
+            # Of two models with one table the second shows what is computed for the first.
+            change = change | self.of_table.get(model.table.id, IntervalSet())
+        if not change:
+            return idle
+        if model.table is None:
+            self.changed[snapshot.name] = change
+            return idle
+        found = self._redo(model, snapshot, change, bool(asked))
+        intervals = found.intervals
+        if fills_missing:
+            intervals = intervals | _of_change(snapshot, model.intervals, change)
+        if not intervals:
+            return idle
+        if found.widened:
+            first = iso(found.intervals.ranges[0].start)
+            self.widened.append(
+                f"{snapshot.name} is computed again from {first} on: {found.widened}"
+            )
+        if found.intervals:
+            self.changed[snapshot.name] = self.of_table[model.table.id] = found.changed
+        if beside:
+            intervals = intervals | model.intervals
+        return replace(
+            model, builds=True, audits=False, intervals=intervals, restate=bool(found.intervals)
+        )
+
+    def _redo(
+        self, model: PlannedModel, snapshot: Snapshot, change: IntervalSet, asked: bool
+    ) -> Redo:
+        assert model.table is not None
+        name = snapshot.name
+        if model.table.id in self.protected:
+            if asked:
+                self.refused.append(
+                    Refusal(
+                        name,
+                        f"{name} is not computed again: production shows its table",
+                        f"restate it there: vde plan {PRODUCTION} --restate {name}",
+                    )
+                )
+            return NOTHING
+        if meaning_of(snapshot.model.kind).filled_once:
+            if asked:
+                self.refused.append(
+                    Refusal(
+                        name,
+                        f"{name} is not computed again: kind {snapshot.model.kind.name} holds "
+                        "what its file says",
+                        "edit the file, and plan",
+                    )
+                )
+            return NOTHING
+        if self.plan.environment == PRODUCTION and not snapshot.model.kind.restatable:
+            if redo(snapshot, model.table.intervals, change).intervals:
+                self.refused.append(
+                    Refusal(
+                        name,
+                        f"{name} is not computed again: its restatement is disabled, for fear "
+                        "that its source has no longer what it is made of",
+                        "write disable_restatement false in its kind, and apply that first",
+                    )
+                )
+            return NOTHING
+        return redo(snapshot, model.table.intervals, change)
+
+
+def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
+    """Limit a run's plan to what one model misses in some ranges.
+
+    Args:
+        plan: A run's plan.
+        name: The model.
+        ranges: The ranges (UTC), widened to whole units.
+    """
+    models = []
+    for model in plan.models:
+        chosen = IntervalSet()
+        if model.name == name and model.snapshot_id is not None:
+            chosen = _of_change(plan.snapshots[model.snapshot_id], model.intervals, ranges)
+        models.append(replace(model, builds=bool(chosen), intervals=chosen))
+    return replace(plan, models=tuple(models))
+
+
+def _of_change(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) -> IntervalSet:
+    """Return what is missing in whole units around a change."""
+    if not missing or not snapshot.is_incremental:
+        return missing
+    hull = Interval(missing.ranges[0].start, missing.ranges[-1].end)
+    return missing & snapshot.cadence.align_outward(change & IntervalSet((hull,)))

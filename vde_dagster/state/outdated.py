@@ -1,0 +1,267 @@
+"""Ranges that have to be computed again, since what they were made of is not true any more.
+
+A restatement's publication writes them, in its own transaction. What somebody records as filled
+later counts only if that work began after the range became outdated: a fill that was under way
+meanwhile may have read the old rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, bindparam, delete, insert, select
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.cadence import FAR
+from vde_dagster.planning.environment import Entry
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.outdated import Changed, Made, Scope, outdated, touches
+from vde_dagster.planning.plan import Outdated
+from vde_dagster.planning.redo import EVERYTHING
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.state import schema
+from vde_dagster.state.codec import load_stored_plan
+from vde_dagster.state.database import Database
+from vde_dagster.state.plans import OPEN_PLANS
+from vde_dagster.state.rows import chunks
+from vde_dagster.state.snapshots import SnapshotStore
+from vde_dagster.state.tables import TableStore
+
+if TYPE_CHECKING:
+    from vde_dagster.state.fills import FillStore
+
+_ROW = schema.outdated.c
+_TOUCHED = (
+    (_ROW.table_id == bindparam("of"))
+    & (_ROW.start_at < bindparam("of_end"))
+    & (_ROW.end_at > bindparam("of_start"))
+)
+_READ = select(_ROW.start_at, _ROW.end_at, _ROW.since).where(_TOUCHED)
+_DELETE = delete(schema.outdated).where(_TOUCHED)
+_STARTED = select(schema.plans.c.started_at).where(schema.plans.c.plan_id == bindparam("of_plan"))
+
+
+@dataclass(frozen=True, slots=True)
+class OutdatedStore:
+    """Finding what a restatement makes outdated, and remembering it.
+
+    Args:
+        database: Where everything is.
+        tables: Physical tables.
+        snapshots: Their definitions.
+        fills: What is filled.
+    """
+
+    database: Database
+    tables: TableStore
+    snapshots: SnapshotStore
+    fills: FillStore
+
+    def find(
+        self,
+        changed: Changed,
+        known: Mapping[str, Snapshot],
+        connection: Connection | None = None,
+    ) -> tuple[Outdated, ...]:
+        """Return what a restatement makes outdated, as everything stands now.
+
+        Args:
+            changed: What it computes again.
+            known: Snapshots that need not be read, by id.
+            connection: A transaction to read in.
+        """
+        with self.database.reading(connection) as conn:
+            plans = list(_open_plans(conn))
+            scopes = (*_shown(conn), *(Scope(plan.entries) for plan in plans))
+            tables = self._tables(conn, plans)
+            covered = {entry.table_id for scope in scopes for entry in scope.entries.values()}
+            ids = {
+                entry.snapshot_id
+                for scope in scopes
+                if touches(scope, changed)
+                for entry in scope.entries.values()
+            }
+            ids |= {table.snapshot_id for key, table in tables.items() if key not in covered}
+            read = self.snapshots.load(sorted(ids - known.keys()), conn)
+        return outdated(changed, Made(scopes, {**known, **read}, tables))
+
+    def mark(self, connection: Connection, changed: Changed, known: Mapping[str, Snapshot]) -> None:
+        """Give up, in a publication's transaction, what it makes outdated.
+
+        Args:
+            connection: The transaction.
+            changed: What is restated.
+            known: Snapshots that need not be read, by id.
+        """
+        for found in self.find(changed, known, connection):
+            for interval in found.intervals:
+                self.fills.remove(found.table_id, interval, connection)
+                _forget_pending(connection, found.table_id, interval)
+            noted = EVERYTHING if found.whole else found.intervals
+            self.note(connection, found.table_id, noted)
+
+    def note(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
+        """Remember that ranges of a table have to be computed again by who begins from now on."""
+        rows = [
+            {
+                "table_id": table_id,
+                "start_at": interval.start,
+                "end_at": interval.end,
+                "since": self.database.clock.now(),
+            }
+            for interval in intervals
+        ]
+        for interval in intervals:
+            connection.execute(_DELETE_WITHIN, _within(table_id, interval))
+        if rows:
+            connection.execute(insert(schema.outdated), rows)
+
+    def of_tables(
+        self, ids: Iterable[str], connection: Connection | None = None
+    ) -> dict[str, IntervalSet]:
+        """Return what of some tables has to be computed again, by table."""
+        found: dict[str, list[Interval]] = {}
+        with self.database.reading(connection) as conn:
+            for part in chunks(list(dict.fromkeys(ids))):
+                query = select(_ROW.table_id, _ROW.start_at, _ROW.end_at)
+                for row in conn.execute(query.where(_ROW.table_id.in_(part))):
+                    found.setdefault(row[0], []).append(Interval(row[1], row[2]))
+        return {table_id: IntervalSet.of(ranges) for table_id, ranges in found.items()}
+
+    def since(self, table_id: str) -> datetime | None:
+        """Return since when (UTC) something of a table has to be computed again, or None."""
+        query = select(_ROW.since).where(_ROW.table_id == table_id)
+        with self.database.reading() as conn:
+            return max(conn.execute(query).scalars(), default=None)
+
+    def _tables(self, conn: Connection, plans: Iterable[_OpenPlan]) -> dict[str, PhysicalTable]:
+        """Read every live table; what plans have computed, or may be computing, counts as filled.
+
+        It may have been made of the old rows, and is recorded later.
+        """
+        tables = self.tables.live(conn)
+        extra: dict[str, list[Interval]] = {}
+        pending = schema.pending.c
+        query = select(pending.table_id, pending.start_at, pending.end_at)
+        for row in conn.execute(query):
+            extra.setdefault(row[0], []).append(Interval(row[1], row[2]))
+        for plan in plans:
+            for table_id, intervals in plan.computing.items():
+                extra.setdefault(table_id, []).extend(intervals)
+        for table_id, ranges in extra.items():
+            table = tables.get(table_id)
+            if table is not None:
+                intervals = table.intervals | IntervalSet.of(ranges)
+                tables[table_id] = replace(table, intervals=intervals)
+        return tables
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenPlan:
+    """A plan that may still be applied.
+
+    Args:
+        entries: Its target.
+        computing: What an apply that is under way computes, by table.
+    """
+
+    entries: dict[ModelName, Entry]
+    computing: dict[str, IntervalSet]
+
+
+_DELETE_WITHIN = delete(schema.outdated).where(
+    _ROW.table_id == bindparam("of"),
+    _ROW.start_at >= bindparam("of_start"),
+    _ROW.end_at <= bindparam("of_end"),
+)
+"""Rows that a newer one covers."""
+
+
+def _within(table_id: str, interval: Interval) -> dict[str, Any]:
+    return {"of": table_id, "of_start": interval.start, "of_end": interval.end}
+
+
+def still_outdated(
+    conn: Connection, table_id: str, interval: Interval, plan_id: str
+) -> IntervalSet:
+    """Settle, in the transaction that records a fill, what it computed in good time.
+
+    Args:
+        conn: The transaction.
+        table_id: The table.
+        interval: What was filled (UTC).
+        plan_id: The plan that filled it; it began when it was last begun to be applied.
+
+    Returns:
+        What of the interval became outdated after that, and is not filled by it.
+    """
+    touched = _within(table_id, interval)
+    rows: Sequence[Any] = conn.execute(_READ, touched).all()
+    if not rows:
+        return IntervalSet()
+    began = conn.execute(_STARTED, {"of_plan": plan_id}).scalar()
+    filled = IntervalSet((interval,))
+    kept: dict[Interval, datetime] = {}
+    late: list[Interval] = []
+    for start, end, since in rows:
+        row = Interval(start, end)
+        if began is not None and since > began:
+            late.append(row)
+            rest = IntervalSet((row,))
+        else:
+            # A table whose ranges all hang together is whole again with its first one.
+            rest = IntervalSet() if row.end == FAR else IntervalSet((row,)) - filled
+        kept |= {part: max(since, kept.get(part, since)) for part in rest}
+    conn.execute(_DELETE, touched)
+    if kept:
+        listed = [
+            {"table_id": table_id, "start_at": part.start, "end_at": part.end, "since": since}
+            for part, since in kept.items()
+        ]
+        conn.execute(insert(schema.outdated), listed)
+    return IntervalSet.of(late) & filled
+
+
+def _open_plans(conn: Connection) -> Iterator[_OpenPlan]:
+    table = schema.plans.c
+    query = select(table.status, table.payload).where(table.status.in_(OPEN_PLANS))
+    rows: Iterable[Any] = conn.execute(query)
+    for status, payload in rows:
+        stored = load_stored_plan(payload)
+        computing = {}
+        if status == "applying":
+            computing = {m.table.id: m.intervals for m in stored.models if m.table and m.builds}
+        yield _OpenPlan({entry.name: entry for entry in stored.entries}, computing)
+
+
+def _shown(conn: Connection) -> Iterator[Scope]:
+    """Yield what environments show and showed, each set of entries once."""
+    entry, head = schema.entries.c, schema.environments.c
+    live: set[str] = set(conn.execute(select(head.environment).where(head.live)).scalars())
+    columns = (entry.environment, entry.valid_from, entry.valid_to)
+    names = (entry.model_namespace, entry.model_name, entry.snapshot_id, entry.table_id)
+    rows: dict[str, list[tuple[int, int | None, Entry]]] = {}
+    for row in conn.execute(select(*columns, *names)):
+        found = Entry(ModelName(row[3], row[4]), row[5], row[6])
+        rows.setdefault(row[0], []).append((row[1], row[2], found))
+    for environment, listed in rows.items():
+        points = sorted({v for since, until, _ in listed for v in (since, until) if v is not None})
+        for version in points:
+            valid = (e for s, u, e in listed if s <= version and (u is None or u > version))
+            current = version == points[-1] and environment in live
+            yield Scope({e.name: e for e in valid}, environment if current else None)
+
+
+def _forget_pending(conn: Connection, table_id: str, interval: Interval) -> None:
+    pending = schema.pending
+    conn.execute(
+        delete(pending).where(
+            pending.c.table_id == table_id,
+            pending.c.start_at < interval.end,
+            pending.c.end_at > interval.start,
+        )
+    )
