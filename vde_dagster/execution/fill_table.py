@@ -18,6 +18,7 @@ from vde_dagster.execution.target import LeftOver, Target
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse.branch_names import BranchName
 from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.missing import with_lookback
 from vde_dagster.planning.plan import PlannedModel
 from vde_dagster.planning.serve import choose_filler
@@ -130,7 +131,7 @@ class TableFiller:
         missing = with_lookback(snapshot, missing, model.intervals)
         if not missing:
             return self.warehouse.store.tables.get(table.id)
-        size = snapshot.model.kind.most_intervals
+        size = meaning_of(snapshot.model.kind).most_intervals(snapshot.model)
         batches = list(snapshot.cadence.batches(missing, size))
         for number, batch in enumerate(batches, 1):
             if self.stop.is_set():

@@ -6,7 +6,6 @@ with literals.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,14 +13,22 @@ from datetime import datetime, timedelta
 from vde_dagster.base.names import quote, string_literal
 from vde_dagster.errors import ExecutionError
 from vde_dagster.planning.interval import Interval
+from vde_dagster.project.kinds.time_format import (
+    FINEST_FIRST,
+    SECONDS,
+    UNITS,
+    expand,
+    finest,
+    keeps_order,
+    problem,
+    spark_format,
+)
 
-_FINEST_FIRST = ("%f", "%S", "%M", "%H", "%d", "%m", "%Y")
-_KNOWN = {*_FINEST_FIRST, "%y", "%b", "%B", "%%"}
-_ALIASES = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%R": "%H:%M", "%D": "%m/%d/%y"}
 _DEFAULT_TEXT = "%Y-%m-%d"
 _DEFAULT_NUMBER = "%Y%m%d"
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
-_MOST_VALUES = 10_000
+MOST_VALUES = 10_000
+"""The most values that a condition lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +71,55 @@ class TimeColumn:
             hint="use a TIMESTAMP, DATE, STRING or INT column as time_column",
         )
 
+    def reading_condition(self, interval: Interval) -> str:
+        """Return a condition for reading: where `condition` would list too many values, by parsing.
+
+        Raises:
+            ExecutionError: The column's type or format cannot tell the interval's rows apart.
+        """
+        shortest = finest(self.pattern)
+        if shortest is None or not self._is_formatted or keeps_order(self.pattern):
+            return self.condition(interval)
+        if (interval.end - interval.start).total_seconds() < SECONDS[shortest] * MOST_VALUES:
+            return self.condition(interval)
+        text = f"CAST({quote(self.name)} AS STRING)"
+        form = string_literal(spark_format(self.pattern))
+        instant = f"to_timestamp_ntz({text}, {form})"
+        return (
+            TimeColumn(self.name, "timestamp_ntz")
+            .condition(interval)
+            .replace(quote(self.name), instant)
+        )
+
+    @property
+    def _is_formatted(self) -> bool:
+        return self.type.lower() in _INTEGERS or self.type.lower().startswith(
+            ("string", "varchar", "char")
+        )
+
     @property
     def pattern(self) -> str:
         """The strftime format of text and numbers, written out."""
         default = _DEFAULT_NUMBER if self.type.lower() in _INTEGERS else _DEFAULT_TEXT
-        return _expand(self.format or default)
+        return expand(self.format or default)
 
     def _formatted(
         self, column: str, interval: Interval, default: str, literal: Callable[[str], str]
     ) -> str:
-        text = _expand(self.format or default)
-        finest = next((d for d in _FINEST_FIRST if d in text), None)
-        if finest is None or not set(re.findall("%.", text)) <= _KNOWN:
+        text = expand(self.format or default)
+        wrong = problem(text)
+        if wrong is not None:
             raise ExecutionError(
-                f"the time_format '{text}' of '{self.name}' cannot be used",
+                f"the time_format '{text}' of '{self.name}' cannot be used: {wrong}",
                 hint="write it with strftime's %Y, %m, %d, %H, %M, %S (and %y, %b, %B, %f)",
             )
-        self._check_step(interval, finest, f"text of the format {text}")
-        if _keeps_order(text):
+        shortest = finest(text)
+        assert shortest is not None
+        self._check_step(interval, shortest, f"text of the format {text}")
+        if keeps_order(text):
             start, end = (literal(_format(i, text)) for i in (interval.start, interval.end))
             return f"{column} >= {start} AND {column} < {end}"
-        values = [literal(_format(instant, text)) for instant in self._steps(interval, finest)]
+        values = [literal(_format(instant, text)) for instant in self._steps(interval, shortest)]
         return f"{column} IN ({', '.join(values)})"
 
     def _check_step(self, interval: Interval, finest: str, what: str) -> None:
@@ -93,8 +128,8 @@ class TimeColumn:
             if _floor(instant, finest) != instant:
                 raise ExecutionError(
                     f"the time column '{self.name}' is {what}, which cannot tell the interval "
-                    f"{interval} from the rest of its {_UNITS[finest]}",
-                    hint=f"use a TIMESTAMP as time_column, or a cron of whole {_UNITS[finest]}s",
+                    f"{interval} from the rest of its {UNITS[finest]}",
+                    hint=f"use a TIMESTAMP as time_column, or a cron of whole {UNITS[finest]}s",
                 )
 
     def _steps(self, interval: Interval, finest: str) -> list[datetime]:
@@ -103,24 +138,13 @@ class TimeColumn:
         while instant < interval.end:
             values.append(instant)
             instant = _next(instant, finest)
-            if len(values) > _MOST_VALUES:
+            if len(values) > MOST_VALUES:
                 raise ExecutionError(
                     f"the time_format '{self.format}' of '{self.name}' does not sort by time, "
-                    f"and {interval} has more than {_MOST_VALUES} of its values",
+                    f"and {interval} has more than {MOST_VALUES} of its values",
                     hint="use a format that sorts, such as %Y-%m-%d, or set a batch_size",
                 )
         return values
-
-
-_UNITS = {
-    "%f": "microsecond",
-    "%S": "second",
-    "%M": "minute",
-    "%H": "hour",
-    "%d": "day",
-    "%m": "month",
-    "%Y": "year",
-}
 
 
 def _between(column: str, start: str, end: str) -> str:
@@ -137,20 +161,8 @@ def _format(instant: datetime, pattern: str) -> str:
     return instant.strftime(pattern.replace("%Y", f"{instant.year:04d}"))
 
 
-def _expand(pattern: str) -> str:
-    for short, long in _ALIASES.items():
-        pattern = pattern.replace(short, long)
-    return pattern
-
-
-def _keeps_order(pattern: str) -> bool:
-    """Say whether texts of a format sort like the instants: year first, each part once."""
-    parts = re.findall("%.", pattern)
-    return parts == ["%Y", "%m", "%d", "%H", "%M", "%S", "%f"][: len(parts)]
-
-
 def _floor(instant: datetime, finest: str) -> datetime:
-    keep = _FINEST_FIRST[::-1].index(finest)
+    keep = FINEST_FIRST[::-1].index(finest)
     parts = ("month", "day", "hour", "minute", "second", "microsecond")
     defaults = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0, "microsecond": 0}
     return instant.replace(**{name: defaults[name] for name in parts[keep:]})  # type: ignore[arg-type]

@@ -10,10 +10,19 @@ from vde_dagster.planning.checks.filling import reads_itself, unfiltered
 from vde_dagster.planning.checks.known import Known
 from vde_dagster.planning.checks.named_columns import named_columns, undeclared
 from vde_dagster.planning.checks.queries import query_problems
+from vde_dagster.planning.checks.time_columns import time_columns
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.problem import Problem
 
-_CHECKS = (query_problems, named_columns, undeclared, audited_columns, reads_itself, unfiltered)
+_CHECKS = (
+    query_problems,
+    named_columns,
+    undeclared,
+    audited_columns,
+    reads_itself,
+    unfiltered,
+    time_columns,
+)
 
 
 def check_model(known: Known, parents: Mapping[ModelName, Snapshot]) -> tuple[Problem, ...]:

@@ -45,6 +45,10 @@ class Meaning:
         """Return what of the kind makes no other data, but is shown or decides how work is cut."""
         return []
 
+    def most_intervals(self, model: Model) -> int | None:
+        """Return the most intervals that one job fills, or None for as many as are missing."""
+        return model.kind.most_intervals
+
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the sets of columns, in lower case, that no two rows of the table share."""
         return tuple(dict.fromkeys(version.unique_keys))

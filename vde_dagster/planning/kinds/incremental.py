@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from vde_dagster.base.hashing import digest
+from vde_dagster.planning.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.kinds.base import Meaning, version_of
-from vde_dagster.planning.time_column import TimeColumn
+from vde_dagster.planning.time_column import MOST_VALUES, TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange, Kind
+from vde_dagster.project.kinds.time_format import SECONDS, expand, finest, keeps_order
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
 
@@ -49,4 +51,25 @@ class TimeRangeMeaning(IncrementalMeaning):
         """Return the interval's rows."""
         assert isinstance(kind, IncrementalByTimeRange)
         column = TimeColumn(kind.time_column, time_type or "TIMESTAMP", kind.time_format)
-        return f"SELECT * FROM ({rows}) WHERE {column.condition(interval)}"
+        return f"SELECT * FROM ({rows}) WHERE {column.reading_condition(interval)}"
+
+    def most_intervals(self, model: Model) -> int | None:
+        """Return no more than one condition can list, where the column's text does not sort."""
+        kind = model.kind
+        assert isinstance(kind, IncrementalByTimeRange)
+        per_interval = listed_values(kind.time_format, Cadence.of(model).unit)
+        if per_interval is None:
+            return kind.batch_size
+        most = max(1, MOST_VALUES // per_interval)
+        return min(most, kind.batch_size or most)
+
+
+def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:
+    """Return how many values of a format an interval has; None where none have to be listed."""
+    if time_format is None or keeps_order(expand(time_format)):
+        return None
+    shortest = finest(expand(time_format))
+    if shortest is None:
+        return None
+    longest = {IntervalUnit.MONTH: 31 * 86400, IntervalUnit.YEAR: 366 * 86400}
+    return max(1, round(longest.get(unit, unit.value) / SECONDS[shortest]))

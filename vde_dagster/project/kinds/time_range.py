@@ -8,19 +8,28 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.project.kinds.base import IntervalColumn, Kind, Property
 from vde_dagster.project.kinds.incremental import BATCH_SIZE, LOOKBACK, Incremental
+from vde_dagster.project.kinds.time_format import strftime_format
 
 if TYPE_CHECKING:
     from vde_dagster.project.reading.header import Value
 
 
 def _time_column(value: Value) -> tuple[str, str | None]:
-    """Read a column, or `(column, format)`."""
+    """Read a column, or `(column, format)`; the format is in strftime's words, or the dialect's."""
     items = value.items()
     if not 1 <= len(items) <= 2 or len(items[0].tokens) != 1:
         raise value.error(
             f"'{value.raw}' is not a time column", "write time_column ds, or (ds, '%Y-%m-%d')"
         )
-    return items[0].text(), items[1].text() if len(items) == 2 else None
+    if len(items) == 1:
+        return items[0].text(), None
+    try:
+        return items[0].text(), strftime_format(items[1].text(), value.dialect)
+    except ValueError as error:
+        raise items[1].error(
+            f"the format '{items[1].text()}' of the time column cannot be used: {error}",
+            "write it with strftime's directives ('%Y-%m-%d'), or in the model's dialect",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

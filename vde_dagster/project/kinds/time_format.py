@@ -1,0 +1,153 @@
+"""Formats of times as text: which may be written, and what can be told from them.
+
+A format is stored as strftime writes it (https://docs.python.org/3/library/datetime.html); headers
+may also have it in the model's dialect.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+FINEST_FIRST = ("%f", "%S", "%M", "%H", "%d", "%m", "%Y")
+UNITS = {
+    "%f": "microsecond",
+    "%S": "second",
+    "%M": "minute",
+    "%H": "hour",
+    "%d": "day",
+    "%m": "month",
+    "%Y": "year",
+}
+SECONDS = {
+    "%f": 1e-6,
+    "%S": 1,
+    "%M": 60,
+    "%H": 3600,
+    "%d": 86400,
+    "%m": 28 * 86400,
+    "%Y": 365 * 86400,
+}
+"""The least that a directive's value lasts."""
+_SAME = {"%y": "%Y", "%b": "%m", "%B": "%m"}
+_ALIASES = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%R": "%H:%M", "%D": "%m/%d/%y"}
+_SPARK = {
+    "y": "%Y",
+    "yyyy": "%Y",
+    "yy": "%y",
+    "MM": "%m",
+    "MMM": "%b",
+    "MMMM": "%B",
+    "dd": "%d",
+    "HH": "%H",
+    "mm": "%M",
+    "ss": "%S",
+    "SSSSSS": "%f",
+}
+_OF_SPARK = {value: key for key, value in _SPARK.items() if key != "y"}
+_SPARKS_OWN = frozenset({"", "spark", "spark2", "databricks", "hive"})
+_PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|.", re.DOTALL)
+_HINT = "%Y, %m, %d, %H, %M, %S (and %y, %b, %B, %f)"
+
+
+def expand(pattern: str) -> str:
+    """Write the directives out that stand for several."""
+    for short, long in _ALIASES.items():
+        pattern = pattern.replace(short, long)
+    return pattern
+
+
+def directives(pattern: str) -> list[str]:
+    """Return the directives of a format that is written out, by what they tell."""
+    return [_SAME.get(part, part) for part in re.findall("%.", pattern) if part != "%%"]
+
+
+def finest(pattern: str) -> str | None:
+    """Return the directive of the shortest time that a format tells, or None for no time."""
+    return next((part for part in FINEST_FIRST if part in directives(pattern)), None)
+
+
+def keeps_order(pattern: str) -> bool:
+    """Say whether texts of a format sort like the instants: year first, each part once."""
+    parts = re.findall("%.", pattern)
+    return parts == list(FINEST_FIRST[::-1][: len(parts)])
+
+
+def problem(pattern: str) -> str | None:
+    """Return why a format cannot be used, or None when it can.
+
+    What it tells has to be one range of time: of `03/04` nobody knows the year.
+    """
+    pattern = expand(pattern)
+    unknown = [part for part in directives(pattern) if part not in UNITS]
+    if "%" in re.sub("%.", "", pattern):
+        unknown.append("%")
+    if unknown:
+        return f"'{unknown[0]}' is not one of {_HINT}"
+    shortest = finest(pattern)
+    if shortest is None:
+        return f"it has none of {_HINT}"
+    for part in FINEST_FIRST[FINEST_FIRST.index(shortest) :]:
+        if part not in directives(pattern):
+            return f"it tells the {UNITS[shortest]} and not the {UNITS[part]}"
+    return None
+
+
+def strftime_format(text: str, dialect: str) -> str:
+    """Return a format in strftime's directives.
+
+    Args:
+        text: As it is written: in strftime's directives, or in the format of the dialect.
+        dialect: SQLGlot dialect of the model.
+
+    Raises:
+        ValueError: It cannot be used; says why.
+    """
+    pattern = _from_dialect(text, dialect)
+    wrong = problem(pattern)
+    if wrong is not None:
+        raise ValueError(wrong)
+    return pattern
+
+
+def spark_format(pattern: str) -> str:
+    """Return a format that can be used as Spark's functions have it."""
+    out = []
+    for letters, literal in re.findall("(%[^%])|((?:%%|[^%])+)", expand(pattern)):
+        text = literal.replace("%%", "%").replace("'", "''")
+        out.append(_OF_SPARK[letters] if letters else f"'{text}'")
+    return "".join(out)
+
+
+@lru_cache(maxsize=64)
+def _from_dialect(text: str, dialect: str) -> str:
+    if dialect.lower() in _SPARKS_OWN:
+        return text if "%" in text else _from_spark(text)
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.time import format_time
+
+    own = Dialect.get_or_raise(dialect)
+    signs = any(key.startswith("%") for key in own.TIME_MAPPING)
+    if "%" in text and not signs:
+        return text
+    return (format_time(text, own.TIME_MAPPING, own.TIME_TRIE) or text).replace("strict", "")
+
+
+def _from_spark(text: str) -> str:
+    """Translate a pattern of Spark's, whose letters are all directives.
+
+    https://spark.apache.org/docs/latest/sql-ref-datetime-pattern.html
+    """
+    out = []
+    for found in _PIECES.finditer(text):
+        piece = found[0]
+        if found[1] is not None:
+            out.append(found[1].replace("''", "'") or "'")
+        elif found[2] is None:
+            out.append(piece)
+        elif piece in _SPARK:
+            out.append(_SPARK[piece])
+        else:
+            known = ", ".join(key for key in _SPARK if key != "y")
+            raise ValueError(f"'{piece}' is not one of {known}, nor is it a format of strftime")
+    return "".join(out)
