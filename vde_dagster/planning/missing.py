@@ -49,7 +49,8 @@ def wanted_intervals(
     end = cadence.due_until(window.now)
     if snapshot.model.end is not None:
         end = min(end, snapshot.model.end)
-    if window.start is not None:
+    if window.start is not None and not snapshot.model.kind.in_order:
+        # What is filled in order is filled from its beginning, or would have a gap for ever.
         start = max(start, cadence.unit.floor(window.start))
     if window.end is not None:
         end = min(end, window.end)
@@ -81,6 +82,9 @@ def missing_intervals(
         fresh = filled and filled.ranges[-1].end >= wanted.ranges[-1].end
         return IntervalSet() if fresh else wanted
     cadence = snapshot.cadence
+    if snapshot.model.kind.in_order:
+        reachable = cadence.align_inward(available)
+        return wanted & next_in_order(snapshot, filled, starts[snapshot.name], reachable)
     # A unit that is filled in part (by hours, before the cron became daily) is filled anew.
     missing = wanted - cadence.align_inward(filled)
     if not missing:
@@ -89,6 +93,26 @@ def missing_intervals(
     floor = cadence.unit.floor(starts[snapshot.name])
     return with_lookback(
         snapshot, missing & reachable, IntervalSet((Interval(floor, FAR),)) & reachable
+    )
+
+
+def next_in_order(
+    snapshot: Snapshot, filled: IntervalSet, start: datetime, within: IntervalSet
+) -> IntervalSet:
+    """Return the one range that can be filled of a model whose intervals depend on earlier ones.
+
+    Args:
+        snapshot: The model.
+        filled: What its table holds.
+        start: First instant of its data (UTC).
+        within: Aligned ranges; the first gap in them ends the range.
+    """
+    cadence = snapshot.cadence
+    whole = cadence.align_inward(filled)
+    begin = whole.ranges[-1].end if whole else cadence.unit.floor(start)
+    later = within & IntervalSet((Interval(begin, FAR),))
+    return (
+        IntervalSet(later.ranges[:1]) if later and later.ranges[0].start == begin else IntervalSet()
     )
 
 

@@ -25,12 +25,14 @@ from vde_dagster.planning.missing import (
     missing_intervals,
 )
 from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
-from vde_dagster.planning.plan import Change, Plan, PlanKind, PlannedModel, PlannedViews
+from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel, PlannedViews
 from vde_dagster.planning.resolver import Binding, Resolver
 from vde_dagster.planning.serve import TablesByContent, choose_filler, choose_table, new_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.views import has_view, view_signature
+
+_ANEW = "its history begins anew: what its table keeps of the past is no longer in its sources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,10 @@ def _planned(
         parents = {parent: snapshots[parent] for parent in snapshot.parents}
         available = availability(snapshot, parents, complete, starts)
         own = table is not None and table.id not in protected
+        why = reasons(snapshot, old.get(name), changed)
+        if _begins_anew(name, snapshot, table, state):
+            why = (*why, _ANEW)
+            category = Category.BREAKING if category is not Category.AFFECTED else category
         intervals = IntervalSet()
         if table is not None:
             if own and _fills(request, snapshot, table, shown):
@@ -186,7 +192,7 @@ def _planned(
             name=name,
             change=change,
             category=category,
-            reasons=reasons(snapshot, old.get(name), changed),
+            reasons=why,
             snapshot_id=snapshot.id,
             previous_snapshot_id=old[name].id if name in old else None,
             table=table,
@@ -200,6 +206,17 @@ def _planned(
             building.add(name)
         if name in building or change is not Change.UNCHANGED:
             moving.add(name)
+
+
+def _begins_anew(
+    name: ModelName, snapshot: Snapshot, table: PhysicalTable | None, state: WarehouseState
+) -> bool:
+    """Say whether a model gets another table whose rows its sources cannot make as they were."""
+    entry = state.base.entries.get(name) if state.base is not None else None
+    if snapshot.model.kind.restatable or table is None or entry is None or not entry.table_id:
+        return False
+    shown = state.tables.get(entry.table_id)
+    return shown is not None and shown.id != table.id and bool(shown.intervals)
 
 
 def _removed(

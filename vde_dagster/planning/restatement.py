@@ -219,7 +219,12 @@ def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
     for model in plan.models:
         chosen = IntervalSet()
         if model.name == name and model.snapshot_id is not None:
-            chosen = _of_change(plan.snapshots[model.snapshot_id], model.intervals, ranges)
+            snapshot = plan.snapshots[model.snapshot_id]
+            chosen = _of_change(snapshot, model.intervals, ranges)
+            if chosen and snapshot.model.kind.in_order:
+                # Whoever asks for a range gets the earlier ones, too, which it stands on.
+                upto = Interval(model.intervals.ranges[0].start, chosen.ranges[-1].end)
+                chosen = model.intervals & IntervalSet((upto,))
         models.append(replace(model, builds=bool(chosen), intervals=chosen))
     return replace(plan, models=tuple(models))
 

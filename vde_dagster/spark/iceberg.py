@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from vde_dagster.errors import ExecutionError
+from vde_dagster.lakehouse.fill_summaries import FILL_KEY
 from vde_dagster.planning.table import TableRef
 from vde_dagster.spark.data_types import spark_type
 from vde_dagster.spark.failures import has_java_cause
@@ -125,6 +126,17 @@ class IcebergTable:
                 return False
             raise
         return True
+
+    def was_filled(self, branch: str | None) -> bool:
+        """Say whether a branch (or `main`) holds rows, or a commit of a fill, even an empty one."""
+        snapshot = self._snapshot(branch)
+        while snapshot is not None:
+            found = snapshot.summary()
+            if found.get(FILL_KEY) is not None or int(found.get("total-records") or 0) > 0:
+                return True
+            parent = snapshot.parentId()
+            snapshot = self._handle.snapshot(parent) if parent is not None else None
+        return False
 
     def find_commit(
         self, branch: str | None, summary: Mapping[str, str], limit: int = 1000

@@ -3,6 +3,7 @@
 from vde_dagster.planning.kinds.base import Meaning, meaning_of, register
 from vde_dagster.planning.kinds.incremental import TimeRangeMeaning
 from vde_dagster.planning.kinds.queries import ExternalMeaning, QueryMeaning
+from vde_dagster.planning.kinds.scd_type_2 import ScdMeaning
 from vde_dagster.planning.kinds.unique_key import UniqueKeyMeaning
 from vde_dagster.planning.kinds.whole import SeedMeaning, WholeMeaning
 from vde_dagster.project.kinds import (
@@ -11,6 +12,8 @@ from vde_dagster.project.kinds import (
     Full,
     IncrementalByTimeRange,
     IncrementalByUniqueKey,
+    ScdType2ByColumn,
+    ScdType2ByTime,
     Seed,
     View,
 )
@@ -21,5 +24,6 @@ register(QueryMeaning(), View, Embedded)
 register(ExternalMeaning(), External)
 register(TimeRangeMeaning(), IncrementalByTimeRange)
 register(UniqueKeyMeaning(), IncrementalByUniqueKey)
+register(ScdMeaning(), ScdType2ByTime, ScdType2ByColumn)
 
 __all__ = ["Meaning", "meaning_of", "register"]

@@ -7,7 +7,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks.places import place_in_header
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import OutputColumn
-from vde_dagster.project.kinds import Kind
+from vde_dagster.project.kinds import AddedColumn, Kind
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
 
@@ -77,11 +77,24 @@ class Meaning:
             OutputColumn(
                 column.name,
                 column.type,
-                digest("added", model.kind.name, column.name, rows, *version.columns.values()),
+                self.added_version(model, version, rows, column),
                 column.description,
             )
             for column in model.kind.added_columns
         )
+
+    def added_version(
+        self, model: Model, version: SemanticVersion, rows: str, column: AddedColumn
+    ) -> str:
+        """Hash how the values of a column that the kind adds are made.
+
+        Args:
+            model: The model.
+            version: What its query means.
+            rows: What `rows` returned.
+            column: The column.
+        """
+        return digest("added", model.kind.name, column.name, rows, *version.columns.values())
 
     def audited_rows(self, kind: Kind, rows: str, interval: Interval, time_type: str | None) -> str:
         """Return the query of those rows that audits look at after a fill.

@@ -71,7 +71,7 @@ def _key_expressions(model: Model, version: SemanticVersion) -> list[str]:
     out = []
     for text in kind.key_expressions:
         found = read_expression(text)
-        _check_steady(model, found.functions, text)
+        check_steady(model, found.functions, text)
         names = dict.fromkeys(parts[0] for parts, _ in found.mentions)
         out.append(found.renamed({n.lower(): version_of(model, version, n) for n in names}))
     return out
@@ -90,7 +90,7 @@ def _merge(model: Model, version: SemanticVersion) -> list[str]:
         if text in ("", "*"):
             return text
         found = read_expression(text)
-        _check_steady(model, found.functions, text, ("aggregate", "ordered aggregate"))
+        check_steady(model, found.functions, text, ("aggregate", "ordered aggregate"))
         return found.renamed_sides(sides)
 
     out = ["filter", over_versions(kind.merge_filter)]
@@ -101,12 +101,23 @@ def _merge(model: Model, version: SemanticVersion) -> list[str]:
     return out
 
 
-def _check_steady(
+def check_steady(
     model: Model,
     functions: tuple[str, ...],
     text: str,
     refused: tuple[str, ...] = ("aggregate", "ordered aggregate", "unsteady", "generator"),
 ) -> None:
+    """Refuse functions in an expression of a kind that has to be one value of a row.
+
+    Args:
+        model: The model.
+        functions: The functions that the expression calls, in lower case.
+        text: The expression.
+        refused: Kinds of functions.
+
+    Raises:
+        ProjectError: It calls such a function; points at it.
+    """
     from vde_dagster.semantics import spark_functions
 
     for name in functions:

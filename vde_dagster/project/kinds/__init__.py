@@ -11,6 +11,7 @@ from vde_dagster.project.kinds.base import (
 )
 from vde_dagster.project.kinds.embedded import Embedded
 from vde_dagster.project.kinds.external import External
+from vde_dagster.project.kinds.scd_type_2 import ScdType2, ScdType2ByColumn, ScdType2ByTime
 from vde_dagster.project.kinds.seed import Seed
 from vde_dagster.project.kinds.time_range import IncrementalByTimeRange
 from vde_dagster.project.kinds.unique_key import IncrementalByUniqueKey
@@ -18,6 +19,7 @@ from vde_dagster.project.kinds.view import View
 from vde_dagster.project.kinds.whole import Full
 
 KINDS.add(Full, View, Embedded, Seed, External, IncrementalByTimeRange, IncrementalByUniqueKey)
+KINDS.add(ScdType2ByTime, ScdType2ByColumn)
 
 __all__ = [
     "KINDS",
@@ -29,6 +31,9 @@ __all__ = [
     "IncrementalByUniqueKey",
     "Kind",
     "Property",
+    "ScdType2",
+    "ScdType2ByColumn",
+    "ScdType2ByTime",
     "Seed",
     "View",
     "column_properties",

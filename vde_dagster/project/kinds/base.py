@@ -70,6 +70,7 @@ class Kind:
 
     Attributes:
         name: The kind's name in headers.
+        aliases: Older names of it, which headers may use, too.
         summary: How its tables are filled, for the documentation.
         properties: What may be written in its brackets.
         ignored: Properties that are accepted and say nothing.
@@ -88,6 +89,7 @@ class Kind:
     __slots__ = ()
 
     name: str
+    aliases: ClassVar[tuple[str, ...]] = ()
     summary: ClassVar[str]
     properties: ClassVar[tuple[Property, ...]] = ()
     ignored: ClassVar[frozenset[str]] = frozenset()
@@ -183,6 +185,11 @@ class Registry:
         """Let kinds be used in headers, Python models and JSON."""
         for kind in kinds:
             self.by_name[kind_name(kind)] = kind
+
+    def named(self, name: str) -> type[Kind] | None:
+        """Return the kind that a header calls by a name, or by an older one."""
+        found = (kind for kind in self.by_name.values() if name in kind.aliases)
+        return self.by_name.get(name) or next(found, None)
 
     def remove(self, kind: type[Kind]) -> None:
         """Forget a kind."""

@@ -10,9 +10,6 @@ from vde_dagster.project.reading.header import Value
 
 NOT_YET = frozenset(
     [
-        "SCD_TYPE_2",
-        "SCD_TYPE_2_BY_TIME",
-        "SCD_TYPE_2_BY_COLUMN",
         "INCREMENTAL_BY_PARTITION",
         "INCREMENTAL_UNMANAGED",
         "CUSTOM",
@@ -60,13 +57,13 @@ def read_kind(value: Value, dialect: str = "spark") -> Kind:
     if not value.tokens:
         raise value.error("property 'kind' has no value", f"kinds: {', '.join(known)}")
     name = value.tokens[0].text.upper().strip("'\"")
-    if name in NOT_YET and name not in known:
+    kind = KINDS.named(name)
+    if name in NOT_YET and kind is None:
         raise value.error(
             f"kind {name} is not supported yet", f"supported kinds: {', '.join(known)}"
         )
-    if name not in known:
+    if kind is None:
         raise value.error(f"unknown kind '{name}'", suggest(name, known, "kinds"))
-    kind = KINDS.by_name[name]
     written = dataclasses.replace(value, dialect=dialect).properties(after=1)
     _check_names(name, kind, written)
     given = {}

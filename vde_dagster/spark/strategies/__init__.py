@@ -1,6 +1,6 @@
 """One write strategy per family of model kinds; a new kind is a new module in this list."""
 
-from vde_dagster.spark.strategies import seed, time_range, unique_key, whole_table
+from vde_dagster.spark.strategies import scd_type_2, seed, time_range, unique_key, whole_table
 from vde_dagster.spark.strategies.base import Layout, Strategy, Write, find_strategy
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "Strategy",
     "Write",
     "find_strategy",
+    "scd_type_2",
     "seed",
     "time_range",
     "unique_key",

@@ -1,0 +1,248 @@
+"""SCD_TYPE_2_BY_TIME and SCD_TYPE_2_BY_COLUMN: tables that keep every version of a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from vde_dagster.project.kinds.base import AddedColumn, Kind, Property
+from vde_dagster.project.kinds.incremental import BATCH_SIZE
+from vde_dagster.project.kinds.keys import key_columns_of, key_parts
+
+if TYPE_CHECKING:
+    from vde_dagster.project.reading.header import Value
+
+ALL = ("*",)
+"""The value of `columns` that means every column of the query."""
+
+_TYPES = {"TIMESTAMP_LTZ": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP"} | {
+    name: name for name in ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
+}
+_NAMES = {"type": "string"}
+_FLAG = {"type": "boolean"}
+
+
+class ScdType2(Kind):
+    """What both have in common.
+
+    Attributes:
+        unique_key: Columns and expressions over columns that say which rows are versions of one
+            another; NULLs count as equal.
+        valid_from_name: The added column with the instant from which a version holds.
+        valid_to_name: The added column with the instant at which a version ends; NULL for the
+            current one.
+        time_data_type: Spark SQL type of both.
+        invalidate_hard_deletes: Whether a key that the query no longer returns ends.
+        batch_size: The most intervals that one job fills; None for all that are missing, as one.
+        disable_restatement: Whether the history may not be made anew from today's sources.
+    """
+
+    __slots__ = ()
+
+    unique_key: tuple[str, ...]
+    valid_from_name: str
+    valid_to_name: str
+    time_data_type: str
+    invalidate_hard_deletes: bool
+    batch_size: int | None
+    disable_restatement: bool
+
+    by_intervals = True
+    in_order = True
+    restates_whole = True
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns that the key is made of."""
+        return key_columns_of(self.unique_key)
+
+    @property
+    def updated_at(self) -> str | None:
+        """The column that says since when a row is as it is, if there is one."""
+        raise NotImplementedError
+
+    @property
+    def compared(self) -> tuple[str, ...] | None:
+        """The columns whose change makes a new version; None where the time alone does."""
+        return None
+
+    @property
+    def begins_when_seen(self) -> bool:
+        """Whether versions of the first load begin like later ones, not in 1970."""
+        raise NotImplementedError
+
+    @property
+    def added_columns(self) -> tuple[AddedColumn, ...]:
+        """From when until when a version holds."""
+        return (
+            AddedColumn(self.valid_from_name, self.time_data_type, "Since when the row is so"),
+            AddedColumn(
+                self.valid_to_name, self.time_data_type, "Until when it was so; NULL: it still is"
+            ),
+        )
+
+    @property
+    def most_intervals(self) -> int | None:
+        """The batch size."""
+        return self.batch_size
+
+    @property
+    def restatable(self) -> bool:
+        """Not by default: sources of today do not know the past."""
+        return not self.disable_restatement
+
+
+def _time_type(value: Value) -> str:
+    text = value.text().upper()
+    if text not in _TYPES:
+        raise value.error(
+            f"'{value.text()}' is no type of an instant", "types: TIMESTAMP, TIMESTAMP_NTZ, DATE"
+        )
+    return _TYPES[text]
+
+
+def _compared(value: Value) -> tuple[str, ...]:
+    columns = tuple(text.strip('`"') for text in value.texts())
+    if not columns:
+        raise value.error("property 'columns' names no column", "write columns *, or (a, b)")
+    if "*" in columns and columns != ALL:
+        raise value.error("'*' is every column", "write columns *, or the columns alone")
+    return columns
+
+
+def _column(value: Value) -> str:
+    return value.text().strip('`"')
+
+
+def _flag(name: str) -> Property:
+    return Property(name, lambda value: value.boolean(), _FLAG)
+
+
+_KEY = Property(
+    "unique_key",
+    key_parts,
+    {"type": ["string", "array"], "items": {"type": "string"}},
+    required=True,
+    names_columns=True,
+)
+_COLUMNS = Property(
+    "columns",
+    _compared,
+    {"type": ["string", "array"], "items": {"type": "string"}},
+    required=True,
+    names_columns=True,
+    shown="`columns` (or `*`)",
+)
+
+
+def _named(name: str) -> Property:
+    return Property(name, _column, _NAMES, names_columns=True)
+
+
+_SHARED = (
+    _named("valid_from_name"),
+    _named("valid_to_name"),
+    Property("time_data_type", _time_type, _NAMES),
+    _flag("invalidate_hard_deletes"),
+    BATCH_SIZE,
+    _flag("disable_restatement"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScdType2ByTime(ScdType2):
+    """A version per value of a column that says when the row was updated.
+
+    Args:
+        unique_key: See `ScdType2`, as for what is not said here.
+        updated_at_name: The output column that says when a row was updated.
+        updated_at_as_valid_from: Whether versions of the first load begin when the row was
+            updated, not in 1970.
+    """
+
+    unique_key: tuple[str, ...]
+    updated_at_name: str = "updated_at"
+    updated_at_as_valid_from: bool = False
+    valid_from_name: str = "valid_from"
+    valid_to_name: str = "valid_to"
+    time_data_type: str = "TIMESTAMP"
+    invalidate_hard_deletes: bool = False
+    batch_size: int | None = None
+    disable_restatement: bool = True
+    name: Literal["SCD_TYPE_2_BY_TIME"] = "SCD_TYPE_2_BY_TIME"
+
+    summary = "a row per version of a key; a newer `updated_at` ends the version before"
+    aliases = ("SCD_TYPE_2",)
+    properties = (_KEY, _named("updated_at_name"), _flag("updated_at_as_valid_from"), *_SHARED)
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """The key's columns, and the one that says when a row was updated."""
+        return tuple(dict.fromkeys((*self.key_columns, self.updated_at_name)))
+
+    @property
+    def updated_at(self) -> str:
+        """The column that says when a row was updated."""
+        return self.updated_at_name
+
+    @property
+    def begins_when_seen(self) -> bool:
+        """Whether the first load's versions begin when the row was updated."""
+        return self.updated_at_as_valid_from
+
+
+@dataclass(frozen=True, slots=True)
+class ScdType2ByColumn(ScdType2):
+    """A version per change of columns, from when the change was seen.
+
+    Args:
+        unique_key: See `ScdType2`, as for what is not said here.
+        columns: The output columns that are compared, or `("*",)`.
+        execution_time_as_valid_from: Whether versions of the first load begin when they were
+            loaded, not in 1970.
+        updated_at_name: The output column that says since when a row is as it is, in place of
+            when it was seen.
+    """
+
+    unique_key: tuple[str, ...]
+    columns: tuple[str, ...]
+    execution_time_as_valid_from: bool = False
+    updated_at_name: str | None = None
+    valid_from_name: str = "valid_from"
+    valid_to_name: str = "valid_to"
+    time_data_type: str = "TIMESTAMP"
+    invalidate_hard_deletes: bool = False
+    batch_size: int | None = None
+    disable_restatement: bool = True
+    name: Literal["SCD_TYPE_2_BY_COLUMN"] = "SCD_TYPE_2_BY_COLUMN"
+
+    summary = "a row per version of a key; a change of one of the columns ends the version before"
+    properties = (
+        _KEY,
+        _COLUMNS,
+        _flag("execution_time_as_valid_from"),
+        _named("updated_at_name"),
+        *_SHARED,
+    )
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """The key's columns, those that are compared, and the one that says since when."""
+        compared = self.columns if self.columns != ALL else ()
+        since = (self.updated_at_name,) if self.updated_at_name else ()
+        return tuple(dict.fromkeys((*self.key_columns, *compared, *since)))
+
+    @property
+    def updated_at(self) -> str | None:
+        """The column that says since when a row is as it is."""
+        return self.updated_at_name
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The columns, or `ALL`."""
+        return self.columns
+
+    @property
+    def begins_when_seen(self) -> bool:
+        """Whether the first load's versions begin when they were loaded."""
+        return self.execution_time_as_valid_from
