@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 
+from vde_dagster.base.relative import is_relative, names_a_day, relative_instant
 from vde_dagster.errors import UsageError
 
 
@@ -42,30 +43,44 @@ def parse_end(text: str) -> datetime:
 
 
 def parse_range(
-    start: str | None, end: str | None, names: tuple[str, str]
+    start: str | None, end: str | None, names: tuple[str, str], now: datetime
 ) -> tuple[datetime | None, datetime | None]:
     """Read a range that somebody asks for, half-open in UTC.
 
     Args:
-        start: A date or an instant in ISO 8601; without a zone it is UTC.
-        end: The same; a date includes that day.
+        start: A date or an instant in ISO 8601, which without a zone is UTC, or one that is told
+            from now, such as `3 days ago`.
+        end: The same; a day is included.
         names: What both are called where they were written.
+        now: The instant (UTC) that relative times are told from.
 
     Raises:
         UsageError: One of them is neither.
     """
-    return _read(start, names[0], parse_instant), _read(end, names[1], parse_end)
+    since = None if start is None else parse_time(start, names[0], now)
+    return since, None if end is None else _read(end, names[1], now, parse_end)
 
 
-def _read(text: str | None, name: str, parse: Callable[[str], datetime]) -> datetime | None:
-    if text is None:
-        return None
+def parse_time(text: str, name: str, now: datetime) -> datetime:
+    """Read one instant that somebody asks for (UTC), as `parse_range` reads a start.
+
+    Raises:
+        UsageError: It is none.
+    """
+    return _read(text, name, now, parse_instant)
+
+
+def _read(text: str, name: str, now: datetime, parse: Callable[[str], datetime]) -> datetime:
     try:
-        return parse(text)
+        if not is_relative(text):
+            return parse(text)
+        found = relative_instant(text, now)
+        return found + timedelta(days=1) if parse is parse_end and names_a_day(text) else found
     except (ValueError, OverflowError):  # after the last day of 9999 there is none
         raise UsageError(
             f"{name} '{text}' is not a time",
-            hint="write a date or an instant (UTC): 2013-02-01, or 2013-02-01T06:00:00Z",
+            hint="write a date or an instant (UTC): 2013-02-01, or 2013-02-01T06:00:00Z; or a time "
+            "as told from now: yesterday, 3 days ago",
         ) from None
 
 

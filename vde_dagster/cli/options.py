@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,7 +31,8 @@ EnvironmentName = Annotated[
 Start = Annotated[
     str | None,
     typer.Option(
-        metavar="TIME", help="Only intervals from here on: a date or ISO 8601 instant (UTC)."
+        metavar="TIME",
+        help="Only intervals from here on: a date or ISO 8601 instant (UTC), or '3 days ago'.",
     ),
 ]
 End = Annotated[
@@ -61,6 +62,36 @@ Restate = Annotated[
         "as --select.",
     ),
 ]
+ExecutionTime = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="The instant that is now, for dates and crons; by default it is now."
+    ),
+]
+IgnoreCron = Annotated[
+    bool,
+    typer.Option("--ignore-cron", help="Fill whole intervals before the model's cron has ticked."),
+]
+MinIntervals = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Look at the latest N intervals of each model, even those before --start.",
+    ),
+]
+EmptyBackfill = Annotated[
+    bool,
+    typer.Option("--empty-backfill", help="Record what is missing as filled, and compute nothing."),
+]
+BackfillModel = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--backfill-model",
+        metavar="MODELS",
+        help="Fill only these and what they read; publish all. Patterns as of --select.",
+    ),
+]
 Check = Annotated[
     bool,
     typer.Option("--check", help="Let Spark analyse every changed query; mistakes store no plan."),
@@ -74,23 +105,40 @@ Concurrency = Annotated[int | None, typer.Option(min=1, help="Models worked on a
 
 
 def plan_options(
-    start: str | None,
-    end: str | None,
-    select: Sequence[str] | None,
-    *,
-    skip_backfill: bool,
+    start: str | None = None,
+    end: str | None = None,
+    execution_time: str | None = None,
+    select: Sequence[str] | None = None,
+    backfill: Sequence[str] | None = None,
     restate: Sequence[str] | None = None,
+    **said: Any,
 ) -> PlanOptions:
     """Read what the options of a command say of a plan.
 
+    Args:
+        start: `--start`.
+        end: `--end`.
+        execution_time: `--execution-time`.
+        select: `--select`.
+        backfill: `--backfill-model`.
+        restate: `--restate`.
+        said: Other fields of `PlanOptions`.
+
     Raises:
-        UsageError: A time is none.
+        UsageError: A time is none, or two choices do not go together.
     """
     from vde_dagster.planning.options import PlanOptions
 
-    since, until = time_range(start, end)
-    return PlanOptions(
-        since, until, tuple(select or ()), skip_backfill, restate=tuple(restate or ())
+    return PlanOptions.read(
+        start=start,
+        end=end,
+        execution_time=execution_time,
+        clock=datetime.now(timezone.utc),
+        names=("--start", "--end", "--execution-time"),
+        select=tuple(select or ()),
+        backfill=tuple(backfill or ()),
+        restate=tuple(restate or ()),
+        **said,
     )
 
 
@@ -106,4 +154,4 @@ def time_range(start: str | None, end: str | None) -> tuple[datetime | None, dat
     """
     from vde_dagster.base.instants import parse_range
 
-    return parse_range(start, end, ("--start", "--end"))
+    return parse_range(start, end, ("--start", "--end"), datetime.now(timezone.utc))

@@ -196,6 +196,12 @@ def _view_counts(plan: Plan) -> str:
 def describe_intervals(plan: Plan, model: PlannedModel) -> str:
     """Say what of a model is computed: `365 days, 2013-01-01 … 2013-12-31`, or `whole table`."""
     snapshot = plan.snapshots[model.snapshot_id or ""]
+    if model.records_only:
+        return f"records as filled, computes nothing: {_intervals(snapshot, model)}"
+    return _intervals(snapshot, model)
+
+
+def _intervals(snapshot: Snapshot, model: PlannedModel) -> str:
     if not snapshot.is_incremental:
         return "whole table"
     total = count_units(snapshot.cadence.unit, model.intervals)

@@ -25,7 +25,7 @@ from vde_dagster.planning.serve import choose_filler
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.statements import only_of_session
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import FillTask
+from vde_dagster.planning.work import FillResult, FillTask
 from vde_dagster.state import Lease
 
 
@@ -131,6 +131,8 @@ class TableFiller:
         missing = with_lookback(snapshot, missing, model.intervals)
         if not missing:
             return self.warehouse.store.tables.get(table.id)
+        if model.records_only:
+            return self._record_empty(snapshot, filler, target, table, missing)
         size = meaning_of(snapshot.model.kind).most_intervals(snapshot.model)
         batches = list(snapshot.cadence.batches(missing, size))
         for number, batch in enumerate(batches, 1):
@@ -140,6 +142,24 @@ class TableFiller:
             first = anew and number == 1
             table = self._fill_range(snapshot, filler, target, table, batch, last, first)
         return table
+
+    def _record_empty(
+        self,
+        snapshot: Snapshot,
+        filler: Snapshot,
+        target: Target,
+        table: PhysicalTable,
+        missing: IntervalSet,
+    ) -> PhysicalTable:
+        """Record ranges as filled as they are, without computing anything."""
+        if not table.created:
+            slot = self.tasks.latest_slot(snapshot)
+            table = self._create(filler, table, self.tasks.fill(filler, table, slot, None)).table
+        for interval in missing:
+            result = FillResult(rows=0, iceberg_snapshot_id=None, seconds=0.0)
+            target.record(interval, result, last=True)
+            self.emit(IntervalFilled(snapshot, table, interval, result, False))
+        return replace(table, intervals=table.intervals | missing)
 
     def _audit_rows_of_others(
         self, model: PlannedModel, snapshot: Snapshot, target: Target, left: LeftOver

@@ -14,12 +14,12 @@ from vde_dagster.errors import UsageError
 from vde_dagster.execution.gather_state import gather_state
 from vde_dagster.execution.select_models import select_models
 from vde_dagster.execution.unit_testing.check import mistakes_in_tests
-from vde_dagster.planning.interval import Interval, utc
-from vde_dagster.planning.missing import Window
+from vde_dagster.planning.interval import utc
 from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.order import in_order
 from vde_dagster.planning.plan import Plan, PlanKind
 from vde_dagster.planning.planner import PlanRequest, WarehouseState, make_plan
+from vde_dagster.planning.request import models_to_fill, window_of
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
@@ -106,21 +106,13 @@ def _make(
     warnings: tuple[str, ...] = (),
 ) -> Plan:
     now = utc(options.now) if options.now else warehouse.store.database.clock.now()
-    start = utc(options.start) if options.start else None
-    end = utc(options.end) if options.end else None
-    if start is not None and end is not None:
-        Interval(start, end)
-    if start is not None and start > now:
-        raise UsageError(
-            f"the start {start:%Y-%m-%d %H:%M} UTC lies in the future",
-            hint="give a start before now",
-        )
     settings = warehouse.settings
     request = PlanRequest(
         environment=environment,
-        window=Window(now, start, end, settings.start_time),
+        window=window_of(options, now, settings.start_time),
         kind=kind,
         options=options,
+        backfill=models_to_fill(snapshots, options.backfill),
         time_to_live=timedelta(days=settings.environment_ttl_days),
         catalog=settings.catalog,
     )

@@ -22,6 +22,7 @@ from vde_dagster.state.lease_names import environment_lease
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.snapshot import Snapshot
     from vde_dagster.planning.table import TableRef
     from vde_dagster.state import StateStore
 
@@ -148,12 +149,16 @@ def _part(
         inheriting = (
             found[entry.snapshot_id]
             for entry in map(old.entries.__getitem__, waiting)
-            if entry.table_id is None or found[entry.snapshot_id].model.start is None
+            if entry.table_id is None or _inherits_start(found[entry.snapshot_id])
         )
         parents = {parent for snapshot in inheriting for parent in snapshot.parents}
         waiting = (parents & old.entries.keys()) - needed
     entries = {name: entry for name, entry in old.entries.items() if name in needed}
     return replace(old, entries=entries)
+
+
+def _inherits_start(snapshot: Snapshot) -> bool:
+    return snapshot.model.start is None and snapshot.model.relative_start is None
 
 
 def _differing(current: Environment, old: Environment, state: WarehouseState) -> set[ModelName]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import dagster as dg
 from pydantic import Field
 
-from vde_dagster.base.instants import parse_range
 from vde_dagster.planning.options import PlanOptions
 
 
@@ -22,7 +23,8 @@ class PlanConfig(dg.Config):
     )
     start: str | None = Field(
         default=None,
-        description="Fill only from this date or instant on (ISO 8601, UTC), e.g. 2013-01-01.",
+        description="Fill only from this date or instant on (ISO 8601, UTC), e.g. 2013-01-01 or "
+        "3 days ago.",
     )
     end: str | None = Field(
         default=None,
@@ -38,6 +40,29 @@ class PlanConfig(dg.Config):
         default=False,
         description="Publish without computing anything; what is missing stays missing.",
     )
+    empty_backfill: bool = Field(
+        default=False,
+        description="Record what is missing as filled, and compute nothing.",
+    )
+    backfill: list[str] = Field(
+        default_factory=list,
+        description="Fill only these models and what they read, and publish all: names and "
+        "patterns as in `select`. All when empty.",
+    )
+    ignore_cron: bool = Field(
+        default=False,
+        description="Fill whole intervals before the model's cron has ticked.",
+    )
+    min_intervals: int = Field(
+        default=0,
+        ge=0,
+        description="Look at this many of each model's latest intervals, even before `start`.",
+    )
+    execution_time: str | None = Field(
+        default=None,
+        description="The instant that is now for relative dates and crons (ISO 8601, UTC); the "
+        "clock's when empty.",
+    )
 
     restate: list[str] = Field(
         default_factory=list,
@@ -49,13 +74,21 @@ class PlanConfig(dg.Config):
         """What the form says of the plan, read.
 
         Raises:
-            UsageError: One of them is no time.
+            UsageError: A time is none, or two choices do not go together.
         """
-        start, end = parse_range(
-            self.start or None, self.end or None, ("the config's start", "the config's end")
-        )
-        return PlanOptions(
-            start, end, tuple(self.select), self.skip_backfill, restate=tuple(self.restate)
+        return PlanOptions.read(
+            start=self.start or None,
+            end=self.end or None,
+            execution_time=self.execution_time or None,
+            clock=datetime.now(timezone.utc),
+            names=("the config's start", "the config's end", "the config's execution_time"),
+            select=tuple(self.select),
+            skip_backfill=self.skip_backfill,
+            empty_backfill=self.empty_backfill,
+            backfill=tuple(self.backfill),
+            restate=tuple(self.restate),
+            ignore_cron=self.ignore_cron,
+            min_intervals=self.min_intervals,
         )
 
 

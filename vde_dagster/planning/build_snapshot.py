@@ -200,6 +200,10 @@ def _with_statements(model: Model, rows: str) -> str:
     return digest("statements", rows, *model.pre_statements, "|", *model.post_statements)
 
 
+_WHEN = ("cron_tz", "interval_unit", "allow_partials", "relative_start", "relative_end")
+"""Properties that were added later: they take part where they are given."""
+
+
 def _metadata_hash(model: Model) -> str:
     text = _without_case(model.query) if model.query else None
     parts: list[str | None] = [text, model.description, model.owner, model.cron, model.kind.name]
@@ -214,6 +218,10 @@ def _metadata_hash(model: Model) -> str:
     for grain in model.grains:
         parts += ["grain", *grain]
     parts += [str(model.start), str(model.end)]
+    for name in _WHEN:
+        value = getattr(model, name)
+        if value:
+            parts += [name, str(value)]
     for name, text in model.virtual_properties:
         parts += ["view", name, text]
     parts += meaning_of(model.kind).metadata(model)

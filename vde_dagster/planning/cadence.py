@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 
+from vde_dagster.base.cron_gap import shortest_gap
 from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.ticks import last_tick
 from vde_dagster.project.model import Model
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+BEGINNING = datetime(1, 1, 1, tzinfo=timezone.utc)
 FAR = datetime(9999, 12, 31, tzinfo=timezone.utc)
 
 
 class IntervalUnit(Enum):
     """The step that a model's intervals are cut to."""
 
-    FIVE_MINUTES = 300
+    FIVE_MINUTE = 300
     QUARTER_HOUR = 900
     HALF_HOUR = 1800
     HOUR = 3600
     DAY = 86400
     MONTH = 28 * 86400
     YEAR = 365 * 86400
+
+    @classmethod
+    def named(cls, name: str) -> IntervalUnit:
+        """Return the unit that models call by a name, such as `quarter_hour`."""
+        return cls[name.upper()]
 
     def floor(self, instant: datetime) -> datetime:
         """Return the latest boundary at or before an instant."""
@@ -50,8 +57,8 @@ class IntervalUnit(Enum):
         return boundary + timedelta(seconds=self.value) * steps
 
     def count(self, interval: Interval) -> int:
-        """Count the units in an aligned interval."""
-        start, end = interval.start, interval.end
+        """Count the units of an interval, the part of one at its end too."""
+        start, end = interval.start, self.ceil(interval.end)
         if self is IntervalUnit.YEAR:
             return end.year - start.year
         if self is IntervalUnit.MONTH:
@@ -61,38 +68,74 @@ class IntervalUnit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """A cron expression with the interval unit that follows from it.
+    """A cron expression, which says when, with an interval unit, which says what.
 
-    The unit is the largest one that fits between two ticks, so `0 5 * * *` has days that fall
-    due at five in the morning, and `0 0 * * 1` has days that fall due on Mondays.
+    Without another one the unit is the largest that fits between two ticks, so `0 5 * * *` has
+    days that fall due at five in the morning, and `0 0 * * 1` has days that fall due on Mondays.
+    Units are those of UTC, whatever the zone of the cron.
 
     Args:
-        cron: Five-field cron expression, read in UTC.
+        cron: Five-field cron expression.
+        zone: The IANA time zone in which the cron is read; UTC when None.
+        given_unit: The unit that the model names, or None.
+        partials: Whether the unit that goes on is filled up to the last tick.
     """
 
     cron: str
+    zone: str | None = None
+    given_unit: IntervalUnit | None = None
+    partials: bool = False
 
     @classmethod
     def of(cls, model: Model) -> Cadence:
         """Return the cadence of a model: the one place that reads its properties for it."""
-        return cls(model.cron)
+        unit = IntervalUnit.named(model.interval_unit) if model.interval_unit else None
+        return cls(model.cron, model.cron_tz, unit, model.allow_partials)
 
     @property
     def unit(self) -> IntervalUnit:
         """The interval unit."""
-        return _unit_of(self.cron)
+        return self.given_unit or unit_of(self.cron)
 
     def last_tick(self, now: datetime) -> datetime:
         """Return the latest cron tick at or before an instant."""
-        return _last_tick(self.cron, now)
+        return last_tick(self.cron, now, self.zone)
 
-    def due_until(self, now: datetime) -> datetime:
-        """Return the exclusive end of the intervals that are complete and due at an instant."""
-        return self.unit.floor(self.last_tick(now))
+    def due_until(self, now: datetime, *, ignore_cron: bool = False) -> datetime:
+        """Return the exclusive end of the intervals that are complete and due at an instant.
 
-    def latest_slot(self, now: datetime) -> Interval:
+        Args:
+            now: The instant (UTC).
+            ignore_cron: Whether what is complete is due at once.
+        """
+        return self.unit.floor(now if ignore_cron else self.last_tick(now))
+
+    def filled_until(self, now: datetime, *, ignore_cron: bool = False) -> datetime:
+        """Return the exclusive end of what is to be filled at an instant, parts of units too."""
+        if not self.partials:
+            return self.due_until(now, ignore_cron=ignore_cron)
+        return now if ignore_cron else self.last_tick(now)
+
+    def whole(self, filled: IntervalSet, until: datetime) -> IntervalSet:
+        """Return the part of what is filled that need not be filled again.
+
+        Whole units; and of a model that fills parts of units the last one, if it is filled as far
+        as it can be.
+
+        Args:
+            filled: What is filled (UTC).
+            until: The exclusive end of what is to be filled (UTC).
+        """
+        aligned = self.align_inward(filled)
+        start = self.unit.floor(until)
+        if not self.partials or start == until:
+            return aligned
+        part = Interval(start, until)
+        return aligned | IntervalSet((part,)) if filled.contains(part) else aligned
+
+    def latest_slot(self, now: datetime, *, ignore_cron: bool = False) -> Interval:
         """Return the last complete unit that is due: the slot that a whole-table kind fills."""
-        end = self.due_until(now)
+        end = self.due_until(now, ignore_cron=ignore_cron)
         return Interval(self.unit.shift(end, -1), end)
 
     def align_inward(self, intervals: IntervalSet) -> IntervalSet:
@@ -120,21 +163,9 @@ class Cadence:
         return out
 
 
-@functools.lru_cache(maxsize=4096)
-def _last_tick(cron: str, now: datetime) -> datetime:
-    """Remembered, because a plan asks for every model at one instant, and croniter is slow."""
-    from croniter import croniter  # Not every command asks for ticks.
-
-    tick: datetime = croniter(cron, now + timedelta(microseconds=1)).get_prev(datetime)
-    return tick
-
-
 @functools.cache
-def _unit_of(cron: str) -> IntervalUnit:
-    from croniter import croniter
-
-    ticks = croniter(cron, datetime(2023, 12, 31, tzinfo=timezone.utc))
-    moments = [ticks.get_next(datetime) for _ in range(6)]
-    gap = min((b - a).total_seconds() for a, b in itertools.pairwise(moments))
+def unit_of(cron: str) -> IntervalUnit:
+    """Return the largest unit that fits between two ticks, five minutes at least."""
+    gap = shortest_gap(cron)
     fitting = [unit for unit in IntervalUnit if unit.value <= gap]
-    return fitting[-1] if fitting else IntervalUnit.FIVE_MINUTES
+    return fitting[-1] if fitting else IntervalUnit.FIVE_MINUTE

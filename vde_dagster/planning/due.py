@@ -30,7 +30,7 @@ def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]
     told: set[str] = set()
     for name, snapshot in snapshots.items():
         parents = {parent: snapshots[parent] for parent in snapshot.parents if parent in snapshots}
-        available = availability(snapshot, parents, complete, starts)
+        available = availability(snapshot, parents, complete, starts, window.now)
         table = tables.get(name)
         if table is None:
             if any(parent in complete for parent in snapshot.parents):

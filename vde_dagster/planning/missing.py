@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.cadence import EPOCH, FAR
+from vde_dagster.planning.cadence import BEGINNING, FAR
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshot import Snapshot
 
-ALWAYS = IntervalSet((Interval(EPOCH, FAR),))
+ALWAYS = IntervalSet((Interval(BEGINNING, FAR),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,17 @@ class Window:
         start: Only intervals from here on (UTC), or None.
         end: Only intervals before here (UTC, exclusive), or None.
         default_start: Start of models that declare none (UTC), or None.
+        ignore_cron: Whether what is complete is due before its cron has ticked.
+        min_intervals: How many of each model's latest intervals are looked at although they lie
+            before `start`.
     """
 
     now: datetime
     start: datetime | None = None
     end: datetime | None = None
     default_start: datetime | None = None
+    ignore_cron: bool = False
+    min_intervals: int = 0
 
 
 def wanted_intervals(
@@ -44,17 +49,24 @@ def wanted_intervals(
     """
     cadence = snapshot.cadence
     if not snapshot.is_incremental:
-        return IntervalSet((cadence.latest_slot(window.now),))
-    start = cadence.unit.floor(starts[snapshot.name])
-    end = cadence.due_until(window.now)
-    if snapshot.model.end is not None:
-        end = min(end, snapshot.model.end)
-    if window.start is not None and not snapshot.model.kind.in_order:
-        # What is filled in order is filled from its beginning, or would have a gap for ever.
-        start = max(start, cadence.unit.floor(window.start))
+        slot = cadence.latest_slot(window.now, ignore_cron=window.ignore_cron)
+        return IntervalSet((slot,))
+    unit = cadence.unit
+    start = unit.floor(starts[snapshot.name])
+    end = cadence.filled_until(window.now, ignore_cron=window.ignore_cron)
+    last = snapshot.model.end_at(window.now)
+    if last is not None:
+        end = min(end, last)
     if window.end is not None:
         end = min(end, window.end)
-    end = cadence.unit.floor(end)
+    if not cadence.partials:
+        end = unit.floor(end)
+    if window.start is not None and not snapshot.model.kind.in_order:
+        # What is filled in order is filled from its beginning, or would have a gap for ever.
+        asked = unit.floor(window.start)
+        if window.min_intervals:
+            asked = min(asked, unit.shift(unit.ceil(end), -window.min_intervals))
+        start = max(start, asked)
     return IntervalSet((Interval(start, end),)) if start < end else IntervalSet()
 
 
@@ -82,17 +94,20 @@ def missing_intervals(
         fresh = filled and filled.ranges[-1].end >= wanted.ranges[-1].end
         return IntervalSet() if fresh else wanted
     cadence = snapshot.cadence
+    if not wanted:
+        return wanted
+    until = wanted.ranges[-1].end
     if snapshot.model.kind.in_order:
         reachable = cadence.align_inward(available)
         return wanted & next_in_order(snapshot, filled, starts[snapshot.name], reachable)
     # A unit that is filled in part (by hours, before the cron became daily) is filled anew.
-    missing = wanted - cadence.align_inward(filled)
+    missing = wanted - cadence.whole(filled, until)
     if not missing:
         return missing
-    reachable = cadence.align_inward(available)
+    reachable = cadence.whole(available, until)
     floor = cadence.unit.floor(starts[snapshot.name])
     return with_lookback(
-        snapshot, missing & reachable, IntervalSet((Interval(floor, FAR),)) & reachable
+        snapshot, missing & reachable, IntervalSet((Interval(floor, until),)) & reachable
     )
 
 
@@ -137,6 +152,7 @@ def availability(
     parents: Mapping[ModelName, Snapshot],
     complete: Mapping[ModelName, IntervalSet],
     starts: Mapping[ModelName, datetime],
+    now: datetime,
 ) -> IntervalSet:
     """Return where every incremental parent is filled, or will be when the plan has run.
 
@@ -148,15 +164,16 @@ def availability(
         complete: Per incremental ancestor, what is filled or planned; VIEW parents pass on what
             their own parents have.
         starts: First instant of data by model: earlier ranges have nothing to wait for.
+        now: The present (UTC).
     """
-    out = IntervalSet((Interval(EPOCH, FAR),))
+    out = ALWAYS
     for name, parent in parents.items():
         known = complete.get(name)
         if known is None:
             continue
-        before = starts.get(name, EPOCH)
-        free = [Interval(EPOCH, before)] if before > EPOCH else []
-        end = parent.model.end
+        before = starts.get(name, BEGINNING)
+        free = [Interval(BEGINNING, before)] if before > BEGINNING else []
+        end = parent.model.end_at(now)
         if end is not None and end < FAR:
             free.append(Interval(end, FAR))
         out = out & (known | IntervalSet.of(free))
@@ -175,8 +192,9 @@ def infer_starts(
     """
     out: dict[ModelName, datetime] = {}
     for name, snapshot in snapshots.items():
-        if snapshot.model.start is not None:
-            out[name] = snapshot.model.start
+        start = snapshot.model.start_at(window.now)
+        if start is not None:
+            out[name] = start
             continue
         inherited = [out[parent] for parent in snapshot.parents if parent in out]
         if inherited:

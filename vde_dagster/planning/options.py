@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+
+from vde_dagster.base.instants import parse_range, parse_time
+from vde_dagster.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,10 @@ class PlanOptions:
         now: The instant that the plan calls now (UTC); the clock's when None.
         restate: Patterns of published models to compute again in the range, whatever the files
             say now; none when empty.
+        ignore_cron: Fill what is complete although its cron has not ticked yet.
+        min_intervals: Look at this many of each model's latest intervals even before `start`.
+        empty_backfill: Record what is missing as filled, and compute nothing.
+        backfill: Patterns of the models that are filled, with what they read; all when empty.
     """
 
     start: datetime | None = None
@@ -26,10 +34,53 @@ class PlanOptions:
     skip_backfill: bool = False
     now: datetime | None = None
     restate: tuple[str, ...] = ()
+    ignore_cron: bool = False
+    min_intervals: int = 0
+    empty_backfill: bool = False
+    backfill: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "select", tuple(self.select))
         object.__setattr__(self, "restate", tuple(self.restate))
+        object.__setattr__(self, "backfill", tuple(self.backfill))
+        if self.skip_backfill and (self.empty_backfill or self.backfill):
+            raise UsageError(
+                "a plan that skips the backfill has nothing to fill or to record",
+                hint="leave skip_backfill out, or the choice of what is filled",
+            )
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        start: str | None,
+        end: str | None,
+        execution_time: str | None,
+        clock: datetime,
+        names: tuple[str, str, str],
+        **said: Any,
+    ) -> PlanOptions:
+        """Read options whose times are texts; relative ones are told from the execution time.
+
+        Args:
+            start: The first instant, or None.
+            end: The end, or None; a day is included.
+            execution_time: The instant of the plan, or None for the clock's.
+            clock: The present (UTC).
+            names: What these three are called where they were written.
+            said: The other fields.
+
+        Raises:
+            UsageError: One of them is no time, or the execution time has not come yet.
+        """
+        now = parse_time(execution_time, names[2], clock) if execution_time else None
+        if now is not None and now > clock:
+            raise UsageError(
+                f"{names[2]} '{execution_time}' lies in the future",
+                hint="nothing of what it would call past has happened yet: give an earlier time",
+            )
+        since, until = parse_range(start, end, names[:2], now or clock)
+        return cls(since, until, now=now, **said)
 
     def __bool__(self) -> bool:
         """Whether anything was said at all."""

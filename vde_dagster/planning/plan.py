@@ -62,6 +62,7 @@ class PlannedModel:
         layout: Whether the table's partitioning, sort order or properties change in place.
         restate: Whether the intervals are computed again although they are filled.
         breaks: What its readers will not find as it is now.
+        records_only: Whether the intervals are recorded as filled without computing anything.
     """
 
     name: ModelName
@@ -77,6 +78,7 @@ class PlannedModel:
     restate: bool = False
     layout: bool = False
     breaks: tuple[ContractBreak, ...] = ()
+    records_only: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -93,6 +95,7 @@ class PlannedModel:
             "restate": self.restate,
             "layout": self.layout,
             "intervals": self.intervals.to_json(),
+            **({"records_only": True} if self.records_only else {}),
         }
 
 

@@ -184,6 +184,7 @@ def _work_to_json(model: PlannedModel) -> Json:
         "restate": model.restate,
         "layout": model.layout,
         "breaks": [_break_to_json(broken) for broken in model.breaks],
+        **({"records_only": True} if model.records_only else {}),
     }
 
 
@@ -209,6 +210,7 @@ def _model_from_json(data: Json) -> PlannedModel:
         layout=does["layout"],
         # The first plans that were stored as lists have none.
         breaks=tuple(_break_from_json(named, broken) for broken in does.get("breaks", ())),
+        records_only=does.get("records_only", False),
     )
 
 

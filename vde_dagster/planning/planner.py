@@ -80,6 +80,7 @@ class PlanRequest:
         window: The range to fill and the instant of the plan.
         kind: A change of code, or a scheduled run.
         options: What else the caller says of the plan.
+        backfill: The models that are filled, or None for all.
         time_to_live: How long an environment other than production is kept.
         catalog: The Spark catalog's name.
     """
@@ -88,6 +89,7 @@ class PlanRequest:
     window: Window
     kind: PlanKind = PlanKind.PLAN
     options: PlanOptions = NOTHING_SAID
+    backfill: frozenset[ModelName] | None = None
     time_to_live: timedelta | None = None
     catalog: str = "lakehouse"
 
@@ -172,7 +174,7 @@ def _planned(
         change, category = classify(snapshot, old.get(name))
         table = tables.get(name)
         parents = {parent: snapshots[parent] for parent in snapshot.parents}
-        available = availability(snapshot, parents, complete, starts)
+        available = availability(snapshot, parents, complete, starts, request.window.now)
         own = table is not None and table.id not in protected
         why = reasons(snapshot, old.get(name), changed)
         if _begins_anew(name, snapshot, table, state):
@@ -198,6 +200,7 @@ def _planned(
             table=table,
             builds=bool(intervals),
             intervals=intervals,
+            records_only=bool(intervals) and request.options.empty_backfill,
             audits=not intervals and _audits_due(snapshot, old.get(name), table, moving),
             layout=table is not None and own and _layout_differs(name, snapshot, table, state),
             breaks=_breaks(name, Shown(snapshot, table), old, state) if name in changed else (),
@@ -287,6 +290,8 @@ def _fills(
     what it was asked for by a range; what merely fell due waits for the run.
     """
     if request.options.skip_backfill:
+        return False
+    if request.backfill is not None and snapshot.name not in request.backfill:
         return False
     if request.kind is PlanKind.RUN:
         return True

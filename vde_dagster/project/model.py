@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.relative import names_a_day, relative_instant
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.kinds import Kind
 
@@ -79,7 +80,7 @@ class Model:
         python: The code of a Python model.
         columns: Declared columns, in order; empty when not declared.
         depends_on: Every table that the model reads, model or not, sorted.
-        cron: Five-field cron expression (UTC), normalised from `@daily` and the like.
+        cron: Five-field cron expression, normalised from `@daily` and the like.
         start: First instant whose data exists (UTC), or None for the project's default.
         end: End of the data (UTC, exclusive), or None.
         audits: Checks on each filled interval.
@@ -92,6 +93,11 @@ class Model:
         grains: Columns declared (not checked) to identify a row.
         stamp: Arbitrary text that forces a new version when it changes.
         session: Settings of Spark's sessions that decide what queries mean, sorted.
+        cron_tz: IANA time zone in which the cron is read; UTC when None.
+        interval_unit: `five_minute` … `year`; the largest that fits the cron when None.
+        allow_partials: Whether the unit that goes on is filled as far as it has gone.
+        relative_start: `start` as it is told from each plan's instant (`1 week ago`), or None.
+        relative_end: `end` likewise.
         table: Catalog, schema and name of an external model's table where it lies in another
             catalog than the project's; else empty.
     """
@@ -121,4 +127,23 @@ class Model:
     session: tuple[tuple[str, str], ...] = ()
     table: tuple[str, ...] = ()
     column_descriptions: dict[str, str] = field(default_factory=dict)
+    cron_tz: str | None = None
+    interval_unit: str | None = None
+    allow_partials: bool = False
+    relative_start: str | None = None
+    relative_end: str | None = None
+
+    def start_at(self, now: datetime) -> datetime | None:
+        """Return the first instant whose data exists, as it is at an instant (both UTC)."""
+        if self.relative_start is None:
+            return self.start
+        return relative_instant(self.relative_start, now)
+
+    def end_at(self, now: datetime) -> datetime | None:
+        """Return the exclusive end of the data, as it is at an instant; a day is included."""
+        if self.relative_end is None:
+            return self.end
+        found = relative_instant(self.relative_end, now)
+        return found + timedelta(days=1) if names_a_day(self.relative_end) else found
+
     virtual_properties: tuple[tuple[str, str], ...] = ()

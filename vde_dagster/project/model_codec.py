@@ -95,6 +95,11 @@ _PLAIN = (
     "stamp",
     "session",
     "table",
+    "cron_tz",
+    "interval_unit",
+    "allow_partials",
+    "relative_start",
+    "relative_end",
     "column_descriptions",
     "virtual_properties",
 )

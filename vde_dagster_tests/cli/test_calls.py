@@ -55,7 +55,14 @@ def test_a_missing_folder_is_a_mistake_in_the_call(tmp_path: Path, vde: Vde) -> 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["plan", "prod", "--start", "tomorrow"], "--start 'tomorrow' is not a time"),
+        (["plan", "prod", "--start", "soon"], "--start 'soon' is not a time"),
+        (["plan", "prod", "--start", "tomorrow"], "lies in the future"),
+        (["plan", "prod", "--end", "in a week"], "--end 'in a week' is not a time"),
+        (["plan", "prod", "--end", "1 week from now"], "lies in the future"),
+        (["plan", "prod", "--execution-time", "tomorrow"], "lies in the future"),
+        (["run", "prod", "--execution-time", "late"], "--execution-time 'late' is not a time"),
+        (["plan", "prod", "--skip-backfill", "--empty-backfill"], "nothing to fill or to record"),
+        (["plan", "prod", "--backfill-model", "marts.nothing"], "marts.nothing"),
         (["plan", "prod", "--start", "2024-01-05", "--end", "2024-01-02"], "ends before"),
         (["plan", "prod", "--select", "marts.nothing"], "marts.nothing"),
         (["plan", "no-good"], "is not an environment's name"),

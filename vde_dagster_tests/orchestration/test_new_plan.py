@@ -23,7 +23,7 @@ def refusal(result: dg.ExecuteInProcessResult) -> str:
     ("job", "op"), [("vde_new_plan", "plan"), ("vde_plan_and_apply", "plan_and_apply")]
 )
 @pytest.mark.parametrize(
-    ("field", "text"), [("start", "2024-13-01"), ("end", "tomorrow"), ("end", "9999-12-31")]
+    ("field", "text"), [("start", "2024-13-01"), ("end", "soon"), ("end", "9999-12-31")]
 )
 def test_a_wrong_date_is_refused_with_what_to_write_and_changes_nothing(
     built: ProjectFolder, instance: dg.DagsterInstance, job: str, op: str, field: str, text: str

@@ -100,7 +100,10 @@ def test_fine_cadences_over_years_are_shown_by_coarser_units(days: ProjectFolder
         "end '2024-01-05', cron '@daily'",
         "cron '*/5 * * * *'",
     )
+    days.edit(
+        "models/marts/daily.sql", "TIME_RANGE (time_column day)", "UNIQUE_KEY (unique_key day)"
+    )
     snapshot = load_catalog(days).live.models[DAILY].snapshot
-    assert display_unit(snapshot, day(1), NOW) is IntervalUnit.FIVE_MINUTES
+    assert display_unit(snapshot, day(1), NOW) is IntervalUnit.FIVE_MINUTE
     long_ago = datetime(2014, 1, 1, tzinfo=timezone.utc)
     assert display_unit(snapshot, long_ago, NOW).value > IntervalUnit.QUARTER_HOUR.value

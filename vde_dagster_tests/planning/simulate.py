@@ -12,11 +12,11 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.environment import PRODUCTION, Environment, protected_tables
 from vde_dagster.planning.memo import Built, Memo
-from vde_dagster.planning.missing import Window
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.outdated import Changed, Made, Scope, outdated
 from vde_dagster.planning.plan import Plan, PlanKind
 from vde_dagster.planning.planner import PlanRequest, WarehouseState, make_plan
+from vde_dagster.planning.request import models_to_fill, window_of
 from vde_dagster.planning.restatement import restate_published
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
@@ -120,7 +120,11 @@ class Warehouse:
             self.view_types,
         )
         request = PlanRequest(
-            environment, Window(options.now or NOW, options.start, options.end), kind, options
+            environment,
+            window_of(options, options.now or NOW, None),
+            kind,
+            options,
+            models_to_fill(snapshots, options.backfill),
         )
         number = next(self._ids)
         return make_plan(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+import itertools
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from vde_dagster.planning.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.ticks import last_tick
 
 
 def utc(text: str) -> datetime:
@@ -19,7 +21,7 @@ def utc(text: str) -> datetime:
 @pytest.mark.parametrize(
     ("cron", "unit"),
     [
-        ("*/5 * * * *", IntervalUnit.FIVE_MINUTES),
+        ("*/5 * * * *", IntervalUnit.FIVE_MINUTE),
         ("*/15 * * * *", IntervalUnit.QUARTER_HOUR),
         ("*/30 * * * *", IntervalUnit.HALF_HOUR),
         ("0 * * * *", IntervalUnit.HOUR),
@@ -95,3 +97,79 @@ def test_a_five_minute_cron_since_1970_costs_no_more_than_a_daily_one() -> None:
     everything = IntervalSet((Interval(utc("1970-01-01T00:00:00"), utc("2026-01-01T00:00:00")),))
     hole = IntervalSet((Interval(utc("2000-01-01T00:00:00"), utc("2000-01-01T00:05:00")),))
     assert len(cadence.align_inward(everything - hole)) == 2
+
+
+@pytest.mark.parametrize(
+    ("cron", "zone", "now", "tick"),
+    [
+        ("0 0 * * *", "America/Los_Angeles", "2024-03-09T07:59", "2024-03-08T08:00"),
+        ("0 0 * * *", "America/Los_Angeles", "2024-03-11T07:00", "2024-03-11T07:00"),
+        # 02:30 is left out in Berlin on that day, and is 03:30 there.
+        ("30 2 * * *", "Europe/Berlin", "2024-03-31T01:29", "2024-03-30T01:30"),
+        ("30 2 * * *", "Europe/Berlin", "2024-03-31T01:30", "2024-03-31T01:30"),
+        # 02:30 comes twice, and the first one counts.
+        ("30 2 * * *", "Europe/Berlin", "2024-10-27T01:10", "2024-10-27T00:30"),
+        ("30 2 * * *", "Europe/Berlin", "2024-10-27T20:00", "2024-10-27T00:30"),
+        # Of a cron of every hour both count.
+        ("0 * * * *", "Europe/Berlin", "2024-10-27T00:10", "2024-10-27T00:00"),
+        ("0 * * * *", "Europe/Berlin", "2024-10-27T01:10", "2024-10-27T01:00"),
+        ("*/5 * * * *", "Europe/Berlin", "2024-10-27T01:12", "2024-10-27T01:10"),
+    ],
+)
+def test_ticks_in_a_time_zone_follow_its_clocks(cron: str, zone: str, now: str, tick: str) -> None:
+    assert last_tick(cron, utc(now), zone) == utc(tick)
+
+
+@pytest.mark.parametrize("cron", ["0 * * * *", "*/5 * * * *", "30 2 * * *", "15 1,2,3 * * *"])
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Havana", "America/New_York"])
+@pytest.mark.parametrize("day", ["2024-03-09", "2024-03-30", "2024-10-26", "2024-11-02"])
+def test_ticks_never_go_back_when_clocks_change(cron: str, zone: str, day: str) -> None:
+    instants = [utc(day) + timedelta(minutes=5 * step) for step in range(48 * 12)]
+    ticks = [last_tick(cron, instant, zone) for instant in instants]
+    assert all(tick <= instant for tick, instant in zip(ticks, instants, strict=True))
+    assert ticks == sorted(ticks)
+    often = {"0 * * * *": timedelta(hours=1), "*/5 * * * *": timedelta(minutes=5)}
+    if cron in often:
+        gaps = {b - a for a, b in itertools.pairwise(ticks)} - {timedelta()}
+        assert gaps == {often[cron]}
+
+
+@given(
+    st.sampled_from(["*/5 * * * *", "0 * * * *", "0 5 * * *", "0 0 * * 1", "0 7 1 * *"]),
+    st.sampled_from([None, "Asia/Kolkata", "Australia/Lord_Howe"]),
+    st.booleans(),
+    instants,
+)
+def test_what_is_due_grows_with_time_and_never_lies_in_the_future(
+    cron: str, zone: str | None, ignore_cron: bool, now: datetime
+) -> None:
+    cadence = Cadence(cron, zone)
+    until = cadence.due_until(now, ignore_cron=ignore_cron)
+    later = cadence.due_until(now + timedelta(hours=7), ignore_cron=ignore_cron)
+    assert until <= later
+    assert until <= now
+    assert cadence.unit.floor(until) == until
+
+
+def test_a_part_of_a_unit_counts_as_filled_only_up_to_the_same_tick() -> None:
+    daily = Cadence("0 * * * *", given_unit=IntervalUnit.DAY, partials=True)
+    noon, one = utc("2024-03-10T12:00"), utc("2024-03-10T13:00")
+    filled = IntervalSet((Interval(utc("2024-03-09"), noon),))
+    assert daily.whole(filled, noon) == filled
+    assert daily.whole(filled, one).ranges == (Interval(utc("2024-03-09"), utc("2024-03-10")),)
+
+
+@pytest.mark.parametrize(
+    ("unit", "cron"), [(IntervalUnit.FIVE_MINUTE, "0 0 * * *"), (IntervalUnit.HOUR, "0 0 1 1 *")]
+)
+def test_a_unit_of_its_own_replaces_that_of_the_cron(unit: IntervalUnit, cron: str) -> None:
+    assert Cadence(cron, given_unit=unit).unit is unit
+
+
+def test_units_are_counted_without_making_them() -> None:
+    """From the first year to the last: a list of a thousand million units would not fit."""
+    ages = Interval(utc("0001-01-01"), utc("9999-01-01"))
+    assert IntervalUnit.FIVE_MINUTE.count(ages) == (ages.end - ages.start) // timedelta(minutes=5)
+    cadence = Cadence("*/5 * * * *")
+    assert cadence.batches(IntervalSet((ages,)), None) == [ages]
+    assert cadence.align_outward(IntervalSet((ages,))) == IntervalSet((ages,))

@@ -20,6 +20,10 @@ from vde_dagster_tests.projects import ProjectFolder
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "planning"
 
 
+_OPTIONS = ("skip_backfill", "ignore_cron", "min_intervals", "empty_backfill", "backfill")
+"""What a step may say of its plan beside the range, as fields of `PlanOptions`."""
+
+
 def load_cases() -> list[Any]:
     cases = []
     for path in sorted(FIXTURES.glob("*.yaml")):
@@ -167,18 +171,19 @@ class World:
         environment = step.get("env", "prod")
         now = at(step["now"]) if "now" in step else NOW
         ranges = {key: at(step[key]) for key in ("start", "end") if key in step}
+        said = {key: step[key] for key in _OPTIONS if key in step}
         if "restate" in step:
             given = step["restate"].split()
             return self.warehouse.plan_restatement(environment, now=now, restate=given, **ranges)
         if step.get("run"):
-            return self.warehouse.plan_run(environment, now=now)
+            return self.warehouse.plan_run(environment, now=now, **said)
         return self.warehouse.plan(
             self.folder.root,
             environment,
             now=now,
             start=at(step["start"]) if "start" in step else None,
             end=at(step["end"]) if "end" in step else None,
-            skip_backfill=step.get("skip_backfill", False),
+            **said,
         )
 
 

@@ -9,12 +9,17 @@ import typer
 
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import (
+    BackfillModel,
     Concurrency,
     Create,
     Debug,
+    EmptyBackfill,
     End,
     EnvironmentName,
+    ExecutionTime,
+    IgnoreCron,
     Json,
+    MinIntervals,
     ProjectDir,
     Restate,
     Select,
@@ -37,7 +42,12 @@ def apply(
     end: End = None,
     select: Select = None,
     restate: Restate = None,
+    backfill_model: BackfillModel = None,
     skip_backfill: SkipBackfill = False,
+    empty_backfill: EmptyBackfill = False,
+    ignore_cron: IgnoreCron = False,
+    min_intervals: MinIntervals = 0,
+    execution_time: ExecutionTime = None,
     skip_tests: SkipTests = False,
     concurrency: Concurrency = None,
     yes: Yes = False,
@@ -54,7 +64,18 @@ def apply(
     elsewhere.
     """
     output = Output(as_json)
-    options = plan_options(start, end, select, skip_backfill=skip_backfill, restate=restate)
+    options = plan_options(
+        start,
+        end,
+        execution_time,
+        select,
+        backfill_model,
+        restate,
+        skip_backfill=skip_backfill,
+        empty_backfill=empty_backfill,
+        ignore_cron=ignore_cron,
+        min_intervals=min_intervals,
+    )
     if plan_id is not None and options:
         raise UsageError(
             "--plan takes no other choices: they are part of the stored plan",
@@ -93,6 +114,8 @@ def apply(
 def run(
     environment: EnvironmentName,
     concurrency: Concurrency = None,
+    ignore_cron: IgnoreCron = False,
+    execution_time: ExecutionTime = None,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
@@ -102,8 +125,9 @@ def run(
     Works on the environment as it was published, whatever the files say now.
     """
     output = Output(as_json)
+    options = plan_options(execution_time=execution_time, ignore_cron=ignore_cron)
     with opened(project) as workspace:
         from vde_dagster.cli.applying import apply_and_report
 
-        plan = workspace.plan_run(environment)
+        plan = workspace.plan_run(environment, options)
         apply_and_report(workspace, plan, output, concurrency)

@@ -9,12 +9,17 @@ import typer
 
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import (
+    BackfillModel,
     Check,
     Create,
     Debug,
+    EmptyBackfill,
     End,
     EnvironmentName,
+    ExecutionTime,
+    IgnoreCron,
     Json,
+    MinIntervals,
     NoDiff,
     ProjectDir,
     Restate,
@@ -36,7 +41,12 @@ def plan(
     end: End = None,
     select: Select = None,
     restate: Restate = None,
+    backfill_model: BackfillModel = None,
     skip_backfill: SkipBackfill = False,
+    empty_backfill: EmptyBackfill = False,
+    ignore_cron: IgnoreCron = False,
+    min_intervals: MinIntervals = 0,
+    execution_time: ExecutionTime = None,
     create: Create = False,
     check: Check = False,
     summary: Summary = False,
@@ -51,7 +61,18 @@ def plan(
     Spark analyses what it changes first.
     """
     output = Output(as_json)
-    options = plan_options(start, end, select, skip_backfill=skip_backfill, restate=restate)
+    options = plan_options(
+        start,
+        end,
+        execution_time,
+        select,
+        backfill_model,
+        restate,
+        skip_backfill=skip_backfill,
+        empty_backfill=empty_backfill,
+        ignore_cron=ignore_cron,
+        min_intervals=min_intervals,
+    )
     with opened(project) as workspace:
         from vde_dagster.cli.applying import meant_environment, previous_snapshots
 

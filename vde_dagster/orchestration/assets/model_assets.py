@@ -2,6 +2,7 @@
 
 # Dagster reads the annotations of its functions, so they are not postponed here.
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -200,7 +201,7 @@ def _check_parents(
         if not known.is_incremental or entry.table_id is None:
             continue
         start = catalog.live.starts.get(parent, EPOCH)
-        end = known.model.end or FAR
+        end = known.model.end_at(datetime.now(timezone.utc)) or FAR
         needed = intervals & IntervalSet.of([Interval(start, end)] if start < end else [])
         left = needed - combination.tables[entry.table_id].intervals
         if left:

@@ -60,7 +60,7 @@ class AssetCatalog:
             version = LiveVersion(snapshot.table_version, snapshot, None, (), {})
             model = LiveModel(snapshot.name, snapshot, (version,))
             now = datetime.now(timezone.utc)
-            self._more[snapshot.id] = model_partitions(model, snapshot.model.start, now)
+            self._more[snapshot.id] = model_partitions(model, snapshot.model.start_at(now), now)
         return self._more[snapshot.id]
 
 

@@ -22,7 +22,7 @@ MAX_LISTED = 100
 """Dagster looks at no more parents of a partition than this when it decides what is stale."""
 
 _FORMATS = {
-    IntervalUnit.FIVE_MINUTES: ("*/5 * * * *", "%Y-%m-%d-%H:%M"),
+    IntervalUnit.FIVE_MINUTE: ("*/5 * * * *", "%Y-%m-%d-%H:%M"),
     IntervalUnit.QUARTER_HOUR: ("*/15 * * * *", "%Y-%m-%d-%H:%M"),
     IntervalUnit.HALF_HOUR: ("*/30 * * * *", "%Y-%m-%d-%H:%M"),
     IntervalUnit.HOUR: ("0 * * * *", "%Y-%m-%d-%H:%M"),
@@ -85,7 +85,7 @@ def model_partitions(
         return versions
     first = start or model.snapshot.cadence.latest_slot(now).start
     times = time_partitions(
-        display_unit(model.snapshot, first, now), first, model.snapshot.model.end
+        display_unit(model.snapshot, first, now), first, model.snapshot.model.end_at(now)
     )
     return dg.MultiPartitionsDefinition({SNAPSHOT: versions, TIME: times})
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.instants import parse_end, parse_instant
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.kinds import Kind, View
 from vde_dagster.project.model import Column
-from vde_dagster.project.reading.cron import normalise_cron
 from vde_dagster.project.reading.header import Header, Value
 from vde_dagster.project.reading.kind_properties import read_kind
+from vde_dagster.project.reading.times import read_times
 from vde_dagster.project.settings import Settings
 from vde_dagster.sql.nesting import NESTED_HINT, too_deep
 from vde_dagster.sql.scanner import SourceText
@@ -28,6 +26,9 @@ READ = frozenset(
         "name",
         "kind",
         "cron",
+        "cron_tz",
+        "interval_unit",
+        "allow_partials",
         "start",
         "end",
         "owner",
@@ -71,15 +72,12 @@ METADATA = frozenset(
 REFUSED = {
     "physical_version": "pinning a physical version is not supported yet",
     "signals": "signals are not supported yet",
-    "interval_unit": "an interval unit other than the cron's is not supported yet",
     "gateway": "models run on the project's one Spark session; gateways are not supported",
     "session_properties": "session properties per model are not supported yet",
     "blueprints": "blueprints are not supported yet",
-    "cron_tz": "all times are UTC; cron time zones are not supported yet",
     "on_virtual_update": "statements on virtual update are not supported yet",
     "jinja_macros": "Jinja is not supported yet",
     "grants": "grants are not supported yet",
-    "allow_partials": "partial intervals are not supported yet",
 }
 """Properties of SQLMesh that would be wrong to ignore."""
 
@@ -126,9 +124,7 @@ def read_model_properties(header: Header, settings: Settings) -> ModelProperties
     fields: dict[str, Any] = {
         "columns": columns,
         "column_descriptions": _descriptions(given.get("column_descriptions")),
-        "cron": _cron(given.get("cron"), settings),
-        "start": _instant(given["start"]) if "start" in given else settings.start_time,
-        "end": _instant(given["end"], parse_end) if "end" in given else None,
+        **read_times(given, settings),
         "owner": _text(given.get("owner")) or settings.owner,
         "description": _text(given.get("description")),
         "stamp": _text(given.get("stamp")),
@@ -139,8 +135,6 @@ def read_model_properties(header: Header, settings: Settings) -> ModelProperties
         "grains": _grains(given),
         "virtual_properties": _virtual_properties(given.get("virtual_properties")),
     }
-    if fields["start"] and fields["end"] and fields["end"] <= fields["start"]:
-        raise given["end"].error("'end' is not after 'start'", "a date as 'end' includes that day")
     return ModelProperties(
         name=given["name"].identifier(),
         kind=kind,
@@ -157,8 +151,6 @@ def _check_names(header: Header) -> None:
         if name in READ or name in METADATA:
             continue
         if name == "default_catalog":
-            continue
-        if name == "allow_partials" and not value.boolean():
             continue
         message = REFUSED.get(name)
         where = header.source
@@ -183,29 +175,6 @@ def _check_dialect(header: Header, dialect: str) -> None:
 
 def _text(value: Value | None) -> str | None:
     return None if value is None else value.text()
-
-
-def _cron(value: Value | None, settings: Settings) -> str:
-    text = settings.cron if value is None else value.raw.strip("'\"")
-    try:
-        return normalise_cron(text)
-    except ValueError as error:
-        if value is None:
-            raise ProjectError(f"setting 'cron': {error}") from error
-        raise value.error(f"{error}", "write '@daily' or five fields such as '0 5 * * *'") from None
-
-
-def _instant(value: Value, parse: Callable[[str], datetime] = parse_instant) -> datetime:
-    text = value.raw.strip("'\"")
-    try:
-        return parse(text)
-    except ValueError:
-        raise value.error(*not_a_date(text)) from None
-
-
-def not_a_date(text: str) -> tuple[str, str]:
-    """Return the message and the hint about a text that is no date."""
-    return f"'{text}' is not a date", "write it as '2013-01-31' (relative dates: not supported)"
 
 
 def _columns(value: Value | None, descriptions: Value | None, dialect: str) -> tuple[Column, ...]:

@@ -12,7 +12,7 @@ from vde_dagster.base.instants import is_date, parse_instant, utc
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import UsageError
-from vde_dagster.project.reading.model_properties import not_a_date
+from vde_dagster.project.reading.times import not_a_date
 from vde_dagster.project.reading.yaml_lines import KeyPath, YamlDocument, load_yaml
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.unit_values import TestTable, UnitTest
@@ -176,7 +176,7 @@ class _Reader:
         try:
             return parse_instant(str(value))
         except ValueError:
-            raise self.document.error(keys, *not_a_date(str(value))) from None
+            raise self.document.error(keys, *not_a_date(str(value), relative=False)) from None
 
 
 def _exclusive(body: Mapping[str, Any], end: datetime | None) -> datetime | None:

@@ -1,0 +1,63 @@
+"""Ticks of cron expressions, in the time zone that a model names."""
+
+from __future__ import annotations
+
+import functools
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+
+def last_tick(cron: str, now: datetime, zone: str | None = None) -> datetime:
+    """Return the latest tick at or before an instant (UTC).
+
+    Where clocks go forward, a time that they leave out is that much later. Where they go back, a
+    time that they show twice is the first of the two; of a cron that ticks in every hour, both.
+
+    Args:
+        cron: Five fields.
+        now: The instant (UTC).
+        zone: The IANA name of the zone whose clocks the cron means; UTC when None.
+    """
+    minute = now.replace(second=0, microsecond=0)  # Ticks are whole minutes.
+    return _last_tick(cron, minute) if zone is None else _last_local_tick(cron, minute, zone)
+
+
+@functools.lru_cache(maxsize=4096)
+def _last_tick(cron: str, now: datetime) -> datetime:
+    """Remembered, because a plan asks for every model at one instant, and croniter is slow."""
+    from croniter import croniter  # Not every command asks for ticks.
+
+    tick: datetime = croniter(cron, now + timedelta(minutes=1)).get_prev(datetime)
+    return tick
+
+
+@functools.lru_cache(maxsize=4096)
+def _last_local_tick(cron: str, now: datetime, zone: str) -> datetime:
+    from croniter import croniter
+
+    there = ZoneInfo(zone)
+    local = now.astimezone(there)
+    clock = local.replace(tzinfo=None, fold=0)
+    if local.fold:  # The first pass of the hour that is shown twice is over: begin behind it.
+        clock += _offset(clock, there, 0) - _offset(clock, there, 1)
+    every_hour = cron.split()[1] == "*"
+    ticks = croniter(cron, clock + timedelta(minutes=1))
+    first_pass: datetime | None = None
+    while True:
+        tick: datetime = ticks.get_prev(datetime)
+        instant = tick.replace(tzinfo=there).astimezone(timezone.utc)
+        twice = every_hour and _is_shown_twice(tick, there)
+        again = tick.replace(tzinfo=there, fold=1).astimezone(timezone.utc) if twice else instant
+        if again <= now:
+            return again if first_pass is None else max(again, first_pass)
+        if first_pass is None and instant <= now:
+            first_pass = instant  # A tick before it may have come a second time since.
+
+
+def _offset(clock: datetime, zone: ZoneInfo, fold: int) -> timedelta:
+    return clock.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta()
+
+
+def _is_shown_twice(clock: datetime, zone: ZoneInfo) -> bool:
+    """Say whether clocks show a time twice; of a time that they leave out the order is reversed."""
+    return _offset(clock, zone, 0) > _offset(clock, zone, 1)
