@@ -182,7 +182,7 @@ _EMPTY = {
     "name": None, "change": Change.UNCHANGED, "category": None, "reasons": (), "snapshot_id": None,
     "previous_snapshot_id": None, "table": None, "builds": False, "intervals": IntervalSet(),
     "audits": False, "restate": False, "layout": False,
-    "breaks": (),
+    "breaks": (), "records_only": False,
 }  # fmt: skip
 
 
@@ -201,6 +201,7 @@ def several_plans() -> Plan:
         intervals=days(1, 2),
         audits=True,
         restate=True,
+        records_only=True,
         layout=True,
         breaks=(
             ContractBreak(ModelName("db", "busy"), "n", "INT", "BIGINT", True),
