@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import UsageError
-from vde_dagster.project.kinds import Seed
+from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.project.kinds import Seed, kind_from_json
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
 from vde_dagster.project.reading.seeds import read_seed
@@ -135,12 +136,100 @@ def test_only_the_hashes_of_changed_columns_change(
     assert {name for name, _ in set(after.column_hashes) - set(before.column_hashes)} == columns
 
 
-def test_an_empty_text_in_quotes_is_not_null(write_project: WriteProject) -> None:
-    null = kind(seed(write_project, 'a,b\n,x\n"y",z\n')[1])
-    root, model = seed(write_project, 'a,b\n"",x\n"y",z\n')
+def test_what_pandas_calls_missing_is_null_unless_told_otherwise(
+    write_project: WriteProject,
+) -> None:
+    csv = 'a,b\n"",x\nNA,n/a\n"null",None\n nan,y\n?,z\n'
+    root, model = seed(write_project, csv)
+    assert read_seed(root, model)["a"].to_pylist() == [None, None, None, " nan", "?"]
+    assert read_seed(root, model)["b"].to_pylist() == ["x", None, None, "y", "z"]
 
-    assert kind(model).column_hashes[0] != null.column_hashes[0]
-    assert read_seed(root, model)["a"].to_pylist() == ["", "y"]
+    root, model = seed(write_project, csv, ", csv_settings (na_values = (b = ['z', 'x']))")
+    assert read_seed(root, model)["a"].to_pylist() == [None, None, None, " nan", "?"]
+    assert read_seed(root, model)["b"].to_pylist() == [None, None, None, "y", None]
+
+    told = ", csv_settings (keep_default_na = false, na_values = ['?', 'NA'])"
+    root, model = seed(write_project, csv, told)
+    assert read_seed(root, model)["a"].to_pylist() == ["", None, "null", " nan", None]
+    assert read_seed(root, model)["b"].to_pylist() == ["x", "n/a", "None", "y", "z"]
+
+
+def test_what_is_stored_of_how_a_seed_is_read_changes_no_hash(write_project: WriteProject) -> None:
+    found = kind(seed(write_project, "id,name\n1,Ann\n2,\n")[1])
+    before = Seed(found.path, found.content_hash, 2, found.rows_hash, found.column_hashes)
+    assert before.text == found.text
+    assert set(found.to_json()) - set(before.to_json()) == {"missing"}
+
+
+def test_a_seed_that_was_stored_before_is_read_as_it_was(write_project: WriteProject) -> None:
+    root, model = seed(write_project, 'a,b\n"",NA\n,x\n')
+    assert read_seed(root, model)["a"].to_pylist() == [None, None]
+    stored = replace(model, kind=kind_from_json({**model.kind.to_json(), "missing": ""}))
+    assert read_seed(root, stored).to_pydict() == {"a": ["", None], "b": ["NA", "x"]}
+
+
+@pytest.mark.parametrize(
+    ("csv", "settings", "rows"),
+    [
+        (b"a\tb\n1\t2,3\n", r"delimiter = '\t'", [("1", "2,3")]),
+        (b"a;b\n'x;y';2\n", "sep = ';', quotechar = ''''", [("x;y", "2")]),
+        (b"a,b\nx\\,y,2\n", r"escapechar = '\\'", [("x,y", "2")]),
+        (b"a, b\nx,  y\n", "skipinitialspace = true", [("x", "y")]),
+        (b'a,b\n"x""y",2\n', "doublequote = false", [('x"y"', "2")]),
+        (b"a,b|1,2\n3|4,5", "lineterminator = '|'", [("1", "2\n3"), ("4", "5")]),
+        ("a,b\n\u00e9,2\n".encode("latin-1"), "encoding = 'ISO-8859-1'", [("\u00e9", "2")]),
+        ("a,b\n\u20ac,2\n".encode("utf-16"), "encoding = utf-16", [("\u20ac", "2")]),
+    ],
+)
+def test_settings_say_how_a_file_is_read(
+    write_project: WriteProject, csv: bytes, settings: str, rows: list[tuple[str, str]]
+) -> None:
+    root = write_project({"models/m.sql": HEADER.format(f", csv_settings ({settings})")})
+    (root / "seeds").mkdir(exist_ok=True)
+    (root / "seeds/x.csv").write_bytes(csv)
+    model = load_project(root).models[ModelName("a", "m")]
+    assert [tuple(row.values()) for row in read_seed(root, model).to_pylist()] == rows
+    assert kind_from_json(model.kind.to_json()) == model.kind
+
+
+def test_missing_values_by_column_are_lists_of_anything(write_project: WriteProject) -> None:
+    told = ", csv_settings (na_values = (a = ('x', 1), b = [true, null]))"
+    found = kind(seed(write_project, "a,b\nx,true\n1,\n", told)[1])
+    assert found.column_null_values == (("a", ("x", "1")), ("b", ("true",)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("delimiter = '||'", "'delimiter' has to be one character"),
+        ("quotechar = ''", "'quotechar' has to be one character"),
+        ("escapechar = ab", "'escapechar' has to be one character"),
+        ("lineterminator = 'ab'", "'lineterminator' has to be one character"),
+        ("encoding = 'utf-9'", "there is no encoding 'utf-9'"),
+        ("encoding = 'base64'", "there is no encoding 'base64'"),
+        ("keep_default_na = maybe", "is true or false"),
+        ("doublequote = 2", "is true or false"),
+        ("delimeter = ';'", "unknown CSV setting 'delimeter'.*delimiter"),
+        ("na_values = (c = ['x'])", "column 'c' of na_values is not in seeds/x.csv"),
+    ],
+)
+def test_a_wrong_setting_is_told_at_its_place(
+    write_project: WriteProject, settings: str, message: str
+) -> None:
+    with pytest.raises(ProjectError, match=message) as caught:
+        seed(write_project, "a,b\n1,2\n", f", csv_settings ({settings})")
+    assert caught.value.location is not None
+    assert caught.value.location.line == 1
+
+
+def test_a_file_of_another_encoding_says_which_line(write_project: WriteProject) -> None:
+    root = write_project({"models/m.sql": HEADER.format("")})
+    (root / "seeds").mkdir(exist_ok=True)
+    (root / "seeds/x.csv").write_bytes("a,b\n1,2\n\u00e9,2\n".encode("latin-1"))
+    with pytest.raises(ProjectError, match=r"is not UTF-8.*encoding = 'latin-1'") as caught:
+        load_project(root)
+    assert caught.value.location is not None
+    assert caught.value.location.line == 3
 
 
 def test_declared_columns_choose_and_order(write_project: WriteProject) -> None:

@@ -37,4 +37,5 @@ class SeedMeaning(WholeMeaning):
     def metadata(self, model: Model) -> list[str | None]:
         """Return where the file lies and how it is read, which its hashes do not say."""
         assert isinstance(model.kind, Seed)
-        return ["seed", model.kind.path, model.kind.delimiter, *model.kind.null_values]
+        kind = model.kind
+        return ["seed", kind.path, kind.delimiter, *kind.null_values, *kind.later_settings]

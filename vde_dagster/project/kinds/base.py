@@ -144,32 +144,38 @@ class Kind:
 
     def to_json(self) -> Json:
         """Write the kind as a JSON object with its `name`."""
-        return dict(self._values())
+        return {item.name: value for item, value in self._values()}
 
     @property
     def text(self) -> str:
         """The kind with its properties, as it is hashed."""
-        values = ", ".join(f"{name}={value!r}" for name, value in self._values())
+        hashed = ((f, v) for f, v in self._values() if f.metadata.get(_LATER) != _STORED)
+        values = ", ".join(f"{item.name}={value!r}" for item, value in hashed)
         return f"{type(self).__qualname__}({values})"
 
-    def _values(self) -> Iterator[tuple[str, Any]]:
+    def _values(self) -> Iterator[tuple[dataclasses.Field[Any], Any]]:
         """Yield the fields, but for later ones at their defaults."""
         for item in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, item.name)
             if value != item.default or not item.metadata.get(_LATER):
-                yield item.name, value
+                yield item, value
 
 
 _LATER = "later"
+_STORED = "stored"
 
 
-def later(default: Any) -> Any:
+def later(default: Any, *, hashed: bool = True) -> Any:
     """Return a field that came to a kind which is stored already.
 
     At its default it is neither in the kind's JSON nor in any hash, so that nothing that exists
     changes.
+
+    Args:
+        default: What kinds have that were stored before there was the field.
+        hashed: Whether other values are in hashes.
     """
-    return field(default=default, metadata={_LATER: True})
+    return field(default=default, metadata={_LATER: _LATER if hashed else _STORED})
 
 
 KindClass = TypeVar("KindClass", bound="type[Kind]")

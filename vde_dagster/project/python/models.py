@@ -166,7 +166,7 @@ def _property_text(key: str, value: Any) -> str:
     if isinstance(value, Mapping):
         if key == "columns":
             return f"({', '.join(f'`{name}` {type_}' for name, type_ in value.items())})"
-        return f"({', '.join(f'{_sql(str(k))} = {_sql(v)}' for k, v in value.items())})"
+        return _sql(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return f"({', '.join(_property_text(key, item) for item in value)})"
     if isinstance(value, datetime | date):
@@ -177,11 +177,15 @@ def _property_text(key: str, value: Any) -> str:
 
 
 def _sql(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"({', '.join(f'{_sql(str(k))} = {_sql(v)}' for k, v in value.items())})"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"({', '.join(map(_sql, value))})"
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value)
+    return "null" if value is None else str(value)
 
 
 def _audit_call(item: Any, location: SourceLocation) -> AuditCall:

@@ -14,6 +14,7 @@ from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds import Seed
 from vde_dagster.project.model import Column, Model
+from vde_dagster.project.reading.csv_text import line_of, read_csv
 from vde_dagster.project.reading.seed_values import check_values
 from vde_dagster.project.settings import Settings
 
@@ -48,7 +49,8 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
     path = resolve_seed_path(settings, model.kind.path, model_path)
     content = (settings.root / path).read_bytes()
     location = SourceLocation(Path(path))
-    table = _parse(content, model.kind, location)
+    table = read_csv(content, model.kind, location)
+    _check_names(model, table, location)
     columns = _columns(model, table, location)
     _check_values(model, table, columns, content, location)
     kind = dataclasses.replace(
@@ -88,7 +90,7 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
         )
     import pyarrow as pa
 
-    table = _parse(content, model.kind, SourceLocation(Path(model.kind.path)))
+    table = read_csv(content, model.kind, SourceLocation(Path(model.kind.path)))
     arrays = [_normalised(table[column.name], column.type) for column in model.columns]
     return pa.table(arrays, names=[column.name for column in model.columns])
 
@@ -133,91 +135,17 @@ def resolve_seed_path(settings: Settings, written: str, model_path: Path) -> str
     )
 
 
-def _parse(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Table:
-    """Read every column as text; empty fields without quotes are NULL."""
-    import io
-
-    import pyarrow as pa
-    from pyarrow import csv
-
-    if not content.strip():
-        raise ProjectError(
-            "the CSV file is empty", hint="its first line names the columns", location=location
-        )
-    names = _header(content, kind.delimiter, location)
-    try:
-        return csv.read_csv(
-            io.BytesIO(content.removeprefix(b"\xef\xbb\xbf")),
-            parse_options=csv.ParseOptions(delimiter=kind.delimiter, newlines_in_values=True),
-            convert_options=csv.ConvertOptions(
-                column_types={name: pa.string() for name in names},
-                null_values=["", *kind.null_values],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-            read_options=csv.ReadOptions(column_names=names, skip_rows=1),
-        )
-    except pa.ArrowException as error:
-        line = _malformed_line(content, kind.delimiter, len(names))
-        raise ProjectError(
-            f"the CSV file is malformed: {str(error).splitlines()[0]}",
-            hint="every line has as many fields as the first",
-            location=SourceLocation(location.path, line),
-        ) from error
-
-
-def _malformed_line(content: bytes, delimiter: str, width: int) -> int | None:
-    """Find the line of the first row that has not as many fields as the first."""
-    import csv
-    import io
-
-    # Without translation of line ends: a carriage return alone ends a line, as it does for Arrow.
-    text = io.StringIO(content.decode("utf-8-sig"), newline="")
-    reader = csv.reader(text, delimiter=delimiter)
-    try:
-        for row in reader:
-            if row and len(row) != width:
-                return reader.line_num
-    except csv.Error:
-        return reader.line_num
-    return None
-
-
-def _header(content: bytes, delimiter: str, location: SourceLocation) -> list[str]:
-    import csv
-    import io
-
-    try:
-        content.decode("utf-8")
-        first = io.StringIO(content[: 1 << 20].decode("utf-8-sig", "ignore"), newline="")
-        names = [name.strip() for name in next(csv.reader(first, delimiter=delimiter), [])]
-    except csv.Error as error:
-        raise ProjectError(
-            f"the first line of the CSV file cannot be read: {error}",
-            hint="its first line names the columns",
-            location=SourceLocation(location.path, 1),
-        ) from None
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ProjectError(
-            "the CSV file is not UTF-8", location=SourceLocation(location.path, line)
-        ) from None
-    if not names:
-        raise ProjectError(
-            "the first line of the CSV file is blank",
-            hint="its first line names the columns",
-            location=SourceLocation(location.path, 1),
-        )
-    seen: set[str] = set()
-    for name in names:
-        if not name or name.lower() in seen:
+def _check_names(model: Model, table: pyarrow.Table, location: SourceLocation) -> None:
+    """Check that `na_values` by column names columns of the file."""
+    assert isinstance(model.kind, Seed)
+    known = {name.lower() for name in table.column_names}
+    for column, _ in model.kind.column_null_values:
+        if column.lower() not in known:
             raise ProjectError(
-                f"column '{name}' is named twice" if name else "a column has no name",
-                hint="the first line names every column once",
-                location=SourceLocation(location.path, 1),
+                f"column '{column}' of na_values is not in {location.path}",
+                hint=suggest(column, table.column_names, "columns of the file"),
+                location=model.location,
             )
-        seen.add(name.lower())
-    return names
 
 
 def _check_values(
@@ -231,29 +159,13 @@ def _check_values(
     import pyarrow as pa
 
     assert isinstance(model.kind, Seed)
-    delimiter = model.kind.delimiter
+    kind = model.kind
     typed = {column.name.lower() for column in model.columns if column.type}
     declared = [column for column in columns if column.name.lower() in typed]
     if declared:
         arrays = [_normalised(table[column.name], column.type) for column in declared]
         values = pa.table(arrays, names=[column.name for column in declared])
-        check_values(values, declared, location, lambda row: _line_of(content, delimiter, row))
-
-
-def _line_of(content: bytes, delimiter: str, row: int) -> int | None:
-    """Find the line on which a row begins; rows are counted from 0, blank lines are none."""
-    import csv
-    import io
-
-    text = io.StringIO(content.decode("utf-8-sig"), newline="")
-    reader = csv.reader(text, delimiter=delimiter)
-    found, ended = -1, 0
-    for cells in reader:
-        found += bool(cells)
-        if found == row + 1:  # The first is the header.
-            return ended + 1
-        ended = reader.line_num
-    return None
+        check_values(values, declared, location, lambda row: line_of(content, kind, row))
 
 
 def _columns(model: Model, table: pyarrow.Table, location: SourceLocation) -> tuple[Column, ...]:
