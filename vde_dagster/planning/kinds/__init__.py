@@ -2,6 +2,7 @@
 
 from vde_dagster.planning.kinds.base import Meaning, meaning_of, register
 from vde_dagster.planning.kinds.incremental import TimeRangeMeaning
+from vde_dagster.planning.kinds.partitions import PartitionMeaning, UnmanagedMeaning
 from vde_dagster.planning.kinds.queries import ExternalMeaning, QueryMeaning
 from vde_dagster.planning.kinds.scd_type_2 import ScdMeaning
 from vde_dagster.planning.kinds.unique_key import UniqueKeyMeaning
@@ -10,8 +11,10 @@ from vde_dagster.project.kinds import (
     Embedded,
     External,
     Full,
+    IncrementalByPartition,
     IncrementalByTimeRange,
     IncrementalByUniqueKey,
+    IncrementalUnmanaged,
     ScdType2ByColumn,
     ScdType2ByTime,
     Seed,
@@ -25,5 +28,7 @@ register(ExternalMeaning(), External)
 register(TimeRangeMeaning(), IncrementalByTimeRange)
 register(UniqueKeyMeaning(), IncrementalByUniqueKey)
 register(ScdMeaning(), ScdType2ByTime, ScdType2ByColumn)
+register(PartitionMeaning(), IncrementalByPartition)
+register(UnmanagedMeaning(), IncrementalUnmanaged)
 
 __all__ = ["Meaning", "meaning_of", "register"]

@@ -74,6 +74,7 @@ class Kind:
         summary: How its tables are filled, for the documentation.
         properties: What may be written in its brackets.
         ignored: Properties that are accepted and say nothing.
+        needs: Properties of the model without which the kind is nothing.
         has_query: Whether a model of it is a query or code.
         allows_python: Whether its models may be Python functions.
         owns_table: Whether its models have physical tables.
@@ -93,6 +94,7 @@ class Kind:
     summary: ClassVar[str]
     properties: ClassVar[tuple[Property, ...]] = ()
     ignored: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[tuple[str, ...]] = ()
     has_query: ClassVar[bool] = True
     allows_python: ClassVar[bool] = True
     owns_table: ClassVar[bool] = True

@@ -45,6 +45,9 @@ def _batch_size(value: Value) -> int:
 
 LOOKBACK = Property("lookback", lambda value: value.integer(), {"type": "integer", "minimum": 0})
 BATCH_SIZE = Property("batch_size", _batch_size, {"type": "integer", "minimum": 1})
+DISABLE_RESTATEMENT = Property(
+    "disable_restatement", lambda value: value.boolean(), {"type": "boolean"}
+)
 
 
 def key_columns(value: Value) -> tuple[str, ...]:

@@ -10,16 +10,20 @@ from vde_dagster.project.reading.header import Value
 
 NOT_YET = frozenset(
     [
-        "INCREMENTAL_BY_PARTITION",
-        "INCREMENTAL_UNMANAGED",
         "CUSTOM",
-        "MANAGED",
         "HUB",
         "LINK",
         "SATELLITE",
         "INCREMENTAL_BY_CHANGES",
     ]
 )
+
+_NEVER = {
+    "MANAGED": (
+        "the engine itself would keep its table up to date, and Spark has no such tables",
+        "use FULL with the cron at which it has to be fresh, or an incremental kind",
+    )
+}
 
 _IGNORED = frozenset(
     [
@@ -57,6 +61,9 @@ def read_kind(value: Value, dialect: str = "spark") -> Kind:
     if not value.tokens:
         raise value.error("property 'kind' has no value", f"kinds: {', '.join(known)}")
     name = value.tokens[0].text.upper().strip("'\"")
+    if name in _NEVER:
+        why, hint = _NEVER[name]
+        raise value.error(f"kind {name} is not supported: {why}", hint)
     kind = KINDS.named(name)
     if name in NOT_YET and kind is None:
         raise value.error(

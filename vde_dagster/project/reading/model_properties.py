@@ -120,6 +120,12 @@ def read_model_properties(header: Header, settings: Settings) -> ModelProperties
     dialect = given["dialect"].text().lower() if "dialect" in given else settings.dialect
     _check_dialect(header, dialect)
     kind = read_kind(given["kind"], dialect) if "kind" in given else View()
+    for needed in kind.needs:
+        if needed not in given:
+            raise given["kind"].error(
+                f"kind {kind.name} needs the model's property '{needed}'",
+                f"write {needed} (…) beside the kind in MODEL (…)",
+            )
     columns = _columns(given.get("columns"), given.get("column_descriptions"), dialect)
     fields: dict[str, Any] = {
         "columns": columns,
