@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from vde_dagster.execution.apply import ApplyResult
-    from vde_dagster.execution.events import Event
+    from vde_dagster.execution.events import Event, VirtualUpdateRan
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.plan import Plan
     from vde_dagster.planning.snapshot import Snapshot
@@ -139,6 +139,8 @@ def apply_and_report(
                 raise Cancelled from None
             raise
     output.result(result_json(result), lambda console: _show(console, workspace, result))
+    if result.failed_statements:
+        raise SystemExit(ExecutionError.exit_code)
 
 
 def result_json(result: ApplyResult) -> dict[str, Any]:
@@ -148,10 +150,31 @@ def result_json(result: ApplyResult) -> dict[str, Any]:
         "published": result.published,
         "environment": environment_json(result.environment) if result.environment else None,
         "seconds": round(result.seconds, 3),
+        "failed_statements": failed_statements_json(result.failed_statements),
     }
 
 
+def failed_statements_json(failed: Sequence[VirtualUpdateRan]) -> list[dict[str, Any]]:
+    """Describe what was to run on published views and failed."""
+    return [
+        {"model": str(one.model), "statement": one.statement, "error": one.error} for one in failed
+    ]
+
+
+def show_failed_statements(console: Console, failed: Sequence[VirtualUpdateRan]) -> None:
+    """Print what was to run on published views and failed."""
+    for one in failed:
+        console.print(f"[red]{one.model}: {one.error}[/]", highlight=False)
+    if failed:
+        console.print(
+            f"the views of {failed[0].environment} are published; the next apply runs the "
+            "statements again",
+            highlight=False,
+        )
+
+
 def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
+    show_failed_statements(console, result.failed_statements)
     if not result.published and not result.plan.is_empty:
         console.print(f"plan {result.plan.id} was applied before; nothing was done")
         return

@@ -17,6 +17,7 @@ from vde_dagster.execution.events import (
     ModelStarted,
     Published,
     UnitTestFinished,
+    VirtualUpdateRan,
 )
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Plan
@@ -83,6 +84,8 @@ class ApplyProgress:
                 self._finish(event)
             case ModelFailed():
                 self._fail(event)
+            case VirtualUpdateRan(error=None):
+                self._say(f"{event.model}: [dim]{event.statement}[/]")
             case Published():
                 environment = event.environment
                 self._say(

@@ -24,6 +24,7 @@ from vde_dagster.execution.events import (
     ModelFailed,
     Published,
     UnitTestFinished,
+    VirtualUpdateRan,
 )
 from vde_dagster.execution.failure_report import plan_failure
 from vde_dagster.execution.fill_table import TableFiller
@@ -33,6 +34,7 @@ from vde_dagster.execution.publish import publish_plan
 from vde_dagster.execution.run_graph import run_graph
 from vde_dagster.execution.table_leases import TableLeases
 from vde_dagster.execution.unit_testing.told import ToldTest
+from vde_dagster.execution.virtual_update import run_virtual_update
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.execution.written import Written
 from vde_dagster.planning.environment import PRODUCTION, Environment
@@ -53,12 +55,14 @@ class ApplyResult:
         environment: The version that it published; the current one when there was nothing to do.
         published: Whether it published.
         seconds: Wall-clock duration.
+        failed_statements: What was to run on the published views and failed.
     """
 
     plan: Plan
     environment: Environment | None
     published: bool
     seconds: float
+    failed_statements: tuple[VirtualUpdateRan, ...] = ()
 
 
 @dataclass
@@ -105,8 +109,7 @@ class Applier:
         self.warehouse.store.plans.require_open(self.plan.id)
         self.warehouse.store.plans.save(self.plan)
         if self._is_applied():
-            current = self.warehouse.store.environments.get(self.plan.environment)
-            return ApplyResult(self.plan, current, False, 0.0)
+            return self._applied_before()
         self._check_base()
         with ExitStack() as held:
             lease = held.enter_context(
@@ -134,7 +137,18 @@ class Applier:
         seconds = time.monotonic() - started
         if environment is not None:
             self.on_event(Published(environment, plan, seconds))
-        return ApplyResult(plan, environment, environment is not None, seconds)
+        return ApplyResult(
+            plan, environment, environment is not None, seconds, self._virtual_update()
+        )
+
+    def _applied_before(self) -> ApplyResult:
+        """Finish what an apply of the plan left that died behind its publication."""
+        failed = self._virtual_update()
+        current = self.warehouse.store.environments.get(self.plan.environment)
+        return ApplyResult(self.plan, current, False, 0.0, failed)
+
+    def _virtual_update(self) -> tuple[VirtualUpdateRan, ...]:
+        return run_virtual_update(self.warehouse, self.plan.environment, self.owner, self.on_event)
 
     def _work(self, held: ExitStack, lease: Lease) -> tuple[Environment, Plan]:
         plan = self._real_tables()

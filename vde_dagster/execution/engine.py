@@ -64,6 +64,10 @@ class Engine(Protocol):
         """Run a query and return its (column, type)s and its rows."""
         ...
 
+    def run_statement(self, statement: str) -> None:
+        """Run a statement in a session that nothing else sees."""
+        ...
+
     def run_python(
         self,
         snapshot: Snapshot,

@@ -92,6 +92,23 @@ class Published:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class VirtualUpdateRan:
+    """A statement that a model wants after its view is published has run, or failed.
+
+    Args:
+        environment: The environment.
+        model: The model.
+        statement: The statement, complete.
+        error: Why it failed, or None.
+    """
+
+    environment: str
+    model: ModelName
+    statement: str
+    error: str | None
+
+
 Event = (
     ApplyStarted
     | UnitTestFinished
@@ -101,4 +118,5 @@ Event = (
     | ModelFinished
     | ModelFailed
     | Published
+    | VirtualUpdateRan
 )

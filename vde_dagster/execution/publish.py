@@ -24,6 +24,7 @@ from vde_dagster.planning.views import (
     has_view,
     view_query,
 )
+from vde_dagster.planning.virtual_update import virtual_update
 from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.state import Lease
 
@@ -89,6 +90,9 @@ def publish_plan(
             leases=leases,
             changed=Changed.by(plan) if plan.restates else None,
             snapshots=plan.snapshots,
+            statements=virtual_update(
+                published, current, warehouse.settings.catalog, environment.published_at
+            ),
         )
     )
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.events import VirtualUpdateRan
 from vde_dagster.execution.gather_state import complete_state
 from vde_dagster.execution.publish import define_views, dropped_views
+from vde_dagster.execution.virtual_update import run_virtual_update
 from vde_dagster.lakehouse import Publication
 from vde_dagster.planning.environment import Environment, view_ref
 from vde_dagster.planning.interval import IntervalSet
@@ -18,6 +20,7 @@ from vde_dagster.planning.order import in_order
 from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.views import view_refs
+from vde_dagster.planning.virtual_update import virtual_update
 from vde_dagster.state.lease_names import environment_lease
 
 if TYPE_CHECKING:
@@ -36,11 +39,13 @@ class RollbackResult:
         restored: The old version's number.
         missing: What has fallen due since and is not filled, by model that the rollback changed;
             `vde run` fills it.
+        failed_statements: What was to run on the published views and failed.
     """
 
     environment: Environment
     restored: int
     missing: dict[ModelName, IntervalSet]
+    failed_statements: tuple[VirtualUpdateRan, ...] = ()
 
 
 def rollback(
@@ -87,9 +92,15 @@ def rollback(
                 fast_forwards=(),
                 plan_id=None,
                 leases=(held.lease,),
+                statements=virtual_update(
+                    resolver, current, warehouse.settings.catalog, store.database.clock.now()
+                ),
             )
         )
-    return RollbackResult(published, old.version, _missing(warehouse, part, state, differing))
+    failed = run_virtual_update(warehouse, environment, owner)
+    return RollbackResult(
+        published, old.version, _missing(warehouse, part, state, differing), failed
+    )
 
 
 def _find(warehouse: Warehouse, current: Environment, version: int | None) -> Environment:

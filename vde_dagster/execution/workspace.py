@@ -282,10 +282,18 @@ class Workspace:
             ExecutionError: A model failed; nothing was published.
         """
         from vde_dagster.execution.apply import Applier, ApplyResult
+        from vde_dagster.execution.virtual_update import run_virtual_update
 
         if plan.is_empty:
             self.lakehouse.recover()
-            return ApplyResult(plan, self.store.environments.get(plan.environment), False, 0.0)
+            failed = run_virtual_update(
+                self.warehouse,
+                plan.environment,
+                f"{who or current_user()}, plan {plan.id}",
+                on_event or (lambda event: None),
+            )
+            current = self.store.environments.get(plan.environment)
+            return ApplyResult(plan, current, False, 0.0, failed)
         if self.warehouse.started_engine is not None:
             self.warehouse.started_engine.begin(plan.id)
         stop = threading.Event()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.outdated import Changed
 from vde_dagster.planning.snapshot import Snapshot
@@ -43,6 +44,7 @@ class Publication:
         fast_forwards: Tables that move from a branch.
         plan_id: The plan that becomes `applied`, and whose pending intervals become filled.
         leases: Leases that have to be still valid when it commits.
+        statements: (model, Spark SQL) to run once it has happened.
         ends_environment: Whether this drops the environment: every view of it goes.
         changed: What a restatement computed again, so that what others made of it is outdated.
         snapshots: The environment's snapshots as far as they are at hand, by id.
@@ -55,6 +57,7 @@ class Publication:
     fast_forwards: tuple[FastForward, ...] = ()
     plan_id: str | None = None
     leases: tuple[Lease, ...] = ()
+    statements: tuple[tuple[ModelName, str], ...] = ()
     ends_environment: bool = False
     changed: Changed | None = None
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)

@@ -181,6 +181,12 @@ def _commit(
     forget_views(conn, catalog.name, prepared.dropped)
     if atomic and publication.ends_environment:
         _drop_namespaces(conn, lakehouse, environment.name)
+    if publication.ends_environment:
+        store.virtual_updates.forget(conn, environment.name)
+    elif publication.statements:
+        store.virtual_updates.intend(
+            conn, environment.name, publication.plan_id, publication.statements
+        )
     if publication.plan_id is not None:
         if atomic:
             store.pending.settle(

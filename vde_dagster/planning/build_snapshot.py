@@ -217,6 +217,8 @@ def _metadata_hash(model: Model) -> str:
         parts += ["comment", name, text]
     for grain in model.grains:
         parts += ["grain", *grain]
+    if model.on_virtual_update:
+        parts += ["on virtual update", *model.on_virtual_update]
     parts += [str(model.start), str(model.end)]
     for name in _WHEN:
         value = getattr(model, name)

@@ -90,6 +90,7 @@ class Model:
         virtual_properties: Properties of the model's Iceberg views.
         pre_statements: SQL run before the model's query, rendered like it.
         post_statements: SQL run after it.
+        on_virtual_update: SQL run after an environment shows the model by a view.
         grains: Columns declared (not checked) to identify a row.
         stamp: Arbitrary text that forces a new version when it changes.
         session: Settings of Spark's sessions that decide what queries mean, sorted.
@@ -122,6 +123,7 @@ class Model:
     table_properties: tuple[tuple[str, str], ...] = ()
     pre_statements: tuple[str, ...] = ()
     post_statements: tuple[str, ...] = ()
+    on_virtual_update: tuple[str, ...] = ()
     grains: tuple[tuple[str, ...], ...] = ()
     stamp: str | None = None
     session: tuple[tuple[str, str], ...] = ()

@@ -91,6 +91,7 @@ _PLAIN = (
     "table_properties",
     "pre_statements",
     "post_statements",
+    "on_virtual_update",
     "grains",
     "stamp",
     "session",

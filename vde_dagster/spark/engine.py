@@ -253,6 +253,15 @@ class SparkEngine:
                 frame = frame.limit(limit)
             return _collected(frame)
 
+    def run_statement(self, statement: str) -> None:
+        """Run a statement in a session that nothing else sees.
+
+        Raises:
+            ExecutionError: It failed.
+        """
+        with self._sessions.private(reuse=False) as session:
+            _run_statements(session, (statement,))
+
     def run_python(
         self,
         snapshot: Snapshot,

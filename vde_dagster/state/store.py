@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vde_dagster.state.retention import RetentionStore
     from vde_dagster.state.shown import ShownStore
     from vde_dagster.state.versions import VersionStore
+    from vde_dagster.state.virtual_updates import VirtualUpdateStore
 
 
 class StateStore:
@@ -131,6 +132,13 @@ class StateStore:
         from vde_dagster.state.versions import VersionStore
 
         return VersionStore(self.database)
+
+    @cached_property
+    def virtual_updates(self) -> VirtualUpdateStore:
+        """Writing down what runs once views are published, and crossing it off."""
+        from vde_dagster.state.virtual_updates import VirtualUpdateStore
+
+        return VirtualUpdateStore(self.database)
 
     @classmethod
     def open(

@@ -122,6 +122,12 @@ class FakeSpark:
         """Return nothing."""
         return self.analyze(sql), ()
 
+    def run_statement(self, statement: str) -> None:
+        """Note it; one with `fail` in it fails."""
+        self.session_statements.append(statement)
+        if "fail" in statement:
+            raise ExecutionError("the statement failed")
+
     def begin(self, plan_id: str) -> None:
         """Do nothing."""
 

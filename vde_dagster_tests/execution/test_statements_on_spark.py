@@ -123,3 +123,34 @@ def test_statements_of_a_view_run_once_for_each_version_around_its_analysis(
     third = open_workspace(shop)
     third.apply(third.plan("prod"))
     assert said() == sorted(once * 2), "the view's version is another one, as its parent's is"
+
+
+def test_statements_on_virtual_update_run_on_the_views_of_the_environment(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    workspace = open_workspace(shop)
+    workspace.apply(workspace.plan("prod"))
+    session = workspace.warehouse.engine().guest_session
+    session.sql("CREATE TABLE lakehouse.marts.log (what STRING, n BIGINT) USING iceberg")
+    shop.write(
+        "models/top_two.sql",
+        """
+        MODEL (name marts.top_two, kind FULL);
+        SELECT customer FROM marts.top WHERE place < 3;
+        ON_VIRTUAL_UPDATE_BEGIN;
+        INSERT INTO lakehouse.marts.log SELECT 'own', count(*) FROM @this_model;
+        GRANT SELECT ON VIEW @this_model TO ROLE nobody_has;
+        INSERT INTO lakehouse.marts.log SELECT 'top', count(*) FROM marts.top;
+        ON_VIRTUAL_UPDATE_END;
+        """,
+    )
+    again = open_workspace(shop)
+    result = again.apply(again.plan("dev"))
+    assert result.published
+    assert rows(again, "SELECT count(*) FROM marts.top_two", "dev") == [(2,)]
+    said = session.sql("SELECT what, n FROM lakehouse.marts.log ORDER BY what").collect()
+    assert [tuple(row) for row in said] == [("own", 2), ("top", 3)]
+    (failed,) = result.failed_statements
+    assert "marts__dev" in failed.statement
+    assert failed.error is not None
+    assert "GRANT is not valid" in failed.error, "Spark itself has no grants"

@@ -127,6 +127,7 @@ def rollback(
     """
     output = Output(as_json)
     with opened(project) as workspace:
+        from vde_dagster.cli.applying import failed_statements_json, show_failed_statements
         from vde_dagster.cli.shapes import environment_json
 
         result = workspace.rollback(environment, to)
@@ -136,6 +137,7 @@ def rollback(
                 "environment": environment_json(result.environment),
                 "restored": result.restored,
                 "missing": missing,
+                "failed_statements": failed_statements_json(result.failed_statements),
             },
             lambda console: console.print(
                 f"[bold]{result.environment.name}[/] is at version {result.environment.version}, "
@@ -147,6 +149,9 @@ def rollback(
                 f"fallen due since and not filled: {', '.join(missing)}; "
                 f"fill it with: vde run {result.environment.name}"
             )
+        if result.failed_statements:
+            show_failed_statements(output.err, result.failed_statements)
+            raise SystemExit(1)
 
 
 def drop(

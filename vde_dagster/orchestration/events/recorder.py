@@ -21,6 +21,7 @@ from vde_dagster.execution.events import (
     ModelStarted,
     Published,
     UnitTestFinished,
+    VirtualUpdateRan,
 )
 from vde_dagster.execution.unit_testing.told import ToldTest
 from vde_dagster.orchestration.events.checks import AuditEvents
@@ -89,6 +90,14 @@ class EventRecorder:
             skipped = ", ".join(str(name) for name in event.skipped)
             also = f" (skipped: {skipped})" if skipped else ""
             self.log.error(f"{event.name} failed: {event.error}{also}")
+        elif isinstance(event, VirtualUpdateRan):
+            if event.error is None:
+                self.log.info(f"{event.model}: {event.statement}")
+            else:
+                self.log.error(
+                    f"{event.model}: {event.error}; the views are published, and the next apply "
+                    f"runs the statement again: {event.statement}"
+                )
         elif isinstance(event, Published):
             yield from self._publish(event)
 

@@ -261,6 +261,8 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         for name, intervals in done.missing.items():
             ranges = ", ".join(str(interval) for interval in intervals)
             context.log.warning(f"{name} misses {ranges} since then: vde_run fills it")
+        for failed in done.failed_statements:
+            context.log.error(f"{failed.model}: {failed.error}: {failed.statement}")
         tags = {ENVIRONMENT_TAG: done.environment.name}
         events = published_events(
             catalog,

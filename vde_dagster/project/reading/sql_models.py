@@ -25,7 +25,7 @@ from vde_dagster.project.reading.audits import (
 from vde_dagster.project.reading.completion import completed
 from vde_dagster.project.reading.header import Value
 from vde_dagster.project.reading.model_properties import ModelProperties, read_model_properties
-from vde_dagster.project.reading.rendering import Rendered, render
+from vde_dagster.project.reading.rendering import Rendered, render, render_statement
 from vde_dagster.project.reading.statements import Block, Statement, split_blocks
 from vde_dagster.project.reading.temporary_views import with_temporary_views
 from vde_dagster.project.settings import Settings
@@ -115,12 +115,13 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     expander = Expander(source, context.scope(properties.dialect))
     parts = [(s, expander.expand(s.start, s.end)) for s in block.statements]
     parts = [(s, expanded) for s, expanded in parts if expanded.text.strip()]
+    later = _on_virtual_update(source, block, properties, expander)
     if not properties.kind.has_query:
         if parts:
             raise source.error(
                 f"a model of kind {properties.kind.name} has no query", parts[0][0].start
             )
-        return _without_query(source, block, properties, name, context)
+        return _without_query(source, block, properties, name, context, later)
     pre, query, post = _classify(source, block, parts)
     around = with_temporary_views(expander, context.names, pre, query, post)
     query = around.query
@@ -151,9 +152,24 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         audits=audits,
         pre_statements=around.before,
         post_statements=around.after,
+        on_virtual_update=later,
         **fields,
     )
     return LoadedModel(completed(context.settings, model, source.path), reads)
+
+
+def _on_virtual_update(
+    source: SourceText, block: Block, properties: ModelProperties, expander: Expander
+) -> tuple[str, ...]:
+    """Read the statements that run once an environment shows the model."""
+    if block.on_virtual_update and not properties.kind.is_shown:
+        raise source.error(
+            f"a model of kind {properties.kind.name} has no view to run statements on",
+            block.on_virtual_update[0].start,
+            "remove the block",
+        )
+    texts = (expander.expand(one.start, one.end) for one in block.on_virtual_update)
+    return tuple(render_statement(expander, one) for one in texts if one.text.strip())
 
 
 def _without_query(
@@ -162,6 +178,7 @@ def _without_query(
     properties: ModelProperties,
     name: ModelName,
     context: FileContext,
+    on_virtual_update: tuple[str, ...],
 ) -> LoadedModel:
     scope = context.scope(properties.dialect)
     calls = [read_call(value) for value in properties.audits]
@@ -174,6 +191,7 @@ def _without_query(
         source=source.text,
         audits=audits,
         depends_on=tuple(sorted(reads)),
+        on_virtual_update=on_virtual_update,
         **properties.fields,
     )
     return LoadedModel(completed(context.settings, model, source.path), reads)

@@ -15,10 +15,10 @@ from vde_dagster.sql.scanner import (
     scan,
 )
 
+_BEGIN, _END = "ON_VIRTUAL_UPDATE_BEGIN", "ON_VIRTUAL_UPDATE_END"
 _UNSUPPORTED = {
     "JINJA_QUERY_BEGIN": "Jinja queries are not supported yet",
     "JINJA_STATEMENT_BEGIN": "Jinja statements are not supported yet",
-    "ON_VIRTUAL_UPDATE_BEGIN": "statements on virtual update are not supported yet",
     "METRIC": "metrics are not supported",
 }
 
@@ -40,10 +40,17 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A header and the statements that follow it."""
+    """A header and the statements that follow it.
+
+    Args:
+        header: The header.
+        statements: Those that make the model's rows, or are around them.
+        on_virtual_update: Those that run after an environment shows the model.
+    """
 
     header: Header
     statements: tuple[Statement, ...]
+    on_virtual_update: tuple[Statement, ...] = ()
 
 
 def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
@@ -71,7 +78,7 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
         tokens, end, position = _next_statement(source, position, dialect)
         if tokens and _is_header(tokens):
             if header is not None:
-                blocks.append(Block(header, tuple(statements)))
+                blocks.append(_block(source, header, statements))
             header, statements = parse_header(source, tokens), []
             named = header.properties.get("dialect")
             dialect = named.text().lower() if named else default_dialect
@@ -90,8 +97,38 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
         if position > len(source.text):
             break
     if header is not None:
-        blocks.append(Block(header, tuple(statements)))
+        blocks.append(_block(source, header, statements))
     return blocks
+
+
+def _block(source: SourceText, header: Header, statements: list[Statement]) -> Block:
+    """Tell the statements of a virtual update from the others."""
+    own: list[Statement] = []
+    later: list[Statement] = []
+    begun: Statement | None = None
+    for one in statements:
+        if one.first not in (_BEGIN, _END):
+            (own if begun is None else later).append(one)
+            continue
+        if source.text[one.start : one.end].upper() != one.first:
+            raise source.error(
+                f"{one.first} is a statement of its own", one.start, f"write {one.first};"
+            )
+        if (one.first == _BEGIN) != (begun is None):
+            wrong = "is not ended" if begun is not None else "has no beginning"
+            raise source.error(
+                f"a block of statements on virtual update {wrong}",
+                one.start,
+                f"write {_BEGIN}; statements; {_END};",
+            )
+        begun = one if one.first == _BEGIN else None
+    if begun is not None:
+        raise source.error(
+            "a block of statements on virtual update is not ended",
+            begun.start,
+            f"end it with {_END};",
+        )
+    return Block(header, tuple(own), tuple(later))
 
 
 def is_audit_file(text: str) -> bool:

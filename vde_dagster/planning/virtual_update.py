@@ -1,0 +1,81 @@
+"""Statements that run once an environment's views are published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.environment import Environment
+from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.views import environment_view_name, has_view
+from vde_dagster.project.macros.time_variables import (
+    substitute_time_variables,
+    time_variable_values,
+)
+from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.edits import Edit, apply_edits
+from vde_dagster.sql.scanner import SourceText, scan, unquote
+
+
+def virtual_update(
+    resolver: Resolver, current: Environment | None, catalog: str, now: datetime
+) -> tuple[tuple[ModelName, str], ...]:
+    """Say what has to run when an environment is published.
+
+    Args:
+        resolver: What the environment becomes.
+        current: What it is, or None when it is new.
+        catalog: The Spark catalog's name.
+        now: The instant of the publication (UTC).
+
+    Returns:
+        (model, Spark SQL) of each model that the publication adds or changes, in order.
+    """
+    before = current.entries if current is not None else {}
+    return tuple(
+        (name, statement)
+        for name, entry in resolver.entries.items()
+        if before.get(name) != entry
+        for statement in _statements(name, resolver, catalog, now)
+    )
+
+
+def _statements(name: ModelName, resolver: Resolver, catalog: str, now: datetime) -> Iterator[str]:
+    binding = resolver.resolve(name)
+    statements = binding.snapshot.model.on_virtual_update
+    if not statements or not has_view(binding):
+        return
+    slot = binding.snapshot.cadence.latest_slot(now)
+    values = time_variable_values(slot.start, slot.end, now)
+    values["this_model"] = environment_view_name(name, resolver.environment, catalog)
+    for statement in statements:
+        text = _over_views(statement, resolver, catalog)
+        yield substitute_time_variables(text, values)
+
+
+def _over_views(statement: str, resolver: Resolver, catalog: str) -> str:
+    """Let the names of models mean the environment's views, wherever they stand in a statement.
+
+    Statements such as GRANT are in no grammar that is known here, so names are found by their
+    words: a schema, a dot and a name that are a model's.
+    """
+    names = TableNames(catalog, "default")
+    tokens = [t for t in scan(SourceText(Path("statement"), statement)) if t.kind != "comment"]
+    edits = []
+    for index, (schema, dot) in enumerate(pairwise(tokens)):
+        if dot.text != "." or index + 2 >= len(tokens):
+            continue
+        before = tokens[index - 1].text if index else ""
+        behind = tokens[index + 3].text if index + 3 < len(tokens) else ""
+        own = tokens[index + 2]
+        kinds = {schema.kind, own.kind}
+        if before == "." or behind in (".", "(") or not kinds <= {"word", "quoted"}:
+            continue
+        name = names.model_name_or_none([unquote(schema), unquote(own)])
+        if name is not None and name in resolver.entries and has_view(resolver.resolve(name)):
+            view = environment_view_name(name, resolver.environment, catalog)
+            edits.append(Edit(schema.start, own.end, view))
+    return apply_edits(statement, edits)
