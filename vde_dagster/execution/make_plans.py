@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -69,8 +69,17 @@ def plan_run(
     options: PlanOptions = NOTHING_SAID,
     *,
     save: bool = True,
+    add: Callable[[Plan], Plan] | None = None,
 ) -> Plan:
-    """Plan what is due in an environment as it was published; see `Workspace.plan_run`."""
+    """Plan what is due in an environment as it was published; see `Workspace.plan_run`.
+
+    Args:
+        warehouse: The project's warehouse.
+        environment: The environment.
+        options: What is said of the plan.
+        save: Whether to store it.
+        add: What else the plan is to have before it is stored, or None.
+    """
     current = warehouse.store.environments.get(environment)
     if current is None:
         raise no_environment(warehouse.store, environment)
@@ -78,7 +87,16 @@ def plan_run(
     snapshots = in_order(
         {name: state.snapshots[entry.snapshot_id] for name, entry in current.entries.items()}
     )
-    return _make(warehouse, environment, snapshots, state, options, kind=PlanKind.RUN, save=save)
+    return _make(
+        warehouse,
+        environment,
+        snapshots,
+        state,
+        options,
+        kind=PlanKind.RUN,
+        save=save,
+        add=add,
+    )
 
 
 def likely_meant(store: StateStore, environment: str) -> str | None:
@@ -104,6 +122,7 @@ def _make(
     kind: PlanKind,
     save: bool,
     warnings: tuple[str, ...] = (),
+    add: Callable[[Plan], Plan] | None = None,
 ) -> Plan:
     now = utc(options.now) if options.now else warehouse.store.database.clock.now()
     settings = warehouse.settings
@@ -124,6 +143,7 @@ def _make(
         unique_id=lambda: uuid.uuid4().hex,
     )
     plan = replace(plan, warnings=warnings) if warnings else plan
+    plan = add(plan) if add else plan
     if save and not plan.is_empty:
         warehouse.store.plans.save(plan, state.held)
     return plan

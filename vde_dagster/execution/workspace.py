@@ -211,10 +211,15 @@ class Workspace:
         Raises:
             UsageError: The environment does not exist.
         """
+        from vde_dagster.execution.auto_restatement import with_auto_restatement
         from vde_dagster.execution.make_plans import plan_run
 
         return plan_run(
-            self.warehouse, environment_name(environment), replace(options, **said), save=save
+            self.warehouse,
+            environment_name(environment),
+            replace(options, **said),
+            save=save,
+            add=lambda plan: with_auto_restatement(self.warehouse, plan, save=save),
         )
 
     def analyse(self, plan: Plan) -> Analysis:

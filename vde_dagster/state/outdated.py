@@ -104,14 +104,28 @@ class OutdatedStore:
             noted = EVERYTHING if found.whole else found.intervals
             self.note(connection, found.table_id, noted)
 
-    def note(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
-        """Remember that ranges of a table have to be computed again by who begins from now on."""
+    def note(
+        self,
+        connection: Connection,
+        table_id: str,
+        intervals: IntervalSet,
+        since: datetime | None = None,
+    ) -> None:
+        """Remember that ranges of a table have to be computed again.
+
+        Args:
+            connection: A transaction.
+            table_id: The table.
+            intervals: The ranges (UTC).
+            since: Who begins after that (UTC) does it; by default from now on.
+        """
+        since = since or self.database.clock.now()
         rows = [
             {
                 "table_id": table_id,
                 "start_at": interval.start,
                 "end_at": interval.end,
-                "since": self.database.clock.now(),
+                "since": since,
             }
             for interval in intervals
         ]

@@ -25,6 +25,7 @@ def test_the_schema_has_every_kind_with_its_required_properties() -> None:
     (key,) = [i for i in objects if i["properties"]["name"]["const"].endswith("UNIQUE_KEY")]
     assert key["required"] == ["name", "unique_key"]
     own = {"unique_key", "when_matched", "merge_filter", "lookback", "batch_size"}
+    own |= {"disable_restatement", "auto_restatement_cron"}
     assert set(key["properties"]) == {"name", *own}
     assert json.loads(json.dumps(model_schema()))["properties"]["kind"] == schema
 

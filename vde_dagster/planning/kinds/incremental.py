@@ -25,9 +25,12 @@ class IncrementalMeaning(Meaning):
         return digest("fill", rows, kind.name, str(kind.earlier_intervals), model.stamp)
 
     def metadata(self, model: Model) -> list[str | None]:
-        """Return how the work is cut."""
-        size = model.kind.most_intervals
-        return ["batches", str(size)] if size else []
+        """Return how the work is cut, and when it is done again."""
+        size, again = model.kind.most_intervals, model.kind.auto_restatement
+        said: list[str | None] = ["batches", str(size)] if size else []
+        if again is not None:
+            said += ["again", again.cron, str(again.intervals)]
+        return said if model.kind.restatable else [*said, "never again"]
 
 
 class TimeRangeMeaning(IncrementalMeaning):

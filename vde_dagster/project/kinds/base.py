@@ -62,6 +62,19 @@ class IntervalColumn:
     format: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AutoRestatement:
+    """When runs of production fill again what is filled, by themselves.
+
+    Args:
+        cron: Five-field cron expression: the first run after each tick does it.
+        intervals: How many of the last intervals, or None for all.
+    """
+
+    cron: str
+    intervals: int | None
+
+
 class Kind:
     """What decides how a model's table is filled; a frozen dataclass a kind, `name` its last field.
 
@@ -138,6 +151,11 @@ class Kind:
     def restatable(self) -> bool:
         """Whether what is filled may be filled again."""
         return True
+
+    @property
+    def auto_restatement(self) -> AutoRestatement | None:
+        """When runs fill again what is filled; None for never."""
+        return None
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vde_dagster.project.kinds.base import Kind, Property
+from vde_dagster.project.kinds.base import AutoRestatement, Kind, Property
 
 if TYPE_CHECKING:
     from vde_dagster.project.reading.header import Value
@@ -16,12 +16,16 @@ class Incremental(Kind):
     Attributes:
         lookback: How many earlier intervals each new one fills again.
         batch_size: The most intervals that one job fills, or None for as many as are missing.
+        disable_restatement: Whether production keeps what is filled for good.
+        auto_restatement_cron: When production's runs fill it again by themselves, or None.
     """
 
     __slots__ = ()
 
     lookback: int
     batch_size: int | None
+    disable_restatement: bool
+    auto_restatement_cron: str | None
 
     by_intervals = True
 
@@ -35,6 +39,17 @@ class Incremental(Kind):
         """The batch size."""
         return self.batch_size
 
+    @property
+    def restatable(self) -> bool:
+        """Not where that is disabled."""
+        return not self.disable_restatement
+
+    @property
+    def auto_restatement(self) -> AutoRestatement | None:
+        """All that is filled, by the cron."""
+        cron = self.auto_restatement_cron
+        return AutoRestatement(cron, None) if cron else None
+
 
 def _batch_size(value: Value) -> int:
     size = value.integer()
@@ -47,6 +62,22 @@ LOOKBACK = Property("lookback", lambda value: value.integer(), {"type": "integer
 BATCH_SIZE = Property("batch_size", _batch_size, {"type": "integer", "minimum": 1})
 DISABLE_RESTATEMENT = Property(
     "disable_restatement", lambda value: value.boolean(), {"type": "boolean"}
+)
+
+
+def _last_intervals(value: Value) -> int:
+    count = value.integer()
+    if count < 1:
+        raise value.error("property 'auto_restatement_intervals' has to be 1 or more")
+    return count
+
+
+RESTATEMENT = (
+    Property("disable_restatement", lambda value: value.boolean(), {"type": "boolean"}),
+    Property("auto_restatement_cron", lambda value: value.cron(), {"type": "string"}),
+)
+LAST_INTERVALS = Property(
+    "auto_restatement_intervals", _last_intervals, {"type": "integer", "minimum": 1}
 )
 
 

@@ -6,8 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from vde_dagster.project.kinds.base import IntervalColumn, Kind, Property
-from vde_dagster.project.kinds.incremental import BATCH_SIZE, LOOKBACK, Incremental
+from vde_dagster.project.kinds.base import (
+    AutoRestatement,
+    IntervalColumn,
+    Kind,
+    Property,
+    later,
+)
+from vde_dagster.project.kinds.incremental import (
+    BATCH_SIZE,
+    LAST_INTERVALS,
+    LOOKBACK,
+    RESTATEMENT,
+    Incremental,
+)
 from vde_dagster.project.kinds.time_format import strftime_format
 
 if TYPE_CHECKING:
@@ -41,12 +53,18 @@ class IncrementalByTimeRange(Incremental):
         time_format: strftime format of the column when it is text, else None.
         lookback: How many earlier intervals each new one fills again.
         batch_size: The most intervals that one job fills, or None for as many as are missing.
+        disable_restatement: Whether production keeps what is filled for good.
+        auto_restatement_cron: When production's runs fill it again by themselves, or None.
+        auto_restatement_intervals: How many of the last intervals they do, or None for all.
     """
 
     time_column: str
     time_format: str | None = None
     lookback: int = 0
     batch_size: int | None = None
+    disable_restatement: bool = later(False)
+    auto_restatement_cron: str | None = later(None)
+    auto_restatement_intervals: int | None = later(None)
     name: Literal["INCREMENTAL_BY_TIME_RANGE"] = "INCREMENTAL_BY_TIME_RANGE"
 
     summary = "interval by interval; filling one overwrites exactly its rows"
@@ -61,6 +79,8 @@ class IncrementalByTimeRange(Incremental):
         ),
         LOOKBACK,
         BATCH_SIZE,
+        *RESTATEMENT,
+        LAST_INTERVALS,
     )
 
     @classmethod
@@ -69,6 +89,12 @@ class IncrementalByTimeRange(Incremental):
         values = dict(given)
         column, time_format = values.pop("time_column")
         return cls(time_column=column, time_format=time_format, **values)
+
+    @property
+    def auto_restatement(self) -> AutoRestatement | None:
+        """The last intervals, by the cron."""
+        cron = self.auto_restatement_cron
+        return AutoRestatement(cron, self.auto_restatement_intervals) if cron else None
 
     @property
     def named_columns(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from vde_dagster.project.kinds.base import Kind, Property, later
-from vde_dagster.project.kinds.incremental import BATCH_SIZE, LOOKBACK, Incremental
+from vde_dagster.project.kinds.incremental import BATCH_SIZE, LOOKBACK, RESTATEMENT, Incremental
 from vde_dagster.project.kinds.merge_clauses import (
     ALL,
     Clause,
@@ -32,6 +32,8 @@ class IncrementalByUniqueKey(Incremental):
         merge_filter: Condition over `source` and `target` without which a row of the table is no
             match, or empty.
         merge_columns: Output columns that these name.
+        disable_restatement: Whether production keeps what is filled for good.
+        auto_restatement_cron: When production's runs fill it again by themselves, or None.
     """
 
     unique_key: tuple[str, ...]
@@ -41,6 +43,8 @@ class IncrementalByUniqueKey(Incremental):
     when_matched: tuple[Clause, ...] = later(())
     merge_filter: str = later("")
     merge_columns: tuple[str, ...] = later(())
+    disable_restatement: bool = later(False)
+    auto_restatement_cron: str | None = later(None)
     name: Literal["INCREMENTAL_BY_UNIQUE_KEY"] = "INCREMENTAL_BY_UNIQUE_KEY"
 
     summary = "interval by interval; rows are merged on the key"
@@ -58,6 +62,7 @@ class IncrementalByUniqueKey(Incremental):
         Property("merge_filter", read_merge_filter, {"type": "string"}),
         LOOKBACK,
         BATCH_SIZE,
+        *RESTATEMENT,
     )
 
     @classmethod

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.reading.cron import normalise_cron
 from vde_dagster.sql.scanner import (
     SourceText,
     Token,
@@ -96,6 +97,14 @@ class Value:
         if text not in ("true", "false"):
             raise self.error(f"property '{self.name}' is true or false, not '{text}'")
         return text == "true"
+
+    def cron(self) -> str:
+        """Read a cron expression, and return its five fields."""
+        try:
+            return normalise_cron(self.raw.strip("'\""))
+        except ValueError as error:
+            hint = "write '@daily' or five fields such as '0 5 * * *'"
+            raise self.error(f"{error}", hint) from None
 
     def items(self, *, angles: bool = False) -> list[Value]:
         """Read a list in (), [] or none, item by item; `angles` for lists of types."""

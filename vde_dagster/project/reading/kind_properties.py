@@ -39,10 +39,6 @@ _FALSE_ONLY = {
     "forward_only": "forward-only models are not supported yet",
     "materialized": "materialised views are not supported; use kind FULL",
 }
-_REFUSED = {
-    "auto_restatement_cron": "automatic restatement is not supported yet",
-    "auto_restatement_intervals": "automatic restatement is not supported yet",
-}
 
 
 def read_kind(value: Value, dialect: str = "spark") -> Kind:
@@ -89,7 +85,7 @@ def _check_names(name: str, kind: type[Kind], written: dict[str, Value]) -> None
     for key, value in written.items():
         if key in own or key in _IGNORED:
             continue
-        message = _REFUSED.get(key)
+        message = None
         if key in _FALSE_ONLY:
             if not value.boolean():
                 continue
