@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection
-
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.plan_restatement import with_outdated
 from vde_dagster.planning.auto_restatement import Tick, due_again, last_tick
@@ -37,12 +35,7 @@ def with_auto_restatement(warehouse: Warehouse, plan: Plan, *, save: bool) -> Pl
     store = warehouse.store
     new = {table_id: tick for table_id, (_, tick) in ticks.items() if tick.intervals}
     if save and new:
-
-        def work(conn: Connection) -> None:
-            for table_id, tick in new.items():
-                store.outdated.note(conn, table_id, tick.intervals, tick.at)
-
-        store.database.run_transaction(work, name="state.note_restatements")
+        store.outdated.remember({key: (tick.intervals, tick.at) for key, tick in new.items()})
     waiting = store.outdated.of_tables(ticks)
     wanted = {
         name: waiting.get(table_id, IntervalSet()) | tick.intervals

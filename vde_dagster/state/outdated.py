@@ -134,6 +134,19 @@ class OutdatedStore:
         if rows:
             connection.execute(insert(schema.outdated), rows)
 
+    def remember(self, asked: Mapping[str, tuple[IntervalSet, datetime]]) -> None:
+        """Remember what is to be computed again although nothing of it is wrong.
+
+        Args:
+            asked: Ranges (UTC) by table; who begins after the instant (UTC) does it.
+        """
+
+        def work(conn: Connection) -> None:
+            for table_id, (intervals, since) in asked.items():
+                self.note(conn, table_id, intervals, since)
+
+        self.database.run_transaction(work, name="state.remember_outdated")
+
     def of_tables(
         self, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, IntervalSet]:
