@@ -63,6 +63,7 @@ PROOFS = frozenset(
         "test_recheck",
         "test_records",
         "test_safeguards",
+        "test_skips_oracle",
         "test_soundness",
         "test_time_limit",
     }

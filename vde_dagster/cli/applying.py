@@ -151,6 +151,9 @@ def result_json(result: ApplyResult) -> dict[str, Any]:
         "environment": environment_json(result.environment) if result.environment else None,
         "seconds": round(result.seconds, 3),
         "failed_statements": failed_statements_json(result.failed_statements),
+        "skipped": [
+            {"model": str(name), **skipped.to_json()} for name, skipped in result.skipped.items()
+        ],
     }
 
 
@@ -189,9 +192,15 @@ def _show(console: Console, workspace: Workspace, result: ApplyResult) -> None:
     views = result.plan.views
     console.print(
         f"[bold]{result.environment.name}[/] is at version {result.environment.version}: "
-        f"{count(len(result.plan.builds), 'model')} computed, {len(views.created)} views created, "
-        f"{len(views.replaced)} replaced, {len(views.dropped)} dropped"
+        f"{count(len(result.plan.builds) - len(result.skipped), 'model')} computed, "
+        f"{len(views.created)} views created, {len(views.replaced)} replaced, "
+        f"{len(views.dropped)} dropped"
     )
+    if result.skipped:
+        from vde_dagster.cli.plan_view import saved
+
+        models = count(len(result.skipped), "model")
+        console.print(f"skipped {models}, nothing new to compute{saved(result.skipped.values())}")
 
 
 @dataclass

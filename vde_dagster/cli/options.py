@@ -92,6 +92,9 @@ BackfillModel = Annotated[
         help="Fill only these and what they read; publish all. Patterns as of --select.",
     ),
 ]
+Full = Annotated[
+    bool, typer.Option("--full", help="Compute what is due whether or not something changed.")
+]
 Check = Annotated[
     bool,
     typer.Option("--check", help="Let Spark analyse every changed query; mistakes store no plan."),

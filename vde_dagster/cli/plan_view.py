@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.cli.source_diff import coloured, diff_lines
 from vde_dagster.planning.cadence import IntervalUnit
+from vde_dagster.planning.contents import Skipped
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel
 from vde_dagster.planning.snapshot import Snapshot
@@ -55,17 +56,20 @@ def show_plan(
         return
     tree = Tree(_title(plan))
     _add_breaks(tree, plan)
-    works = [model for model in plan.models if model.builds]
+    works = [model for model in plan.models if model.builds and model.skips is None]
+    idle = [model for model in plan.models if model.skips is not None]
+    less = saved(model.skips for model in idle if model.skips is not None)
     free = [m for m in plan.models if not m.builds and m.change is not Change.UNCHANGED]
     for title, models in (
         (f"[bold]computes[/] {count(len(works), 'model')}", works),
+        (f"[bold]skips[/] {count(len(idle), 'model')}{less}", idle),
         (f"[bold]changes without computing[/] {count(len(free), 'model')}", free),
     ):
         if models:
             branch = tree.add(title)
             for model in models:
                 _add_model(branch, plan, model, previous, diffs)
-    untouched = len(plan.models) - len(works) - len(free)
+    untouched = len(plan.models) - len(works) - len(idle) - len(free)
     if untouched:
         tree.add(f"[dim]leaves {count(untouched, 'model')} as they are[/]")
     _add_views(tree, plan)
@@ -101,13 +105,17 @@ def show_summary(console: Console, plan: Plan) -> None:
         console.print(Text(f"breaks    {broken.describe()}", style="red"))
     if plan.breaks[MOST_NAMES:]:
         console.print(f"          and {len(plan.breaks) - MOST_NAMES} more", style="red")
+    works = [model for model in plan.builds if model.skips is None]
     intervals = sum(
         count_units(snapshot.cadence.unit, model.intervals) if snapshot.is_incremental else 1
-        for model in plan.builds
+        for model in works
         for snapshot in [plan.snapshots[model.snapshot_id or ""]]
     )
-    computed = f"{count(len(plan.builds), 'model')}, {count(intervals, 'interval')}"
-    console.print(f"computes  {computed}" if plan.builds else "computes  nothing")
+    computed = f"{count(len(works), 'model')}, {count(intervals, 'interval')}"
+    console.print(f"computes  {computed}" if works else "computes  nothing")
+    idle = [model.skips for model in plan.builds if model.skips is not None]
+    if idle:
+        console.print(f"skips     {count(len(idle), 'model')}{saved(idle)}")
     changes = Counter(model.change for model in plan.models)
     shown = [f"{changes[change]} {change.value}" for change in Change if changes[change]]
     console.print(f"models    {', '.join(shown)}")
@@ -142,7 +150,9 @@ def _add_model(
     line.append(f"  {model.change.value}", style=_STYLES[model.change])
     if model.category is not None and model.category.value != model.change.value:
         line.append(f", {model.category.value.replace('_', '-')}", style=_STYLES[model.change])
-    if model.builds:
+    if model.skips is not None:
+        line.append(f"  skipped, {model.skips.why}", style="green")
+    elif model.builds:
         again = "  again" if model.restate else ""
         line.append(f"{again}  {describe_intervals(plan, model)}", style="cyan")
     elif model.audits:
@@ -228,6 +238,17 @@ def unit_name(unit: IntervalUnit) -> str:
     """Name a unit, as in `day` or `quarter hour`."""
     name = unit.name.lower().replace("_", " ")
     return name.removesuffix("s")
+
+
+def saved(skipped: Iterable[Skipped]) -> str:
+    """Say what skipping saves, as far as earlier fills tell: `, which saves 12 s and 3.4 MB`."""
+    listed = list(skipped)
+    seconds = sum(one.seconds or 0.0 for one in listed)
+    size = sum(one.bytes or 0 for one in listed)
+    parts = [f"{seconds:,.1f} s"] if seconds else []
+    if size:
+        parts.append(f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB")
+    return f", which saves {' and '.join(parts)}" if parts else ""
 
 
 def count(number: int, noun: str) -> str:

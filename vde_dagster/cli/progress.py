@@ -46,6 +46,7 @@ class ApplyProgress:
             for model in plan.builds
         }
         self._done: dict[ModelName, int] = {}
+        self._skipped: set[ModelName] = set()
         self._finished = 0
         self._tasks: dict[ModelName, TaskID] = {}
         self._progress: Progress | None = None
@@ -119,6 +120,8 @@ class ApplyProgress:
 
     def _advance(self, event: IntervalFilled) -> None:
         name = event.snapshot.name
+        if event.skipped is not None:
+            self._skipped.add(name)
         total = self._units.get(name, 0)
         before = self._done.get(name, 0)
         filled = self._count(event.snapshot, IntervalSet((event.interval,)))
@@ -143,7 +146,8 @@ class ApplyProgress:
         self._remove_bar(name)
         self._finished += 1
         ready = f"[dim]({self._finished}/{len(self._units)})[/]"
-        self._say(f"{ready} {name} [dim]{event.seconds:.1f} s[/]")
+        how = "nothing new, skipped" if name in self._skipped else f"{event.seconds:.1f} s"
+        self._say(f"{ready} {name} [dim]{how}[/]")
 
     def _fail(self, event: ModelFailed) -> None:
         self._remove_bar(event.name)

@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
@@ -18,9 +18,11 @@ from vde_dagster.errors import (
     UnknownOutcomeError,
     UsageError,
 )
+from vde_dagster.execution.digest_sets import digest_sets
 from vde_dagster.execution.events import (
     ApplyStarted,
     Event,
+    IntervalFilled,
     ModelFailed,
     Published,
     UnitTestFinished,
@@ -37,6 +39,7 @@ from vde_dagster.execution.unit_testing.told import ToldTest
 from vde_dagster.execution.virtual_update import run_virtual_update
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.execution.written import Written
+from vde_dagster.planning.contents import Skipped
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.plan import Plan, PlannedModel
 from vde_dagster.planning.planner import with_tables
@@ -56,6 +59,7 @@ class ApplyResult:
         published: Whether it published.
         seconds: Wall-clock duration.
         failed_statements: What was to run on the published views and failed.
+        skipped: The models that had nothing new to compute, with what that saved.
     """
 
     plan: Plan
@@ -63,6 +67,7 @@ class ApplyResult:
     published: bool
     seconds: float
     failed_statements: tuple[VirtualUpdateRan, ...] = ()
+    skipped: Mapping[ModelName, Skipped] = field(default_factory=dict)
 
 
 @dataclass
@@ -89,6 +94,7 @@ class Applier:
     tests: PlanTests | None = None
     owner: str = field(init=False)
     _events: queue.SimpleQueue[Event] = field(default_factory=queue.SimpleQueue)
+    _skipped: dict[ModelName, Skipped] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Name this piece of work, so that two processes with one plan exclude each other."""
@@ -137,9 +143,9 @@ class Applier:
         seconds = time.monotonic() - started
         if environment is not None:
             self.on_event(Published(environment, plan, seconds))
-        return ApplyResult(
-            plan, environment, environment is not None, seconds, self._virtual_update()
-        )
+        failed = self._virtual_update()
+        published = environment is not None
+        return ApplyResult(plan, environment, published, seconds, failed, dict(self._skipped))
 
     def _applied_before(self) -> ApplyResult:
         """Finish what an apply of the plan left that died behind its publication."""
@@ -160,7 +166,9 @@ class Applier:
             if model.table is not None and (model.builds or model.layout):
                 target.require_writable(model.table)
         leases = self._hold_tables(plan, held)
-        tasks = PlanTasks(plan, target, Written(), self.warehouse.settings.catalog)
+        catalog = self.warehouse.settings.catalog
+        sets = digest_sets(plan, target, catalog) if plan.builds else {}
+        tasks = PlanTasks(plan, target, Written(), catalog, sets)
         filler = TableFiller(
             tasks, self.warehouse, leases, lease.token, self._events.put, self.stop
         )
@@ -287,6 +295,8 @@ class Applier:
                 event = self._events.get_nowait()
             except queue.Empty:
                 return
+            if isinstance(event, IntervalFilled) and event.skipped is not None:
+                self._skipped[event.snapshot.name] = event.skipped
             self.on_event(event)
 
 

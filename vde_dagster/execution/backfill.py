@@ -11,6 +11,7 @@ from vde_dagster.execution.make_plans import plan_run
 from vde_dagster.execution.plan_restatement import with_outdated
 from vde_dagster.planning.environment import PRODUCTION, Environment, protected_tables
 from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.restatement import fill_chosen
 from vde_dagster.planning.restatement import restate as restated
@@ -39,7 +40,7 @@ def plan_backfill(
         UsageError: No environment shows the snapshot.
     """
     environment = _showing(warehouse, snapshot_id)
-    plan = plan_run(warehouse, environment.name, save=False)
+    plan = plan_run(warehouse, environment.name, PlanOptions(full=True), save=False)
     name = next(n for n, e in environment.entries.items() if e.snapshot_id == snapshot_id)
     if restate:
         production = warehouse.store.environments.get(PRODUCTION)

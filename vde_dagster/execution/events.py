@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.unit_testing.run import TestResult
+from vde_dagster.planning.contents import Skipped
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.plan import Plan
@@ -45,13 +46,17 @@ class ModelStarted:
 
 @dataclass(frozen=True, slots=True)
 class IntervalFilled:
-    """A range of a table is written, audited and recorded (or waits on a branch)."""
+    """A range of a table is written, audited and recorded (or waits on a branch).
+
+    One that was skipped counts as filled with the rows of an earlier commit, which the result has.
+    """
 
     snapshot: Snapshot
     table: PhysicalTable
     interval: Interval
     result: FillResult
     recovered: bool = False
+    skipped: Skipped | None = None
 
 
 @dataclass(frozen=True, slots=True)

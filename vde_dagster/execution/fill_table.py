@@ -12,6 +12,7 @@ from vde_dagster.execution.audit_table import Auditor
 from vde_dagster.execution.events import Event, IntervalFilled, ModelFinished, ModelStarted
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.execution.recover import recover
+from vde_dagster.execution.skipping import Skipping
 from vde_dagster.execution.table_branches import TableBranches
 from vde_dagster.execution.table_leases import TableLeases
 from vde_dagster.execution.target import LeftOver, Target
@@ -124,6 +125,10 @@ class TableFiller:
             written.put_branch(table.id, target.branch)
         self._audit_rows_of_others(model, snapshot, target, left)
         missing = model.intervals - left.recorded
+        if missing and model.skippable and not model.restate and not left.commits:
+            skipped = self._skip(snapshot, filler, target, table, missing)
+            if skipped is not None:
+                return skipped
         self.emit(ModelStarted(snapshot, table, missing))
         taken = recover(model, snapshot, target, left, missing, self._auditor())
         missing = missing - taken
@@ -157,9 +162,33 @@ class TableFiller:
             table = self._create(filler, table, self.tasks.fill(filler, table, slot, None)).table
         for interval in missing:
             result = FillResult(rows=0, iceberg_snapshot_id=None, seconds=0.0)
-            target.record(interval, result, last=True)
+            target.record(interval, result, None, last=True)
             self.emit(IntervalFilled(snapshot, table, interval, result, False))
         return replace(table, intervals=table.intervals | missing)
+
+    def _skip(
+        self,
+        snapshot: Snapshot,
+        filler: Snapshot,
+        target: Target,
+        table: PhysicalTable,
+        missing: IntervalSet,
+    ) -> PhysicalTable | None:
+        """Let slots count as filled when nothing that the model reads has changed."""
+        found = self._skipping().nothing_new(filler, table)
+        if found is None:
+            return None
+        last, facts = found
+        assert facts.skipped is not None
+        result = FillResult(last.rows, facts.skipped.commit, None)
+        for interval in missing:
+            target.record_skipped(interval, last.rows, facts)
+            event = IntervalFilled(snapshot, table, interval, result, skipped=facts.skipped)
+            self.emit(event)
+        return table
+
+    def _skipping(self) -> Skipping:
+        return Skipping(self.tasks, self.warehouse)
 
     def _audit_rows_of_others(
         self, model: PlannedModel, snapshot: Snapshot, target: Target, left: LeftOver
@@ -202,16 +231,19 @@ class TableFiller:
         anew: bool,
     ) -> PhysicalTable:
         written = self.tasks.written
+        skipping = self._skipping()
+        looked = skipping.look(filler)
         task = self.tasks.fill(filler, table, interval, target.branch, anew=anew)
         if not table.created:
             task = self._create(filler, table, task)
             table = task.table
         result = self.warehouse.engine().fill(task)
+        facts = skipping.facts(looked, result.output, table, interval)
         written.note_filled(table.id)
         if target.waits:
             written.put_branch(table.id, target.branch)
         self._auditor().audit(snapshot, table, interval, target.branch)
-        target.record(interval, result, last=last)
+        target.record(interval, result, facts, last=last)
         filled = table.intervals
         if target.waits:
             written.put_branch(table.id, target.branch)

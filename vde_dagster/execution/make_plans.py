@@ -144,6 +144,10 @@ def _make(
     )
     plan = replace(plan, warnings=warnings) if warnings else plan
     plan = add(plan) if add else plan
+    if any(model.skippable for model in plan.models):
+        from vde_dagster.execution.forecast_skips import forecast_skips
+
+        plan = forecast_skips(warehouse, plan, state)
     if save and not plan.is_empty:
         warehouse.store.plans.save(plan, state.held)
     return plan

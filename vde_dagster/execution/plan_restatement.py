@@ -31,7 +31,7 @@ def plan_restatement(
         UsageError: There is no such environment; a pattern selects nothing; none of the models
             can be computed again; or other choices make no sense beside it.
     """
-    run = plan_run(warehouse, environment, options, save=False)
+    run = plan_run(warehouse, environment, replace(options, full=True), save=False)
     production = warehouse.store.environments.get(PRODUCTION)
     plan = restate_published(run, options, protected_tables(environment, production))
     plan = with_outdated(warehouse, plan)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
+from vde_dagster.execution.digest_sets import MOST_DIGESTS
 from vde_dagster.execution.written import Written
-from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.render import relation, render_audit, render_query
 from vde_dagster.planning.resolver import (
@@ -18,6 +19,7 @@ from vde_dagster.planning.resolver import (
     select_physical,
 )
 from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.sources import Columns, TableRead, tables_read
 from vde_dagster.planning.statements import render_statements
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AuditTask, FillTask
@@ -33,12 +35,14 @@ class PlanTasks:
         target: Resolves the names of what the plan's environment becomes, on `main`.
         written: What the plan's own models read beside `main`.
         catalog: The Spark catalog's name.
+        digest_sets: The sets of columns of which fills take digests, by table id.
     """
 
     plan: Plan
     target: Resolver
     written: Written
     catalog: str
+    digest_sets: Mapping[str, tuple[Columns, ...]] = field(default_factory=dict)
 
     def fill(
         self,
@@ -93,7 +97,25 @@ class PlanTasks:
             before=before,
             after=after,
             anew=anew,
+            digest_sets=self.digest_sets.get(table.id, ()),
+            digest_ranges=self._digest_ranges(filler, table, interval),
         )
+
+    def tables_read(self, filler: Snapshot) -> tuple[TableRead, ...]:
+        """Return the tables that a definition reads in this plan, with their branches."""
+        return tables_read(filler, self._resolver(), self.catalog)
+
+    def _digest_ranges(
+        self, filler: Snapshot, table: PhysicalTable, interval: Interval
+    ) -> tuple[Interval, ...]:
+        """Return the single intervals of a range, where they are few, else the range."""
+        sets = len(self.digest_sets.get(table.id, ()))
+        if not sets or not filler.is_incremental:
+            return (interval,)
+        count = filler.cadence.unit.count(interval)
+        if count * sets > MOST_DIGESTS:
+            return (interval,)
+        return tuple(filler.cadence.batches(IntervalSet((interval,)), 1))
 
     def audits(
         self,

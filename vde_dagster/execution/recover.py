@@ -60,7 +60,8 @@ def recover(
             break
         taken = taken | IntervalSet((fill.interval,))
         result = FillResult(fill.rows, fill.iceberg_snapshot_id, None)
-        target.record(fill.interval, result, last=not missing - taken)
+        # What it read and wrote died with the process: no later run may build on a guess of it.
+        target.record(fill.interval, result, None, last=not missing - taken)
         if target.waits:
             written.put_branch(target.table.id, target.branch)
         auditor.emit(IntervalFilled(snapshot, target.table, fill.interval, result, True))

@@ -22,6 +22,7 @@ from vde_dagster.lakehouse.table_metadata import (
     history,
     without_branch,
 )
+from vde_dagster.planning.contents import FillFacts
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import FillResult
@@ -121,7 +122,13 @@ class TableBranches:
         self._change(change, "fill.reset")
 
     def advance(
-        self, own: BranchName, interval: Interval, result: FillResult, *, last: bool
+        self,
+        own: BranchName,
+        interval: Interval,
+        result: FillResult,
+        facts: FillFacts | None = None,
+        *,
+        last: bool,
     ) -> None:
         """Move `main` to a commit of a branch, and record its range, in one transaction.
 
@@ -129,6 +136,7 @@ class TableBranches:
             own: The branch.
             interval: What the commit filled.
             result: The commit.
+            facts: What the fill read and wrote, when known.
             last: Whether the branch ends with it.
 
         Raises:
@@ -157,6 +165,7 @@ class TableBranches:
             rows=result.rows,
             bytes=result.bytes,
             seconds=result.seconds,
+            facts=facts,
         )
         self._change(change, "fill.advance", filled)
 

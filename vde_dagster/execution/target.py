@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from vde_dagster.execution.table_branches import BranchCommit, TableBranches
 from vde_dagster.lakehouse.branch_names import BranchName
+from vde_dagster.planning.contents import FillFacts
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import FillResult
@@ -102,12 +103,15 @@ class Target:
         """Take the last commits off our branch; without one to go back to, remove it."""
         self.branches.reset(self.own, snapshot_id)
 
-    def record(self, interval: Interval, result: FillResult, *, last: bool) -> None:
+    def record(
+        self, interval: Interval, result: FillResult, facts: FillFacts | None = None, *, last: bool
+    ) -> None:
         """Record a filled and audited range: for the publication, or by moving `main` to it.
 
         Args:
             interval: The range (UTC).
             result: The commit on our branch that holds it.
+            facts: What the fill read and wrote, when known.
             last: Whether the attempt writes nothing more to the table.
 
         Raises:
@@ -115,7 +119,7 @@ class Target:
         """
         if not self.waits:
             try:
-                return self.branches.advance(self.own, interval, result, last=last)
+                return self.branches.advance(self.own, interval, result, facts, last=last)
             except TableShownError:
                 self.waits = True
         waiting = PendingInterval(
@@ -127,6 +131,23 @@ class Target:
             rows=result.rows,
             bytes=result.bytes,
             seconds=result.seconds,
+            facts=facts,
+        )
+        record_pending(self.branches.lakehouse.store, self.branches.lease, waiting)
+
+    def record_skipped(self, interval: Interval, rows: int | None, facts: FillFacts) -> None:
+        """Record that a slot counts as filled with the publication, though nothing was computed.
+
+        Args:
+            interval: The slot (UTC).
+            rows: The rows that the table has.
+            facts: What the skip remembers; they say whose rows those are.
+
+        Raises:
+            LeaseLostError: Somebody else works on the table now.
+        """
+        waiting = PendingInterval(
+            self.own.plan_id, self.table.id, "", interval, None, rows, facts=facts
         )
         record_pending(self.branches.lakehouse.store, self.branches.lease, waiting)
 

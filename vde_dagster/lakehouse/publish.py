@@ -192,6 +192,7 @@ def _commit(
             store.pending.settle(
                 conn, publication.plan_id, [item.table_id for item in publication.fast_forwards]
             )
+        store.pending.settle_skipped(conn, publication.plan_id)
         if store.plans.record(publication.plan_id, conn) is not None:
             store.plans.set_status(publication.plan_id, "applied", None, conn)
     if publication.changed is not None:

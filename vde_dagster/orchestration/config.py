@@ -160,6 +160,10 @@ class RunConfig(dg.Config):
     environment: str = Field(
         default="prod", description="The environment whose due intervals are computed."
     )
+    full: bool = Field(
+        default=False,
+        description="Compute what is due whether or not something that it reads has changed.",
+    )
     concurrency: int | None = Field(
         default=None,
         ge=1,

@@ -226,6 +226,8 @@ def _metadata_hash(model: Model) -> str:
             parts += [name, str(value)]
     for name, text in model.virtual_properties:
         parts += ["view", name, text]
+    if model.skip_unchanged is not None:
+        parts += ["skip unchanged", str(model.skip_unchanged)]
     parts += meaning_of(model.kind).metadata(model)
     return digest("metadata", *parts)
 

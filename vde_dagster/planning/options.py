@@ -26,6 +26,7 @@ class PlanOptions:
         min_intervals: Look at this many of each model's latest intervals even before `start`.
         empty_backfill: Record what is missing as filled, and compute nothing.
         backfill: Patterns of the models that are filled, with what they read; all when empty.
+        full: Whether a run computes what is due whether or not something changed.
     """
 
     start: datetime | None = None
@@ -38,6 +39,7 @@ class PlanOptions:
     min_intervals: int = 0
     empty_backfill: bool = False
     backfill: tuple[str, ...] = ()
+    full: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "select", tuple(self.select))

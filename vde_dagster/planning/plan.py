@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.planning.contents import Skipped
 from vde_dagster.planning.contracts import ContractBreak
 from vde_dagster.planning.environment import Entry
 from vde_dagster.planning.interval import IntervalSet, iso
@@ -63,6 +64,10 @@ class PlannedModel:
         restate: Whether the intervals are computed again although they are filled.
         breaks: What its readers will not find as it is now.
         records_only: Whether the intervals are recorded as filled without computing anything.
+        skippable: Whether nothing is computed when nothing that it reads has changed by its turn.
+        skips: What is left as it is, by what was known when the plan was made; None when it is
+            computed, as far as that is known.
+        always: Why a run computes it whether or not something changed; empty where it does not.
     """
 
     name: ModelName
@@ -79,6 +84,9 @@ class PlannedModel:
     layout: bool = False
     breaks: tuple[ContractBreak, ...] = ()
     records_only: bool = False
+    skippable: bool = False
+    skips: Skipped | None = None
+    always: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -96,6 +104,8 @@ class PlannedModel:
             "layout": self.layout,
             "intervals": self.intervals.to_json(),
             **({"records_only": True} if self.records_only else {}),
+            "skips": self.skips.to_json() if self.skips is not None else None,
+            "computed_always": self.always or None,
         }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from vde_dagster.base.instants import parse_instant
 from vde_dagster.base.names import ModelName
+from vde_dagster.planning.contents_codec import skipped_from_json, skipped_to_json
 from vde_dagster.planning.contracts import ContractBreak, Reader
 from vde_dagster.planning.environment import Entry
 from vde_dagster.planning.interval import Interval, IntervalSet, iso
@@ -173,7 +174,15 @@ def _idle(name: ModelName, snapshot_id: str | None, table: PhysicalTable | None)
 
 
 def _work_to_json(model: PlannedModel) -> Json:
+    said: dict[str, Json] = {}
+    if model.skippable:
+        said["skippable"] = True
+    if model.skips is not None:
+        said["skips"] = skipped_to_json(model.skips)
+    if model.always:
+        said["always"] = model.always
     return {
+        **said,
         "change": model.change.value,
         "category": model.category.value if model.category else None,
         "reasons": model.reasons,
@@ -211,6 +220,9 @@ def _model_from_json(data: Json) -> PlannedModel:
         # The first plans that were stored as lists have none.
         breaks=tuple(_break_from_json(named, broken) for broken in does.get("breaks", ())),
         records_only=does.get("records_only", False),
+        skippable=does.get("skippable", False),
+        skips=skipped_from_json(does["skips"]) if "skips" in does else None,
+        always=does.get("always", ""),
     )
 
 

@@ -26,6 +26,7 @@ from vde_dagster.planning.missing import (
 )
 from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel, PlannedViews
+from vde_dagster.planning.repeatable import may_be_skipped, why_always
 from vde_dagster.planning.resolver import Binding, Resolver
 from vde_dagster.planning.serve import TablesByContent, choose_filler, choose_table, new_table
 from vde_dagster.planning.snapshot import Snapshot
@@ -190,6 +191,11 @@ def _planned(
                 complete[name] = table.intervals | intervals
         elif any(parent in complete for parent in snapshot.parents):
             complete[name] = available
+        skippable, always = False, ""
+        in_run = request.kind is PlanKind.RUN and may_be_skipped(snapshot)
+        if intervals and table is not None and in_run:
+            always = "" if request.options.full else why_always(snapshot, snapshots) or ""
+            skippable = not always and not request.options.full and bool(table.intervals)
         yield PlannedModel(
             name=name,
             change=change,
@@ -204,6 +210,8 @@ def _planned(
             audits=not intervals and _audits_due(snapshot, old.get(name), table, moving),
             layout=table is not None and own and _layout_differs(name, snapshot, table, state),
             breaks=_breaks(name, Shown(snapshot, table), old, state) if name in changed else (),
+            skippable=skippable,
+            always=always,
         )
         if intervals or (table is None and building & set(snapshot.parents)):
             building.add(name)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.planning.contents import Output
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.sources import Columns
 from vde_dagster.planning.table import PhysicalTable
 
 
@@ -46,6 +48,8 @@ class FillTask:
         after: Statements that run in it when the rows are written.
         anew: Whether the rows replace everything that the table holds, in a kind whose table can
             only be computed again from its beginning.
+        digest_sets: Sets of physical columns of which digests are asked for.
+        digest_ranges: The ranges of the interval that have digests of their own.
     """
 
     plan_id: str
@@ -61,6 +65,8 @@ class FillTask:
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     anew: bool = False
+    digest_sets: tuple[Columns, ...] = ()
+    digest_ranges: tuple[Interval, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +78,14 @@ class FillResult:
         iceberg_snapshot_id: The commit that holds them; None when nothing was committed.
         seconds: Wall-clock duration; None when it is not known any more.
         bytes: Bytes added by the commit, when its summary says.
+        output: Digests of what was written, when they were asked for and could be taken.
     """
 
     rows: int | None
     iceberg_snapshot_id: int | None
     seconds: float | None
     bytes: int | None = None
+    output: Output | None = None
 
 
 @dataclass(frozen=True, slots=True)

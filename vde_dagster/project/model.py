@@ -101,6 +101,8 @@ class Model:
         relative_end: `end` likewise.
         table: Catalog, schema and name of an external model's table where it lies in another
             catalog than the project's; else empty.
+        skip_unchanged: Whether runs leave the model's table as it is when nothing that it reads
+            has changed; None where what the model is made of decides.
     """
 
     name: ModelName
@@ -134,6 +136,7 @@ class Model:
     allow_partials: bool = False
     relative_start: str | None = None
     relative_end: str | None = None
+    skip_unchanged: bool | None = None
 
     def start_at(self, now: datetime) -> datetime | None:
         """Return the first instant whose data exists, as it is at an instant (both UTC)."""

@@ -102,6 +102,7 @@ _PLAIN = (
     "relative_start",
     "relative_end",
     "column_descriptions",
+    "skip_unchanged",
     "virtual_properties",
 )
 _DEFAULTS = {

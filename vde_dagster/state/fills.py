@@ -7,6 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select
 
+from vde_dagster.planning.contents import FillFacts
+from vde_dagster.planning.contents_codec import dump_facts
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
@@ -53,6 +55,7 @@ class FillStore:
         *,
         size: int | None = None,
         seconds: float | None = None,
+        facts: FillFacts | None = None,
     ) -> None:
         """Record that a range of a table is filled and audited; recording it twice is harmless.
 
@@ -67,6 +70,7 @@ class FillStore:
             connection: A transaction to take part in.
             size: Bytes of the files that the commit added, when known.
             seconds: How long the fill took, when known.
+            facts: What it read and wrote, when known.
 
         Raises:
             StoreError: The table is unknown or was given up to the janitor.
@@ -91,6 +95,7 @@ class FillStore:
                     "byte_count": size,
                     "seconds": seconds,
                     "recorded_at": self.database.clock.now(),
+                    **dump_facts(facts),
                 },
             )
             span = {"start": to_micros(start), "end": to_micros(end)}
@@ -115,7 +120,8 @@ class FillStore:
         """Return the log of fills of a table, of all plans or of one, newest first.
 
         Rows have `start_at`, `end_at`, `plan_id`, `iceberg_snapshot_id`, `row_count`,
-        `byte_count`, `seconds` and `recorded_at`.
+        `byte_count`, `seconds`, `recorded_at`, and what `contents_codec` reads: `inputs`,
+        `output` and `skipped`.
         """
         query = (
             select(schema.fills)

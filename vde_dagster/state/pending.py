@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select
 
+from vde_dagster.planning.contents import FillFacts
+from vde_dagster.planning.contents_codec import dump_facts, load_facts
 from vde_dagster.planning.interval import Interval
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
@@ -27,6 +29,7 @@ class PendingInterval:
         rows: Rows in it, when counted.
         bytes: Bytes of the files that the commit added, when known.
         seconds: How long the fill took, when known.
+        facts: What it read and wrote, when known; a slot that was skipped waits on no branch.
     """
 
     plan_id: str
@@ -37,6 +40,7 @@ class PendingInterval:
     rows: int | None
     bytes: int | None = None
     seconds: float | None = None
+    facts: FillFacts | None = None
 
 
 def pending_of(row: Row[Any]) -> PendingInterval:
@@ -50,6 +54,7 @@ def pending_of(row: Row[Any]) -> PendingInterval:
         rows=row.row_count,
         bytes=row.byte_count,
         seconds=row.seconds,
+        facts=load_facts(row.inputs, row.output, row.skipped),
     )
 
 
@@ -77,6 +82,7 @@ class PendingStore:
         *,
         size: int | None = None,
         seconds: float | None = None,
+        facts: FillFacts | None = None,
     ) -> None:
         """Record that a range is written and audited on a branch; twice is harmless."""
         table = schema.pending
@@ -98,6 +104,7 @@ class PendingStore:
                     byte_count=size,
                     seconds=seconds,
                     recorded_at=self.database.clock.now(),
+                    **dump_facts(facts),
                 )
             )
 
@@ -138,14 +145,29 @@ class PendingStore:
         chosen = None if table_ids is None else set(table_ids)
         for pending in self.of_plan(plan_id, connection):
             if chosen is None or pending.table_id in chosen:
-                self.fills.record(
-                    pending.table_id,
-                    pending.interval,
-                    plan_id,
-                    pending.iceberg_snapshot_id,
-                    pending.rows,
-                    connection,
-                    size=pending.bytes,
-                    seconds=pending.seconds,
-                )
+                self._settle(connection, pending)
         self.drop(plan_id, chosen, connection)
+
+    def settle_skipped(self, connection: Connection, plan_id: str) -> None:
+        """Turn skipped slots into filled intervals, in the publication's transaction.
+
+        No table moves with them, so that no catalog has to be asked.
+        """
+        for pending in self.of_plan(plan_id, connection):
+            if pending.facts is not None and pending.facts.skipped is not None:
+                self._settle(connection, pending)
+                self.drop(plan_id, [pending.table_id], connection)
+
+    def _settle(self, connection: Connection, pending: PendingInterval) -> None:
+        skipped = pending.facts.skipped if pending.facts is not None else None
+        self.fills.record(
+            pending.table_id,
+            pending.interval,
+            pending.plan_id,
+            skipped.commit if skipped is not None else pending.iceberg_snapshot_id,
+            pending.rows,
+            connection,
+            size=pending.bytes,
+            seconds=pending.seconds,
+            facts=pending.facts,
+        )

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.instants import Instant
 
-SCHEMA_VERSION = "0004"
+SCHEMA_VERSION = "0005"
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -94,6 +94,10 @@ fills = Table(
     Column("byte_count", BigInteger),
     Column("seconds", Float),
     Column("recorded_at", Instant, nullable=False),
+    Column("inputs", Text),
+    Column("output", Text),
+    Column("skipped", Text),
+    Index("vde_fills_latest", "table_id", "recorded_at"),
 )
 
 environments = Table(
@@ -182,6 +186,9 @@ pending = Table(
     Column("byte_count", BigInteger),
     Column("seconds", Float),
     Column("recorded_at", Instant, nullable=False),
+    Column("inputs", Text),
+    Column("output", Text),
+    Column("skipped", Text),
 )
 
 # What has to be computed again by work that begins after `since`; see `state.outdated`.

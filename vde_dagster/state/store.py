@@ -17,6 +17,7 @@ from vde_dagster.state.tables import TableStore
 
 if TYPE_CHECKING:
     from vde_dagster.state.audits import AuditStore
+    from vde_dagster.state.fill_facts import FactStore
     from vde_dagster.state.fills import FillStore
     from vde_dagster.state.leases import LeaseStore
     from vde_dagster.state.ledger import LedgerStore
@@ -55,6 +56,13 @@ class StateStore:
         from vde_dagster.state.audits import AuditStore
 
         return AuditStore(self.database)
+
+    @cached_property
+    def facts(self) -> FactStore:
+        """Reading what fills remember of their inputs and outputs."""
+        from vde_dagster.state.fill_facts import FactStore
+
+        return FactStore(self.database)
 
     @cached_property
     def fills(self) -> FillStore:

@@ -104,6 +104,7 @@ def record_filled(store: StateStore, conn: Connection, filled: PendingInterval) 
         conn,
         size=filled.bytes,
         seconds=filled.seconds,
+        facts=filled.facts,
     )
 
 
@@ -149,6 +150,7 @@ def record_pending(store: StateStore, lease: Lease | None, pending: PendingInter
             conn,
             size=pending.bytes,
             seconds=pending.seconds,
+            facts=pending.facts,
         )
 
     store.database.run_transaction(work, name="state.record_pending")

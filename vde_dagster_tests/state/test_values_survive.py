@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError, UsageError
+from vde_dagster.planning.contents import Skipped
 from vde_dagster.planning.contracts import ContractBreak, Reader
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Category, Change, Plan, PlannedModel
@@ -182,7 +183,7 @@ _EMPTY = {
     "name": None, "change": Change.UNCHANGED, "category": None, "reasons": (), "snapshot_id": None,
     "previous_snapshot_id": None, "table": None, "builds": False, "intervals": IntervalSet(),
     "audits": False, "restate": False, "layout": False,
-    "breaks": (), "records_only": False,
+    "breaks": (), "records_only": False, "skippable": False, "skips": None, "always": "",
 }  # fmt: skip
 
 
@@ -203,6 +204,9 @@ def several_plans() -> Plan:
         restate=True,
         records_only=True,
         layout=True,
+        skippable=True,
+        skips=Skipped(T0, 1.5, 7, 8),
+        always="reads now()",
         breaks=(
             ContractBreak(ModelName("db", "busy"), "n", "INT", "BIGINT", True),
             ContractBreak(

@@ -17,6 +17,7 @@ from vde_dagster.cli.options import (
     End,
     EnvironmentName,
     ExecutionTime,
+    Full,
     IgnoreCron,
     Json,
     MinIntervals,
@@ -113,6 +114,7 @@ def apply(
 
 def run(
     environment: EnvironmentName,
+    full: Full = False,
     concurrency: Concurrency = None,
     ignore_cron: IgnoreCron = False,
     execution_time: ExecutionTime = None,
@@ -122,12 +124,13 @@ def run(
 ) -> None:
     """Compute and publish what is due in an environment.
 
-    Works on the environment as it was published, whatever the files say now.
+    Works on the environment as it was published, whatever the files say now. Tables that are made
+    whole are left as they are where nothing that they are made of has changed.
     """
     output = Output(as_json)
     options = plan_options(execution_time=execution_time, ignore_cron=ignore_cron)
     with opened(project) as workspace:
         from vde_dagster.cli.applying import apply_and_report
 
-        plan = workspace.plan_run(environment, options)
+        plan = workspace.plan_run(environment, options, full=full)
         apply_and_report(workspace, plan, output, concurrency)

@@ -111,10 +111,17 @@ class Work:
         facts: dict[str, Any] = {
             "vde/plan": result.plan.id,
             "vde/environment": result.plan.environment,
-            "vde/models_computed": len(result.plan.builds),
+            "vde/models_computed": len(result.plan.builds) - len(result.skipped),
             "vde/seconds": result.seconds,
             "vde/published": result.published,
         }
+        if result.skipped:
+            facts["vde/models_skipped"] = len(result.skipped)
+            facts["vde/saved_seconds"] = sum(s.seconds or 0.0 for s in result.skipped.values())
+            facts["vde/saved_bytes"] = sum(s.bytes or 0 for s in result.skipped.values())
+            facts["vde/skipped"] = dg.MetadataValue.json(
+                {str(name): skipped.to_json() for name, skipped in result.skipped.items()}
+            )
         if result.environment is not None:
             facts["vde/version"] = result.environment.version
         return facts

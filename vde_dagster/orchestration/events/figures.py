@@ -11,6 +11,7 @@ import dagster as dg
 
 from vde_dagster.orchestration.events.projection import Filled
 from vde_dagster.orchestration.models.partitions import partition_keys
+from vde_dagster.planning.contents import Skipped
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.resolver import column_map
 from vde_dagster.planning.snapshot import Snapshot
@@ -94,6 +95,16 @@ def fill_facts(
             facts["vde/fill_rows"] = result.rows
         if result.bytes is not None:
             facts["vde/fill_bytes"] = result.bytes
+    return facts
+
+
+def skipped_facts(skipped: Skipped) -> dict[str, Any]:
+    """Return what is to be said of a slot that was skipped: why, and what that saved."""
+    facts: dict[str, Any] = {"vde/skipped": skipped.why}
+    if skipped.seconds is not None:
+        facts["vde/saved_seconds"] = skipped.seconds
+    if skipped.bytes is not None:
+        facts["vde/saved_bytes"] = skipped.bytes
     return facts
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from vde_dagster.orchestration.events.figures import Log, fill_facts, filled_by
+from vde_dagster.orchestration.events.figures import Log, fill_facts, filled_by, skipped_facts
 from vde_dagster.orchestration.events.projection import Combination, Filled, filled_event
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 from vde_dagster.orchestration.pages.preview import preview
+from vde_dagster.planning.contents import Skipped
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.snapshot import Snapshot
@@ -33,6 +34,7 @@ class Fill:
         result: The commit and its figures.
         newest: Whether its plan filled nothing later: then the newest rows are shown.
         recovered: Whether a process that died had written it.
+        skipped: Set where nothing was computed: the result is that of an earlier fill.
     """
 
     table: PhysicalTable
@@ -40,6 +42,7 @@ class Fill:
     result: FillResult
     newest: bool = False
     recovered: bool = False
+    skipped: Skipped | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,4 +139,6 @@ class FillEvents:
         }
         if fill.recovered:
             facts["vde/recovered"] = True
+        if fill.skipped is not None:
+            facts |= skipped_facts(fill.skipped)
         return facts

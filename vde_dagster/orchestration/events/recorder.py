@@ -123,6 +123,8 @@ class EventRecorder:
         rows = "" if event.result.rows is None else f", {event.result.rows:,} rows"
         seconds = event.result.seconds
         how = "found" if seconds is None else f"filled in {seconds:.1f} s"
+        if event.skipped is not None:
+            how = f"skipped, {event.skipped.why}"
         self.log.info(f"{event.snapshot.name}: {span(event.interval)} {how}{rows}")
         if self._held is not None:
             self._held.append(event)
@@ -132,7 +134,9 @@ class EventRecorder:
     def _materializations(self, event: IntervalFilled) -> DagsterEvents:
         assert self._fills is not None
         newest = self._ends.get(event.snapshot.name) == event.interval.end
-        fill = Fill(event.table, event.interval, event.result, newest, event.recovered)
+        fill = Fill(
+            event.table, event.interval, event.result, newest, event.recovered, event.skipped
+        )
         pointer = self._pointers.get(event.snapshot.name)
         for found in self._fills.partitions(fill):
             if self.catalog.key(found.snapshot.name) == self.skip:

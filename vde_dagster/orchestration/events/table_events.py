@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from vde_dagster.orchestration.events.figures import Log, fill_facts, filled_by
+from vde_dagster.orchestration.events.figures import Log, fill_facts, filled_by, skipped_facts
 from vde_dagster.orchestration.events.projection import (
     Combination,
     Filled,
@@ -20,6 +20,7 @@ from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import LiveVersion
 from vde_dagster.orchestration.names import PLAN_TAG
 from vde_dagster.orchestration.pages.preview import preview
+from vde_dagster.planning.contents_codec import load_skipped
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.work import FillResult
 
@@ -78,6 +79,9 @@ def missing_events(
             continue
         counted = filled_by(workspace, log, snapshot, table, partitions, interval, result)
         facts = {"vde/plan": row.plan_id, **fill_facts(snapshot, interval, result, counted)}
+        skipped = load_skipped(row.skipped)
+        if skipped is not None:
+            facts |= skipped_facts(skipped)
         for item in counted:
             if item.partition in own:
                 found[item.partition] = (item, facts, {PLAN_TAG: row.plan_id})

@@ -15,6 +15,8 @@ from vde_dagster.orchestration.events.projection import Filled
 from vde_dagster.orchestration.events.provenance import DATA_VERSION, data_version, newest_record
 from vde_dagster.orchestration.events.reporter import Reporter
 from vde_dagster.orchestration.models.catalog import AssetCatalog
+from vde_dagster.orchestration.names import PLAN_TAG
+from vde_dagster.planning.contents_codec import load_skipped
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.work import FillResult
@@ -77,6 +79,7 @@ class ToldFills:
         if row is None:
             return
         result = FillResult(row.row_count, row.iceberg_snapshot_id, row.seconds, row.byte_count)
+        skipped = load_skipped(row.skipped)
         newest = max(other.end_at for other in own) == row.end_at
         catalog = self.load()
         events = self._fills.get(plan.id)
@@ -85,7 +88,7 @@ class ToldFills:
             self._fills[plan.id] = events
         if place not in self._pointers:
             self._pointers[place] = newest_record(self.instance)
-        found = list(events.partitions(Fill(table, interval, result, newest)))
+        found = list(events.partitions(Fill(table, interval, result, newest, skipped=skipped)))
         known: dict[tuple[dg.AssetKey, str], list[str]] = {}
         for one in found:
             key, partition = catalog.key(one.snapshot.name), one.filled.partition
@@ -94,9 +97,20 @@ class ToldFills:
                 known |= self._known(key, [f.filled.partition for f in same], item)
             versions = known[key, partition]
             mine = data_version(one.key, one.filled.iceberg_snapshot_id)
-            if mine in versions or self._is_overtaken(versions, table, one.filled):
+            told = (
+                mine in versions if skipped is None else self._has_event_of(key, partition, plan.id)
+            )
+            if told or self._is_overtaken(versions, table, one.filled):
                 continue
             self.reporter.report(events.event(one, self._pointers[place]))
+
+    def _has_event_of(self, key: dg.AssetKey, partition: str, plan_id: str) -> bool:
+        """Say whether a partition's latest event is a plan's; a skip has its data version again."""
+        wanted = dg.AssetRecordsFilter(key, asset_partitions=[str(partition)])
+        page = self.instance.fetch_materializations(wanted, limit=1)
+        return any(
+            (one.event_log_entry.tags or {}).get(PLAN_TAG) == plan_id for one in page.records
+        )
 
     def _known(
         self, key: dg.AssetKey, partitions: Sequence[str], item: News

@@ -199,7 +199,7 @@ def _run(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
     def run(context: dg.OpExecutionContext, config: RunConfig) -> Iterator[Any]:
         workspace = names.workspace(context)
         with as_failure():
-            plan = workspace.plan_run(config.environment)
+            plan = workspace.plan_run(config.environment, full=config.full)
         yield from show_plan(context, catalog, workspace, plan)
         yield from apply_here(context, catalog, workspace, plan, config.concurrency)
         yield dg.Output(plan.id)

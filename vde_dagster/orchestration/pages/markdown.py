@@ -103,8 +103,11 @@ def summary(plan: Plan) -> str:
         if change is not Change.UNCHANGED
     }
     words = [f"{count} {change.value}" for change, count in counts.items() if count]
-    builds = len(plan.builds)
+    builds = sum(model.skips is None for model in plan.builds)
     words.append(f"{builds} to compute" if builds else "nothing to compute")
+    skips = len(plan.builds) - builds
+    if skips:
+        words.append(f"{skips} to skip")
     if audited := audits_only(plan):
         words.append(f"{len(audited)} to audit")
     return ", ".join(words)
@@ -207,7 +210,8 @@ def _work(plan: Plan, estimate: Estimate | None) -> str:
     lines = ["### Will run", "", "| model | intervals | range | estimate |"]
     lines.append("|---|---:|---|---:|")
     total = 0.0
-    for model in plan.builds[:MAX_ROWS]:
+    works = [model for model in plan.builds if model.skips is None]
+    for model in works[:MAX_ROWS]:
         snapshot = plan.snapshots[model.snapshot_id or ""]
         seconds = estimate(model) if estimate else None
         total += seconds or 0.0
@@ -217,10 +221,22 @@ def _work(plan: Plan, estimate: Estimate | None) -> str:
             f"| `{short_name(model.name)}` | {units(model, snapshot)} | {shown} "
             f"| {_duration(seconds)} |"
         )
-    lines += _more(len(plan.builds))
+    lines += _more(len(works))
     if total:
         lines += ["", f"About {_duration(total)} of work, by earlier runs."]
-    return "\n".join(lines)
+    return "\n".join([*(lines if works else lines[:1]), *_skips(plan)])
+
+
+def _skips(plan: Plan) -> list[str]:
+    """Say what a run leaves as it is, why, and what that saves."""
+    skips = [(model.name, model.skips) for model in plan.builds if model.skips is not None]
+    if not skips:
+        return []
+    lines = ["", f"Skips {len(skips)}, whose tables have nothing new to read:", ""]
+    for name, skipped in skips[:MAX_ROWS]:
+        took = f" (saves {_duration(skipped.seconds)})" if skipped.seconds is not None else ""
+        lines.append(f"- `{short_name(name)}`: {skipped.why}{took}")
+    return [*lines, *_more(len(skips))]
 
 
 def _nothing_computed(plan: Plan) -> str:

@@ -76,7 +76,8 @@ def plan_metadata(
         "vde/plan_json": dg.MetadataValue.json(plan.to_json()),
         "vde/environment": plan.environment,
         "vde/warnings": len(plan.warnings),
-        "vde/computes": len(plan.builds),
+        "vde/computes": sum(model.skips is None for model in plan.builds),
+        "vde/skips": sum(model.skips is not None for model in plan.builds),
         "vde/intervals": sum(
             units(model, plan.snapshots[model.snapshot_id or ""]) for model in plan.builds
         ),
@@ -225,6 +226,8 @@ def _computes(model: PlannedModel, snapshot: Snapshot | None) -> str:
         return "audits only"
     if not model.intervals or snapshot is None:
         return ""
+    if model.skips is not None:
+        return f"skipped, {model.skips.why}"
     if not snapshot.is_incremental:
         return "whole table"
     return f"{units(model, snapshot)}: {spans(model.intervals)}"

@@ -17,9 +17,12 @@ class Meaning:
 
     Attributes:
         filled_once: Whether a table that was filled is complete for ever.
+        replaces_all: Whether a fill replaces all rows by what the query returns, and by nothing
+            else: then it leaves a table as it is whose inputs are as they were.
     """
 
     filled_once: bool = False
+    replaces_all: bool = False
 
     def own_version(self, model: Model) -> SemanticVersion | None:
         """Return the version of a model that has no query; None when its query decides."""

@@ -13,6 +13,8 @@ from vde_dagster.semantics import SemanticVersion
 class WholeMeaning(Meaning):
     """A table whose blocking audits look at all of its rows, and so prove keys."""
 
+    replaces_all = True
+
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the query's keys, and those that a blocking audit checks."""
         keys = list(version.unique_keys)

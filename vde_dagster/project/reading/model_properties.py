@@ -48,6 +48,7 @@ READ = frozenset(
         "depends_on",
         "dialect",
         "enabled",
+        "skip_unchanged",
         "table_format",
         "storage_format",
     ]
@@ -135,6 +136,7 @@ def read_model_properties(header: Header, settings: Settings) -> ModelProperties
         "owner": _text(given.get("owner")) or settings.owner,
         "description": _text(given.get("description")),
         "stamp": _text(given.get("stamp")),
+        "skip_unchanged": given["skip_unchanged"].boolean() if "skip_unchanged" in given else None,
         "tags": given["tags"].texts() if "tags" in given else (),
         "partitioned_by": given["partitioned_by"].raws() if "partitioned_by" in given else (),
         "clustered_by": given["clustered_by"].raws() if "clustered_by" in given else (),

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ExecutionError
+from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.work import FillTask
+from vde_dagster.spark.digests import Digester
 from vde_dagster.spark.iceberg import IcebergTable
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Write:
         types: Spark SQL type by physical column.
         physical: Physical column by output column in lower case.
         summary: Properties that the commit's summary must carry.
+        digester: Watches the rows that are written, or None.
     """
 
     task: FillTask
@@ -57,6 +60,7 @@ class Write:
     types: Mapping[str, str]
     physical: Mapping[str, str]
     summary: Mapping[str, str]
+    digester: Digester | None = None
 
     def target(self, branch: str | None) -> str:
         """Return the quoted name to write to, with Iceberg's branch suffix if there is one."""
@@ -68,6 +72,8 @@ class Write:
 
     def writer(self, frame: DataFrame, branch: str | None) -> DataFrameWriterV2:
         """Return a writer whose commit carries the summary."""
+        if self.digester is not None:
+            frame = self.digester.watch(frame)
         writer = frame.writeTo(self.target(branch))
         for key, value in self.summary.items():
             writer = writer.option(f"snapshot-property.{key}", value)
@@ -102,6 +108,17 @@ class Strategy(ABC):
     """
 
     own_session: bool = False
+
+    def digest_condition(self, write: Write, interval: Interval) -> str | None:
+        """Return the SQL condition of the rows of an interval; None for all rows.
+
+        Only for kinds whose writes are, range by range, exactly the rows that are given to
+        `Write.writer`; others have no digests.
+
+        Raises:
+            NotImplementedError: Rows do not lie in ranges, or others stay beside them.
+        """
+        raise NotImplementedError
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
         """Return the default layout; `types` are Spark SQL types by output column."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ConflictError
 from vde_dagster.planning.cadence import IntervalUnit
+from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.time_column import TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
@@ -37,14 +38,15 @@ class TimeRange(Strategy):
         unit = snapshot.cadence.unit
         return Layout((_partition(quote(kind.time_column), type_.lower(), unit),))
 
+    def digest_condition(self, write: Write, interval: Interval) -> str | None:
+        """Return the filter that replaces the interval's rows."""
+        return _column(write).condition(interval)
+
     def write(self, write: Write) -> None:
         """Overwrite the interval."""
         from py4j.protocol import Py4JJavaError
 
-        kind = write.task.snapshot.model.kind
-        assert isinstance(kind, IncrementalByTimeRange)
-        name = write.physical_name(kind.time_column)
-        column = TimeColumn(name, write.types[name], kind.time_format)
+        column = _column(write)
         rows = condition(column.condition(write.task.interval))
         frame = write.frame.where(rows)
         try:
@@ -53,6 +55,13 @@ class TimeRange(Strategy):
             if not any(_PARTIAL in message for _, message in java_causes(error)):
                 raise
             _replace_rows(write, column.condition(write.task.interval))
+
+
+def _column(write: Write) -> TimeColumn:
+    kind = write.task.snapshot.model.kind
+    assert isinstance(kind, IncrementalByTimeRange)
+    name = write.physical_name(kind.time_column)
+    return TimeColumn(name, write.types[name], kind.time_format)
 
 
 def _partition(column: str, type_: str, unit: IntervalUnit) -> str:

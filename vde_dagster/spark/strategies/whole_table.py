@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vde_dagster.planning.interval import Interval
 from vde_dagster.project.kinds import Full
 from vde_dagster.spark.strategies.base import Strategy, Write, condition, strategy_for
 
@@ -9,6 +10,10 @@ from vde_dagster.spark.strategies.base import Strategy, Write, condition, strate
 @strategy_for(Full)
 class WholeTable(Strategy):
     """Replaces all rows in one Iceberg commit; readers see the old rows until then."""
+
+    def digest_condition(self, write: Write, interval: Interval) -> str | None:
+        """All rows are the interval's."""
+        return None
 
     def write(self, write: Write) -> None:
         """Overwrite everything."""

@@ -1,0 +1,115 @@
+"""Skipping what has nothing new: when a model's turn comes, and what its fill remembers for that.
+
+A run asks for each model whose table is made whole whether the tables that it reads still hold
+what they held when it was computed last. That they were written since says nothing: rows count,
+told by Iceberg's commits and by the digests that fills record. So a model whose rows came out as
+before stops the work below it in the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vde_dagster.execution.input_states import Inputs, input_states, moved
+from vde_dagster.execution.plan_tasks import PlanTasks
+from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.lakehouse.commit_line import commit_line
+from vde_dagster.lakehouse.table_metadata import head_of
+from vde_dagster.planning.contents import FillFacts, InputState, Output, changed_inputs, compared
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.sources import TableRead
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.state.fill_facts import LastFill
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a fill's tables held before it began.
+
+    Args:
+        reads: The tables.
+        inputs: What they held.
+    """
+
+    reads: tuple[TableRead, ...]
+    inputs: Inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Skipping:
+    """Decides what is skipped, and notes what later decisions stand on; called from threads.
+
+    Args:
+        tasks: The plan.
+        warehouse: Where the tables are.
+    """
+
+    tasks: PlanTasks
+    warehouse: Warehouse
+
+    def nothing_new(
+        self, filler: Snapshot, table: PhysicalTable
+    ) -> tuple[LastFill, FillFacts] | None:
+        """Return a table's last fill, and what a skipped slot is to remember, or None.
+
+        Args:
+            filler: The definition that fills the table.
+            table: The table.
+        """
+        last = self.warehouse.store.facts.latest([table.id]).get(table.id)
+        if last is None or last.facts.inputs is None:
+            return None
+        reads = self.tasks.tables_read(filler)
+        now = unchanged_inputs(self.warehouse, reads, last.facts.inputs)
+        skipped = last.as_skipped()
+        if now is None or not self._holds(table, skipped.commit):
+            return None
+        return last, FillFacts(now, last.facts.output, skipped)
+
+    def look(self, filler: Snapshot) -> Looked:
+        """Look at what a fill is going to read, before anything of it is read."""
+        reads = self.tasks.tables_read(filler)
+        return Looked(reads, input_states(self.warehouse.lakehouse, reads))
+
+    def facts(
+        self, looked: Looked, output: Output | None, table: PhysicalTable, interval: Interval
+    ) -> FillFacts:
+        """Return what a fill is to remember.
+
+        Args:
+            looked: What its tables held before it began; what changed since may have been read.
+            output: Digests of what it wrote.
+            table: The table.
+            interval: What was filled (UTC).
+        """
+        after = input_states(self.warehouse.lakehouse, looked.reads, looked.inputs.states)
+        inputs: Mapping[str, InputState] | None = looked.inputs.states
+        if moved(looked.inputs, after, looked.reads):
+            inputs = None
+        if output is not None and not output.whole:
+            plan_id = self.tasks.plan.id
+            earlier = self.warehouse.store.facts.overlapping(table.id, interval, plan_id)
+            output = compared(output, earlier)
+        return FillFacts(inputs, output)
+
+    def _holds(self, table: PhysicalTable, commit: int | None) -> bool:
+        """Say whether a table's rows are still those of its last fill, and nobody else's."""
+        metadata = self.warehouse.lakehouse.table_metadata(table.ref)
+        for found in commit_line(metadata, head_of(metadata), table.id):
+            if found.snapshot_id == commit:
+                return True
+            if not found.quiet:
+                return False
+        return False
+
+
+def unchanged_inputs(
+    warehouse: Warehouse, reads: tuple[TableRead, ...], was: Mapping[str, InputState]
+) -> Mapping[str, InputState] | None:
+    """Return what tables hold now if that is what they held, else None."""
+    now = input_states(warehouse.lakehouse, reads, was)
+    if now.unknown or any(True for _ in changed_inputs(was, now.states)):
+        return None
+    return now.states

@@ -1,0 +1,248 @@
+"""What tables held when they were read, and what fills wrote, so that both can be compared.
+
+Rows are compared by digests that do not depend on their order: of every row a hash is taken, and
+the hashes are added up. Two tables with equal digests of some columns hold the same multiset of
+those columns' values, but for a chance of 2^-128 per comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from vde_dagster.planning.interval import Interval, iso
+from vde_dagster.planning.sources import Columns, covers
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The digests of the rows that a fill wrote of a range, or of the whole table.
+
+    Args:
+        interval: The range (UTC, half-open); that of the fill where the table is made whole.
+        rows: How many rows.
+        digests: One per set of columns, in the order of `Output.sets`.
+    """
+
+    interval: Interval
+    rows: int
+    digests: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a fill wrote, as digests.
+
+    Args:
+        sets: The sets of columns of which digests were taken.
+        tiles: The ranges; one, the whole table, where tables are made whole.
+        whole: Whether the fill replaced all rows.
+        same: Which of the sets hold the same rows as before the fill, by their places in `sets`.
+        against: The Iceberg snapshots of the earlier fills with which that was compared.
+    """
+
+    sets: tuple[Columns, ...]
+    tiles: tuple[Tile, ...]
+    whole: bool
+    same: tuple[int, ...] = ()
+    against: tuple[int, ...] = ()
+
+    def of_table(self) -> tuple[tuple[Columns, str], ...]:
+        """Return the digests of all rows of the table, by set; empty when they are not known."""
+        if not self.whole or len(self.tiles) != 1:
+            return ()
+        return tuple(zip(self.sets, self.tiles[0].digests, strict=True))
+
+    def leaves(self, wanted: Columns) -> bool:
+        """Say whether the fill wrote some columns' rows as they were."""
+        return any(covers(self.sets[place], wanted) for place in self.same)
+
+
+@dataclass(frozen=True, slots=True)
+class InputState:
+    """What a table held of the columns that somebody read.
+
+    Args:
+        snapshot_id: The last Iceberg snapshot that changed them; None for a table without rows.
+        read_id: The Iceberg snapshot that was read; later ones changed nothing. A reader of
+            the table's changes goes on from it.
+        digests: Digests of the rows, by sets of columns that cover what is read.
+        columns: What is read.
+        schema_id: Iceberg's number of the schema, where others own the table.
+        file: The name of the metadata file that said so: an unchanged pointer is not read again.
+    """
+
+    snapshot_id: int | None
+    read_id: int | None = None
+    digests: tuple[tuple[Columns, str], ...] = ()
+    columns: Columns = None
+    schema_id: int | None = None
+    file: str = field(default="", compare=False)
+
+    def still_is(self, other: InputState) -> bool:
+        """Say whether another state holds the same rows of what is read there, if it is known."""
+        if self.schema_id != other.schema_id or not covers(self.columns, other.columns):
+            return False
+        if self.snapshot_id == other.snapshot_id:
+            return True
+        return bool(set(self.digests) & set(other.digests))
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """That a slot was recorded as filled because nothing new was there to compute.
+
+    Args:
+        since: When the rows were computed that stay (UTC).
+        seconds: How long the last computation took, when known.
+        bytes: How many bytes it wrote, when known.
+        commit: Its Iceberg snapshot, when known.
+    """
+
+    since: datetime
+    seconds: float | None = None
+    bytes: int | None = None
+    commit: int | None = None
+
+    @property
+    def why(self) -> str:
+        """One clause for people."""
+        return f"nothing that it reads has changed since {self.since:%Y-%m-%d %H:%M} UTC"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "why": self.why,
+            "since": iso(self.since),
+            "saved_seconds": round(self.seconds, 3) if self.seconds is not None else None,
+            "saved_bytes": self.bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FillFacts:
+    """What a recorded fill remembers of its inputs and its output.
+
+    Args:
+        inputs: By table, what was read; None when it is not known.
+        output: What was written; None when it is not known.
+        skipped: Set when nothing was computed.
+    """
+
+    inputs: Mapping[str, InputState] | None = None
+    output: Output | None = None
+    skipped: Skipped | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommit:
+    """A commit to a table, as far as it is to be judged.
+
+    Args:
+        snapshot_id: Its Iceberg snapshot.
+        parent_id: The one before, or None for the first.
+        quiet: Whether Iceberg says that no row was added or removed: files were rewritten, or
+            there was nothing to write.
+        ours: Whether a fill made it.
+    """
+
+    snapshot_id: int
+    parent_id: int | None
+    quiet: bool
+    ours: bool
+
+
+def state_of(
+    line: Sequence[TableCommit], columns: Columns, output: Callable[[int], Output | None]
+) -> InputState:
+    """Return what a table holds of some columns.
+
+    Args:
+        line: Its commits, newest first, as far back as they are kept.
+        columns: What is read.
+        output: Returns what a fill recorded of its commit.
+    """
+    read = line[0].snapshot_id if line else None
+    for place, commit in enumerate(line):
+        if commit.quiet:
+            if commit.parent_id is None:
+                return InputState(None, read, columns=columns)
+            if place + 1 < len(line):
+                continue
+        wrote = output(commit.snapshot_id) if commit.ours else None
+        if (
+            wrote is not None
+            and place + 1 < len(line)
+            and wrote.leaves(columns)
+            and _untouched(line[place + 1 :], wrote.against)
+        ):
+            continue
+        digests = wrote.of_table() if wrote is not None else ()
+        known = tuple((made, value) for made, value in digests if covers(made, columns))
+        return InputState(commit.snapshot_id, read, known, columns)
+    return InputState(None, read, columns=columns)
+
+
+def _untouched(line: Sequence[TableCommit], against: tuple[int, ...]) -> bool:
+    """Say whether only fills wrote between a commit and those that it was compared with."""
+    wanted = set(against)
+    for commit in line:
+        if not wanted:
+            return True
+        if not commit.ours and not commit.quiet:
+            return False
+        wanted.discard(commit.snapshot_id)
+    return not wanted
+
+
+def compared(
+    output: Output, earlier: Sequence[tuple[Interval, int | None, Output | None]]
+) -> Output:
+    """Say which of the sets of columns a fill of ranges left as they were.
+
+    Args:
+        output: What the fill wrote.
+        earlier: (range, Iceberg snapshot, what was written) of the recorded fills that overlap it,
+            newest first.
+    """
+    if output.whole:
+        return output
+    same = set(range(len(output.sets)))
+    against: set[int] = set()
+    for tile in output.tiles:
+        found = _last_of(tile.interval, earlier)
+        if found is None:
+            return output
+        commit, before, sets = found
+        against.add(commit)
+        same = {
+            place
+            for place in same
+            if output.sets[place] in sets
+            and before.digests[sets.index(output.sets[place])] == tile.digests[place]
+        }
+    return Output(output.sets, output.tiles, False, tuple(sorted(same)), tuple(sorted(against)))
+
+
+def _last_of(
+    interval: Interval, earlier: Sequence[tuple[Interval, int | None, Output | None]]
+) -> tuple[int, Tile, tuple[Columns, ...]] | None:
+    for filled, commit, output in earlier:
+        if filled.end <= interval.start or interval.end <= filled.start:
+            continue
+        tiles = output.tiles if output is not None else ()
+        tile = next((tile for tile in tiles if tile.interval == interval), None)
+        if tile is None or output is None or commit is None:
+            return None
+        return commit, tile, output.sets
+    return None
+
+
+def changed_inputs(was: Mapping[str, InputState], now: Mapping[str, InputState]) -> Iterator[str]:
+    """Yield the keys of the tables that do not hold what they held, or are read newly."""
+    for key, state in now.items():
+        before = was.get(key)
+        if before is None or not before.still_is(state):
+            yield key

@@ -1,0 +1,225 @@
+"""What a run skips, what it records of that, and what it may not believe; without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import AuditFailedError
+from vde_dagster.execution.events import Event, IntervalFilled
+from vde_dagster.lakehouse.new_table import NewTable
+from vde_dagster.planning.contents_codec import load_facts
+from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.planning.work import FillResult, FillTask
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+FIRST = datetime(2024, 1, 3, 12, tzinfo=timezone.utc)
+DAY = timedelta(days=1)
+EXTERNAL = TableRef("ext", "rates")
+FILES = {
+    "models/raw/orders.sql": """
+        MODEL (name raw.orders, kind SEED (path '../../seeds/orders.csv'), columns (id INT));
+    """,
+    "models/db/whole.sql": "MODEL (name db.whole, kind FULL); SELECT id + 1 AS id FROM raw.orders",
+    "models/db/below.sql": "MODEL (name db.below, kind FULL); SELECT id * 2 AS id FROM db.whole",
+    "models/db/always.sql": """
+        MODEL (name db.always, kind FULL, skip_unchanged false,
+          audits (not_null(columns := (id))));
+        SELECT id + 3 AS id FROM raw.orders
+    """,
+    "models/db/rated.sql": """
+        MODEL (name db.rated, kind FULL);
+        SELECT id FROM ext.rates
+    """,
+    "models/db/coded.py": """
+        from vde_dagster import model
+
+        @model("db.coded", kind="FULL", columns={"id": "INT"})
+        def coded(context, **rest):
+            return context.table("raw.orders")
+    """,
+    "models/db/declared.py": """
+        from vde_dagster import model
+
+        @model("db.declared", kind="FULL", columns={"id": "INT"}, skip_unchanged=True)
+        def declared(context, **rest):
+            return context.table("raw.orders")
+    """,
+    "seeds/orders.csv": "id\n1\n",
+}
+SKIPPED = {"db.whole", "db.below", "db.rated", "db.declared"}
+ALWAYS = {"db.always", "db.coded"}
+
+
+class Engine(FakeSpark):
+    """An engine that can die behind a commit, or let others write before one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dies_behind: str | None = None
+        self.others_write = False
+
+    def fill(self, task: FillTask) -> FillResult:
+        """Commit a range, and perhaps die."""
+        if self.others_write and str(task.snapshot.name) == "db.rated":
+            self.write_rates()
+        result = super().fill(task)
+        if self.dies_behind == str(task.snapshot.name):
+            self.dies_behind = None
+            raise KeyboardInterrupt
+        return result
+
+    def write_rates(self) -> None:
+        """Write a metadata file of the external table that says what the last one said."""
+        location = self.lakehouse.metadata_location(EXTERNAL)
+        metadata = self.lakehouse.table_metadata(EXTERNAL)
+        newer = {**metadata, "last-updated-ms": metadata["last-updated-ms"] + 1}
+        self._commit(EXTERNAL, location, newer, "engine.fill")
+
+
+class World:
+    """A project that is run day by day."""
+
+    def __init__(self, root: Path) -> None:
+        self.engine = Engine()
+        self.workspace = open_fake(ProjectFolder(root, FILES).root, self.engine)
+        lakehouse = self.workspace.lakehouse
+        lakehouse.ensure_namespaces(["ext"])
+        location = f"{lakehouse.warehouse}/ext/rates"
+        lakehouse.create_table(NewTable(EXTERNAL, [("id", "INT", None)], location, {}))
+        self.now = FIRST
+        self.workspace.apply(self.workspace.plan("prod", now=FIRST))
+
+    def run(self, *, full: bool = False) -> tuple[set[str], set[str]]:
+        """Run the next day; return what was computed and what was skipped."""
+        self.now += DAY
+        events: list[Event] = []
+        plan = self.workspace.plan_run("prod", now=self.now, full=full)
+        self.workspace.apply(plan, on_event=events.append)
+        filled = [event for event in events if isinstance(event, IntervalFilled)]
+        skipped = {str(event.snapshot.name) for event in filled if event.skipped}
+        return {str(event.snapshot.name) for event in filled} - skipped, skipped
+
+    def table(self, name: str) -> PhysicalTable:
+        """The table that production shows of a model."""
+        shown = self.workspace.store.environments.get("prod")
+        assert shown is not None
+        entry = shown.entries[ModelName.parse(name)]
+        return self.workspace.store.tables.get(str(entry.table_id))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "project")
+    yield made
+    made.workspace.close()
+
+
+def test_run_skips_what_has_nothing_new_and_says_of_the_rest_why_not(world: World) -> None:
+    plan = world.workspace.plan_run("prod", now=FIRST + DAY)
+    said = {str(model.name): model for model in plan.builds}
+    assert {name for name, model in said.items() if model.skips} == SKIPPED
+    assert said["db.always"].always == "skip_unchanged is false"
+    assert said["db.coded"].always == "is Python, which nobody declares to be deterministic"
+    assert world.run() == (ALWAYS, SKIPPED)
+    assert world.run(full=True) == (SKIPPED | ALWAYS, set())
+
+
+def test_skipped_slot_counts_as_filled_with_the_rows_of_the_last_fill(world: World) -> None:
+    before = world.workspace.lakehouse.table_metadata(world.table("db.whole").ref)
+    world.run()
+    world.run()
+    table = world.table("db.whole")
+    assert table.intervals.ranges[-1].end == datetime(2024, 1, 5, tzinfo=timezone.utc)
+    assert world.workspace.lakehouse.table_metadata(table.ref) == before
+    newest, older, first = world.workspace.store.fills.log(table.id)
+    assert newest.iceberg_snapshot_id == older.iceberg_snapshot_id == first.iceberg_snapshot_id
+    assert newest.row_count == first.row_count
+    skipped = load_facts(newest.inputs, newest.output, newest.skipped).skipped
+    assert skipped is not None
+    assert skipped.since == first.recorded_at
+    assert (skipped.seconds, skipped.bytes) == (first.seconds, first.byte_count)
+    assert first.skipped is None
+    assert world.workspace.plan_run("prod", now=world.now).is_empty
+
+
+def test_every_fill_remembers_which_iceberg_snapshots_it_read(world: World) -> None:
+    parent, child = world.table("db.whole"), world.table("db.below")
+    (row,) = world.workspace.store.fills.log(child.id)
+    facts = load_facts(row.inputs, row.output, row.skipped)
+    assert facts.inputs is not None
+    assert set(facts.inputs) == {parent.id}
+    head = world.workspace.lakehouse.main_snapshot(parent.ref)
+    assert facts.inputs[parent.id].read_id == head
+    (row,) = world.workspace.store.fills.log(world.table("db.rated").id)
+    inputs = load_facts(row.inputs, row.output, row.skipped).inputs
+    assert inputs is not None
+    assert set(inputs) == {"ext.rates"}
+
+
+def test_skipped_slots_wait_for_the_publication_like_rows(world: World) -> None:
+    world.engine.failing_audits.add("db.always")
+    table = world.table("db.whole")
+    plan = world.workspace.plan_run("prod", now=FIRST + DAY)
+    with pytest.raises(AuditFailedError):
+        world.workspace.apply(plan)
+    assert world.table("db.whole").intervals == table.intervals
+    assert any(
+        item.facts is not None and item.facts.skipped is not None
+        for item in world.workspace.store.pending.of_plan(plan.id)
+    )
+    world.engine.failing_audits.clear()
+    world.workspace.apply(plan)
+    assert world.table("db.whole").intervals != table.intervals
+    assert world.workspace.store.pending.of_plan(plan.id) == []
+
+
+def test_fill_that_a_dead_process_left_is_believed_only_to_be_there(world: World) -> None:
+    world.engine.dies_behind = "db.whole"
+    world.now += DAY
+    plan = world.workspace.plan_run("prod", now=world.now, full=True)
+    with pytest.raises(KeyboardInterrupt):
+        world.workspace.apply(plan)
+    events: list[Event] = []
+    world.workspace.apply(plan, on_event=events.append)
+    taken = [e for e in events if isinstance(e, IntervalFilled) and e.recovered]
+    assert [str(event.snapshot.name) for event in taken] == ["db.whole"]
+    last = world.workspace.store.facts.latest([world.table("db.whole").id])
+    (found,) = last.values()
+    assert found.facts.inputs is None
+    assert found.facts.output is None
+    computed, _ = world.run()
+    assert {"db.whole", "db.below"} <= computed, "what it read is not known, nor what it wrote"
+    assert world.run() == (ALWAYS, SKIPPED)
+
+
+def test_fill_during_which_others_wrote_is_not_built_upon(world: World) -> None:
+    world.engine.others_write = True
+    world.run(full=True)
+    world.engine.others_write = False
+    computed, _ = world.run()
+    assert "db.rated" in computed
+    assert "db.rated" in world.run()[1]
+
+
+def test_backfill_that_somebody_asks_for_is_never_skipped(world: World) -> None:
+    from vde_dagster.planning.interval import IntervalSet
+
+    shown = world.workspace.store.environments.get("prod")
+    assert shown is not None
+    entry = shown.entries[ModelName.parse("db.whole")]
+    events: list[Event] = []
+    world.workspace.fill(
+        entry.snapshot_id,
+        IntervalSet(world.table("db.whole").intervals.ranges[-1:]),
+        restate=True,
+        on_event=events.append,
+    )
+    filled = [event for event in events if isinstance(event, IntervalFilled)]
+    assert {str(event.snapshot.name) for event in filled} == {"db.whole", "db.below"}
+    assert not any(event.skipped for event in filled)

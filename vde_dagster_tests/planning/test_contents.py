@@ -1,0 +1,161 @@
+"""What tables held is compared by their commits and by digests, and by nothing less."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from vde_dagster.lakehouse.commit_line import is_quiet
+from vde_dagster.planning.contents import (
+    FillFacts,
+    InputState,
+    Output,
+    Skipped,
+    TableCommit,
+    Tile,
+    changed_inputs,
+    compared,
+    state_of,
+)
+from vde_dagster.planning.contents_codec import dump_facts, load_facts
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.repeatable import reads_clock
+
+DAY = timedelta(days=1)
+T0 = datetime(2024, 1, 1, tzinfo=timezone.utc)
+AB, A = ("a", "b"), ("a",)
+
+
+def line(*commits: str) -> tuple[TableCommit, ...]:
+    """Commits from the oldest: `q1` is quiet, `f2` a fill, `x3` somebody else's."""
+    out: list[TableCommit] = []
+    for text in commits:
+        number = int(text[1:])
+        parent = out[-1].snapshot_id if out else None
+        out.append(TableCommit(number, parent, text[0] == "q", text[0] == "f"))
+    return tuple(reversed(out))
+
+
+def whole(*digests: str) -> Output:
+    return Output((None, A), (Tile(Interval(T0, T0 + DAY), 1, digests),), True)
+
+
+def day(number: int, *digests: str) -> Output:
+    start = T0 + number * DAY
+    return Output((None, A), (Tile(Interval(start, start + DAY), 1, digests),), False)
+
+
+def test_commits_that_change_no_row_are_passed_over() -> None:
+    assert state_of(line("x1", "q2", "q3"), A, {}.get).snapshot_id == 1
+    assert state_of(line("q1", "q2"), A, {}.get).snapshot_id is None
+    assert state_of((), A, {}.get).snapshot_id is None
+    assert state_of(line("x1", "q2", "q3"), A, {}.get).read_id == 3
+
+
+def test_oldest_commit_that_is_kept_stands_for_those_before_it() -> None:
+    kept = (TableCommit(3, 2, True, False), TableCommit(2, 1, True, False))
+    assert state_of(kept, A, {}.get).snapshot_id == 2
+
+
+def test_table_that_holds_the_same_rows_again_is_what_it_was() -> None:
+    wrote = {1: whole("r", "s"), 2: whole("t", "u"), 3: whole("r", "s"), 4: whole("v", "s")}
+    first, second, third, fourth = (
+        state_of(line("f1", "f2", "f3", "f4")[4 - n :], A, wrote.get) for n in (1, 2, 3, 4)
+    )
+    assert first.still_is(third)
+    assert not first.still_is(second)
+    assert first.still_is(fourth), "only what A reads has to be the same"
+    everything = [state_of(line("f1", "f2", "f3", "f4")[4 - n :], None, wrote.get) for n in (1, 4)]
+    assert not everything[0].still_is(everything[1])
+
+
+def test_digests_of_fewer_columns_than_are_read_say_nothing() -> None:
+    wrote = {1: whole("r", "s"), 2: whole("t", "s")}
+    before, after = (state_of(line("f1", "f2")[2 - n :], AB, wrote.get) for n in (1, 2))
+    assert not before.still_is(after)
+
+
+def test_range_that_is_filled_again_with_the_same_rows_is_passed_over() -> None:
+    earlier = day(1, "r", "s")
+    again = compared(day(1, "z", "s"), [(earlier.tiles[0].interval, 7, earlier)])
+    assert (again.same, again.against) == ((1,), (7,))
+    outputs = {7: earlier, 8: day(2, "o", "o"), 9: again}
+    assert state_of(line("x1", "f7", "f8", "f9"), A, outputs.get).snapshot_id == 8
+    assert state_of(line("x1", "f7", "f8", "f9"), None, outputs.get).snapshot_id == 9
+
+
+def test_rows_that_somebody_else_changed_in_between_are_not_passed_over() -> None:
+    earlier = day(1, "r", "s")
+    again = compared(day(1, "r", "s"), [(earlier.tiles[0].interval, 7, earlier)])
+    outputs = {7: earlier, 9: again}
+    assert state_of(line("f7", "x8", "f9"), A, outputs.get).snapshot_id == 9
+    assert state_of(line("f7", "q8", "f9"), A, outputs.get).snapshot_id == 7
+
+
+@pytest.mark.parametrize("earlier", [None, day(1, "r", "s")], ids=["unknown", "another range"])
+def test_range_that_cannot_be_compared_counts_as_changed(earlier: Output | None) -> None:
+    wide = Interval(T0, T0 + 5 * DAY)
+    made = compared(day(1, "r", "s"), [(wide, 7, replace(earlier, tiles=()) if earlier else None)])
+    assert made.same == ()
+
+
+def test_what_is_read_newly_or_has_another_schema_is_changed() -> None:
+    one = InputState(1, columns=A, schema_id=0)
+    assert list(changed_inputs({"t": one}, {"t": one})) == []
+    assert list(changed_inputs({}, {"t": one})) == ["t"]
+    assert list(changed_inputs({"t": one}, {"t": replace(one, schema_id=1)})) == ["t"]
+    assert list(changed_inputs({"t": one}, {"t": replace(one, columns=AB)})) == ["t"]
+    assert list(changed_inputs({"t": one, "gone": one}, {"t": one})) == []
+
+
+def test_facts_are_what_they_were_after_writing_and_reading() -> None:
+    facts = FillFacts(
+        {"t": InputState(1, 2, ((None, "x"), (A, "y")), AB, 3, "f.json"), "u": InputState(None)},
+        compared(day(1, "r", "s"), [(day(1, "", "").tiles[0].interval, 7, day(1, "r", "t"))]),
+        Skipped(T0, 1.5, 7, 8),
+    )
+    text = dump_facts(facts)
+    assert load_facts(text["inputs"], text["output"], text["skipped"]) == facts
+    assert set(dump_facts(None).values()) == {None}
+    assert load_facts(None, None, None) == FillFacts()
+
+
+@pytest.mark.parametrize(
+    ("summary", "quiet"),
+    [
+        ({"operation": "replace", "added-records": "5", "total-records": "5"}, True),
+        ({"operation": "append", "total-records": "5"}, True),
+        ({"operation": "delete", "total-records": "5", "deleted-records": "0"}, True),
+        ({"operation": "append", "added-records": "1", "total-records": "5"}, False),
+        ({"operation": "overwrite", "added-delete-files": "1", "total-records": "5"}, False),
+        ({"operation": "delete", "deleted-data-files": "1", "total-records": "5"}, False),
+        ({"operation": "append"}, False),
+        ({}, False),
+    ],
+)
+def test_commit_is_quiet_only_where_its_summary_says_so(
+    summary: dict[str, str], quiet: bool
+) -> None:
+    assert is_quiet(summary) is quiet
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("SELECT CURRENT_DATE AS d FROM t", "current_date"),
+        ("SELECT Now ( ) FROM t", "now()"),
+        ("SELECT `now`() FROM t", "now()"),
+        ("SELECT a FROM t WHERE ts < ${end_ts}", "@end_ts"),
+        ("SELECT a FROM t WHERE d > date_sub(@execution_date, 3)", "@execution_date"),
+        ("SELECT unix_timestamp() FROM t", "unix_timestamp()"),
+        ("SELECT CAST(' Today ' AS DATE)", "' Today '"),
+        ("SELECT unix_timestamp(ts) FROM t", None),
+        ("SELECT t.user, t.current_date, `current_user` FROM t", None),
+        ("SELECT 'now or never', now FROM t -- current_date", None),
+        ("SELECT start_date, version FROM t", None),
+    ],
+)
+def test_query_that_reads_the_clock_is_known_by_its_words(query: str, why: str | None) -> None:
+    assert reads_clock(query) == why
