@@ -47,7 +47,8 @@ class Incremental(Kind):
     @property
     def auto_restatement(self) -> AutoRestatement | None:
         """All that is filled, by the cron."""
-        cron = self.auto_restatement_cron
+        # Kinds that cannot be computed again by themselves have no such property.
+        cron: str | None = getattr(self, "auto_restatement_cron", None)
         return AutoRestatement(cron, None) if cron else None
 
 
