@@ -125,6 +125,10 @@ class _Analyser:
         if why is not None:
             self.left_out[snapshot.name] = why
             return
+        table = planned.table
+        if snapshot.model.reads_itself and table is not None and not self._exists(table):
+            known = {column.name: column.type or "STRING" for column in snapshot.columns}
+            self._stand_in(snapshot, table, known)
         columns: Columns | None = None
         if not all(map(only_of_session, snapshot.model.pre_statements)):
             self.left_out[snapshot.name] = "the statements before its query are not run"

@@ -21,8 +21,8 @@ from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AuditResult
-from vde_dagster.project.dag import select
 from vde_dagster.project.model import Audit
+from vde_dagster.project.selection import select
 from vde_dagster.state.audits import AuditRun
 
 if TYPE_CHECKING:

@@ -237,6 +237,8 @@ class TableFiller:
         if not table.created:
             task = self._create(filler, table, task)
             table = task.table
+            if filler.model.reads_itself:  # The task of before reads a table without rows.
+                task = self.tasks.fill(filler, table, interval, target.branch, anew=anew)
         result = self.warehouse.engine().fill(task)
         facts = skipping.facts(looked, result.output, table, interval)
         written.note_filled(table.id)

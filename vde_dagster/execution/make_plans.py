@@ -43,7 +43,7 @@ def plan_project(
 ) -> Plan:
     """Plan a project's models for an environment; see `Workspace.plan`."""
     if options.select:
-        models = select_models(warehouse.store, environment, models, options.select)
+        models = select_models(warehouse, environment, models, options.select)
     warnings: list[Problem] = []
     # A selection may leave out the model of a test, or show another definition of it.
     own = () if options.select else tests
@@ -131,7 +131,7 @@ def _make(
         window=window_of(options, now, settings.start_time),
         kind=kind,
         options=options,
-        backfill=models_to_fill(snapshots, options.backfill),
+        backfill=models_to_fill(snapshots, options.backfill, warehouse.changed_files),
         time_to_live=timedelta(days=settings.environment_ttl_days),
         catalog=settings.catalog,
     )

@@ -66,10 +66,13 @@ class PlanTasks:
         query = None
         sources = {}
         resolver = self._resolver()
+        if model.reads_itself:
+            resolver = resolver.with_itself(filler, table)
         if model.query is not None:
             query = render_query(model, resolver, self.catalog, interval, self.plan.created_at)
         elif model.python is not None:
-            for parent in model.depends_on:
+            own = (model.name,) if model.reads_itself else ()
+            for parent in (*model.depends_on, *own):
                 sql = relation(parent, resolver, self.catalog)
                 if sql is not None:
                     sources[parent] = sql

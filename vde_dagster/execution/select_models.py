@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import PRODUCTION
-from vde_dagster.project.dag import select
 from vde_dagster.project.model import Model
+from vde_dagster.project.selection import select
 
 if TYPE_CHECKING:
-    from vde_dagster.state import StateStore
+    from vde_dagster.execution.warehouse import Warehouse
 
 
 def select_models(
-    store: StateStore,
+    warehouse: Warehouse,
     environment: str,
     models: Mapping[ModelName, Model],
     patterns: Sequence[str],
@@ -26,14 +26,15 @@ def select_models(
     production) has; one that exists in neither is left out unless a selected model reads it.
 
     Args:
-        store: The state store.
+        warehouse: Has the state store, and the project's folder.
         environment: The environment to be planned.
         models: The project's models.
-        patterns: `name`, `+name`, `name+`, `tag:name` and globs.
+        patterns: See `project.selection`.
 
     Raises:
         UsageError: A pattern selects nothing.
     """
+    store = warehouse.store
     base = store.environments.get(environment) or store.environments.get(PRODUCTION)
     stored = (
         store.snapshots.load([entry.snapshot_id for entry in base.entries.values()]) if base else {}
@@ -43,7 +44,7 @@ def select_models(
         if base
         else {}
     )
-    chosen = select({**old, **models}, patterns)
+    chosen = select({**old, **models}, patterns, warehouse.changed_files)
     out = {name: model for name, model in models.items() if name in chosen}
     out |= {name: model for name, model in old.items() if name not in chosen}
     waiting = [parent for model in out.values() for parent in model.depends_on]

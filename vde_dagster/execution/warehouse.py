@@ -69,6 +69,12 @@ class Warehouse:
 
         return read_settings(self.root)
 
+    def changed_files(self, branch: str) -> frozenset[str]:
+        """Return the project's files that differ from a git branch; see `git_changes`."""
+        from vde_dagster.project.git_changes import git_changes
+
+        return git_changes(self.root, branch)
+
     @cached_property
     def store(self) -> StateStore:
         """The state store; created when it does not exist."""

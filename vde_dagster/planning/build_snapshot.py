@@ -53,6 +53,8 @@ def checked_snapshot(
     meaning = meaning_of(model.kind)
     rows = _with_statements(model, meaning.rows(model, version))
     version = replace(version, rows=rows, unique_keys=meaning.unique_keys(model, version))
+    if model.reads_itself and model.python is None:
+        _check_own_types(model, columns)
     added = meaning.added(model, version, rows)
     if added:
         version = replace(
@@ -247,6 +249,19 @@ def _definition_hash(model: Model, metadata: str, layout: str) -> str:
 
 def _flat(model: Model) -> list[str]:
     return [text for pair in sorted(model.table_properties) for text in pair]
+
+
+def _check_own_types(model: Model, columns: tuple[OutputColumn, ...]) -> None:
+    """Make sure that a query which reads its own table is known before there is one."""
+    unknown = [column.name for column in columns if column.type is None]
+    if unknown:
+        raise ProjectError(
+            f"{model.name} reads itself, and the types of its columns {', '.join(unknown)} cannot "
+            "be told before its table is there",
+            hint=f"declare them: columns ({', '.join(f'{name} TYPE' for name in unknown)}), or "
+            "cast them in the query",
+            location=model.location,
+        )
 
 
 def as_seen(snapshot: Snapshot) -> str:

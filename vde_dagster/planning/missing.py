@@ -61,7 +61,7 @@ def wanted_intervals(
         end = min(end, window.end)
     if not cadence.partials:
         end = unit.floor(end)
-    if window.start is not None and not snapshot.model.kind.in_order:
+    if window.start is not None and not snapshot.in_order:
         # What is filled in order is filled from its beginning, or would have a gap for ever.
         asked = unit.floor(window.start)
         if window.min_intervals:
@@ -97,9 +97,10 @@ def missing_intervals(
     if not wanted:
         return wanted
     until = wanted.ranges[-1].end
-    if snapshot.model.kind.in_order:
+    if snapshot.in_order:
         reachable = cadence.align_inward(available)
-        return wanted & next_in_order(snapshot, filled, starts[snapshot.name], reachable)
+        following = wanted & next_in_order(snapshot, filled, starts[snapshot.name], reachable)
+        return with_lookback(snapshot, following, wanted & reachable)
     # A unit that is filled in part (by hours, before the cron became daily) is filled anew.
     missing = wanted - cadence.whole(filled, until)
     if not missing:

@@ -56,7 +56,7 @@ def redo(snapshot: Snapshot, filled: IntervalSet, changed: IntervalSet) -> Redo:
     if kind.restates_whole:
         why = f"kind {kind.name} can only be computed again from its beginning"
         return Redo(filled, whole, why if filled - whole else "")
-    if kind.in_order or snapshot.name in snapshot.model.depends_on:
+    if snapshot.in_order:
         rest = IntervalSet((Interval(whole.ranges[0].start, FAR),))
         after = rest & filled
         return Redo(after, rest, "its rows stand on its earlier ones" if after - whole else "")

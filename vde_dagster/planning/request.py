@@ -12,7 +12,8 @@ from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.missing import Window
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.dag import ancestors, select
+from vde_dagster.project.dag import ancestors
+from vde_dagster.project.selection import Changed, select
 
 
 def window_of(options: PlanOptions, now: datetime, default_start: datetime | None) -> Window:
@@ -45,7 +46,9 @@ def window_of(options: PlanOptions, now: datetime, default_start: datetime | Non
 
 
 def models_to_fill(
-    snapshots: Mapping[ModelName, Snapshot], patterns: Sequence[str]
+    snapshots: Mapping[ModelName, Snapshot],
+    patterns: Sequence[str],
+    changed: Changed | None = None,
 ) -> frozenset[ModelName] | None:
     """Return the models that patterns select for filling, with what they read; None for all.
 
@@ -55,5 +58,5 @@ def models_to_fill(
     if not patterns:
         return None
     models = {name: snapshot.model for name, snapshot in snapshots.items()}
-    chosen = select(models, patterns)
+    chosen = select(models, patterns, changed)
     return frozenset(chosen | ancestors(models, chosen))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ConflictError, UsageError
@@ -83,6 +83,27 @@ class Resolver:
             column_map(snapshot, table),
             self.branches.get(entry.table_id),
             stand_in=self.stand_ins.get(entry.table_id),
+        )
+
+    def with_itself(self, filler: Snapshot, table: PhysicalTable) -> Resolver:
+        """Return the resolver for a definition that reads the very table that it fills.
+
+        A table that is not there yet has no rows.
+        """
+        stand_ins = dict(self.stand_ins)
+        if not table.created:
+            types = {column.name: column.type or "STRING" for column in filler.columns}
+            made = ", ".join(
+                f"CAST(NULL AS {types[output]}) AS {quote(physical)}"
+                for output, physical in column_map(filler, table)
+            )
+            stand_ins[table.id] = f"(SELECT {made} WHERE false)"
+        return replace(
+            self,
+            entries={**self.entries, filler.name: Entry(filler.name, filler.id, table.id)},
+            snapshots={**self.snapshots, filler.id: filler},
+            tables={**self.tables, table.id: table},
+            stand_ins=stand_ins,
         )
 
     def require_writable(self, table: PhysicalTable) -> None:

@@ -15,7 +15,7 @@ from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.plan import Plan, PlanKind, PlannedModel
 from vde_dagster.planning.redo import NOTHING, Redo, redo
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.project.dag import select
+from vde_dagster.project.selection import select
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
         if model.name == name and model.snapshot_id is not None:
             snapshot = plan.snapshots[model.snapshot_id]
             chosen = _of_change(snapshot, model.intervals, ranges)
-            if chosen and snapshot.model.kind.in_order:
+            if chosen and snapshot.in_order:
                 # Whoever asks for a range gets the earlier ones, too, which it stands on.
                 upto = Interval(model.intervals.ranges[0].start, chosen.ranges[-1].end)
                 chosen = model.intervals & IntervalSet((upto,))

@@ -106,6 +106,14 @@ class Snapshot:
         return self.model.kind.by_intervals
 
     @property
+    def in_order(self) -> bool:
+        """Whether an interval can only be filled when all earlier ones are.
+
+        So it is where rows depend on earlier ones: by the kind, or by the query.
+        """
+        return self.model.kind.in_order or (self.model.reads_itself and self.is_incremental)
+
+    @property
     def computed_columns(self) -> tuple[OutputColumn, ...]:
         """The columns that the query or the code makes, without those that the kind adds."""
         added = {column.name for column in self.model.kind.added_columns}

@@ -1,15 +1,13 @@
-"""The graph of a project's models: order, neighbours, and selection by pattern."""
+"""The graph of a project's models: order and neighbours."""
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import suggest
-from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.errors import ProjectError
 from vde_dagster.project.model import Model
 
 Models = Mapping[ModelName, Model]
@@ -82,52 +80,6 @@ def ancestors(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
 def descendants(models: Models, names: Iterable[ModelName]) -> set[ModelName]:
     """Return everything that reads the given models, directly or not, without themselves."""
     return _reach(names, children(models))
-
-
-def select(models: Models, patterns: Sequence[str]) -> set[ModelName]:
-    """Return the models that match any of the patterns; no pattern selects all.
-
-    A pattern is a name or a glob (`marts.*`) or `tag:finance`; a `+` before it adds ancestors, a
-    `+` after it descendants; a `-` or `!` before it all takes its models out again.
-
-    Raises:
-        UsageError: A pattern matches nothing.
-    """
-    if not patterns:
-        return set(models)
-    chosen: set[ModelName] = set()
-    dropped: set[ModelName] = set()
-    below = children(models)
-    above = {name: parents(models, name) for name in models}
-    only_negative = True
-    for pattern in patterns:
-        negative = pattern[:1] in "-!"
-        text = pattern[1:] if negative else pattern
-        only_negative &= negative
-        up, down = text.startswith("+"), text.endswith("+")
-        matched = _match(models, text.strip("+"))
-        if not matched:
-            raise UsageError(
-                f"no model matches '{pattern}'",
-                hint=suggest(text.strip("+"), [str(name) for name in models], "models"),
-            )
-        found = set(matched)
-        found |= _reach(matched, above) if up else set()
-        found |= _reach(matched, below) if down else set()
-        (dropped if negative else chosen).update(found)
-    return (set(models) if only_negative else chosen) - dropped
-
-
-def _match(models: Models, text: str) -> set[ModelName]:
-    if text.startswith("tag:"):
-        tag = text.removeprefix("tag:").lower()
-        return {
-            name
-            for name, model in models.items()
-            if any(fnmatch.fnmatchcase(own.lower(), tag) for own in model.tags)
-        }
-    pattern = text.lower()
-    return {name for name in models if fnmatch.fnmatchcase(str(name), pattern)}
 
 
 def _reach(

@@ -99,6 +99,7 @@ class Model:
         allow_partials: Whether the unit that goes on is filled as far as it has gone.
         relative_start: `start` as it is told from each plan's instant (`1 week ago`), or None.
         relative_end: `end` likewise.
+        reads_itself: Whether the query or code reads what earlier fills of the model wrote.
         table: Catalog, schema and name of an external model's table where it lies in another
             catalog than the project's; else empty.
         skip_unchanged: Whether runs leave the model's table as it is when nothing that it reads
@@ -131,12 +132,14 @@ class Model:
     session: tuple[tuple[str, str], ...] = ()
     table: tuple[str, ...] = ()
     column_descriptions: dict[str, str] = field(default_factory=dict)
+    virtual_properties: tuple[tuple[str, str], ...] = ()
     cron_tz: str | None = None
     interval_unit: str | None = None
     allow_partials: bool = False
     relative_start: str | None = None
     relative_end: str | None = None
     skip_unchanged: bool | None = None
+    reads_itself: bool = False
 
     def start_at(self, now: datetime) -> datetime | None:
         """Return the first instant whose data exists, as it is at an instant (both UTC)."""
@@ -150,5 +153,3 @@ class Model:
             return self.end
         found = relative_instant(self.relative_end, now)
         return found + timedelta(days=1) if names_a_day(self.relative_end) else found
-
-    virtual_properties: tuple[tuple[str, str], ...] = ()

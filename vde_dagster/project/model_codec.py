@@ -101,6 +101,7 @@ _PLAIN = (
     "allow_partials",
     "relative_start",
     "relative_end",
+    "reads_itself",
     "column_descriptions",
     "skip_unchanged",
     "virtual_properties",

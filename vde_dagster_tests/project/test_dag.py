@@ -2,10 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import SourceLocation, UsageError
+from vde_dagster.errors import SourceLocation
 from vde_dagster.project import dag
 from vde_dagster.project.kinds import Full
 from vde_dagster.project.model import Model
@@ -47,29 +45,3 @@ def test_parents_come_before_children() -> None:
 def test_neighbours() -> None:
     assert dag.ancestors(MODELS, [name("mart.d")]) == {name("raw.a"), name("stg.b"), name("stg.c")}
     assert dag.descendants(MODELS, [name("stg.c")]) == {name("mart.d"), name("mart.e")}
-
-
-@pytest.mark.parametrize(
-    ("patterns", "expected"),
-    [
-        ([], "mart.d mart.e raw.a stg.b stg.c"),
-        (["stg.b"], "stg.b"),
-        (["+stg.b"], "raw.a stg.b"),
-        (["stg.b+"], "mart.d stg.b"),
-        (["+stg.b+"], "mart.d raw.a stg.b"),
-        (["MART.*"], "mart.d mart.e"),
-        (["tag:finance"], "mart.d"),
-        (["+tag:fin*"], "mart.d raw.a stg.b stg.c"),
-        (["stg.*", "-stg.b"], "stg.c"),
-        (["-mart.*"], "raw.a stg.b stg.c"),
-    ],
-)
-def test_selection(patterns: list[str], expected: str) -> None:
-    assert " ".join(sorted(str(n) for n in dag.select(MODELS, patterns))) == expected
-
-
-def test_a_pattern_that_matches_nothing_is_a_mistake() -> None:
-    with pytest.raises(UsageError) as caught:
-        dag.select(MODELS, ["stg.bb"])
-
-    assert "did you mean 'stg.b'?" in str(caught.value)

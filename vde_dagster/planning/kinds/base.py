@@ -50,7 +50,7 @@ class Meaning:
 
     def most_intervals(self, model: Model) -> int | None:
         """Return the most intervals that one job fills, or None for as many as are missing."""
-        return model.kind.most_intervals
+        return model.kind.most_intervals or (1 if model.reads_itself else None)
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the sets of columns, in lower case, that no two rows of the table share."""

@@ -61,10 +61,11 @@ class TimeRangeMeaning(IncrementalMeaning):
         kind = model.kind
         assert isinstance(kind, IncrementalByTimeRange)
         per_interval = listed_values(kind.time_format, Cadence.of(model).unit)
+        most = super().most_intervals(model)
         if per_interval is None:
-            return kind.batch_size
-        most = max(1, MOST_VALUES // per_interval)
-        return min(most, kind.batch_size or most)
+            return most
+        listed = max(1, MOST_VALUES // per_interval)
+        return min(listed, most or listed)
 
 
 def listed_values(time_format: str | None, unit: IntervalUnit) -> int | None:

@@ -91,7 +91,7 @@ def _read(
     function = _find_function(tree, definition.function.__name__)
     if function is not None:
         reads |= _static_reads(function, location.path, context, bool(declared))
-    reads.pop(name, None)
+    reads_itself = reads.pop(name, None) is not None
     calls = [_audit_call(item, location) for item in audits]
     scope = context.scope("spark")
     resolved, audit_reads = read_audits(calls, context, scope)
@@ -109,6 +109,7 @@ def _read(
         python=python,
         depends_on=tuple(sorted(reads)),
         audits=resolved,
+        reads_itself=reads_itself,
         **fields,
     )
     return LoadedModel(model, reads)

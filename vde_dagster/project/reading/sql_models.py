@@ -129,7 +129,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     rendered = render(expander, query, context.names)
     context.parsed.keep(rendered.sql, rendered.tree)
     reads = dict(rendered.reads)
-    reads.pop(name, None)
+    reads_itself = reads.pop(name, None) is not None
     for value in properties.depends_on:
         parent = _model_name(value.identifier(), context.names, value.error)
         reads.setdefault(parent, value.location())
@@ -153,6 +153,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         pre_statements=around.before,
         post_statements=around.after,
         on_virtual_update=later,
+        reads_itself=reads_itself,
         **fields,
     )
     return LoadedModel(completed(context.settings, model, source.path), reads)

@@ -1,0 +1,155 @@
+"""Selecting models by expressions: `(tag:finance | marts.*) & ^git:main+`."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import UsageError
+from vde_dagster.project.dag import Models, ancestors, descendants
+
+Changed = Callable[[str], Collection[str]]
+"""Returns the files, relative to the project's folder, that differ from a git branch."""
+
+_TOKEN = re.compile(r"\s*([&|^()]|[^\s&|^()]+)")
+
+
+def select(
+    models: Models, patterns: Sequence[str], changed: Changed | None = None
+) -> set[ModelName]:
+    """Return the models that match any of the patterns; no pattern selects all.
+
+    A pattern is a name or a glob (`marts.*`), `tag:finance`, or `git:main` for what differs from a
+    branch; a `+` before it adds ancestors, a `+` after it descendants. `&`, `|`, `^` (all but) and
+    brackets make sets of sets. A `-` or `!` before a whole pattern takes its models out again.
+
+    Args:
+        models: The models to choose from.
+        patterns: The patterns.
+        changed: Knows git; None where there is none.
+
+    Raises:
+        UsageError: A pattern matches nothing, or cannot be read.
+    """
+    if not patterns:
+        return set(models)
+    chosen: set[ModelName] = set()
+    dropped: set[ModelName] = set()
+    only_negative = True
+    for pattern in patterns:
+        negative = pattern[:1] in "-!"
+        only_negative &= negative
+        found = _Expression(models, changed, pattern, pattern[negative:]).read()
+        (dropped if negative else chosen).update(found)
+    return (set(models) if only_negative else chosen) - dropped
+
+
+@dataclass(slots=True)
+class _Expression:
+    """Reads one expression: `|` binds weaker than `&`, and `^` and `+` bind what is next to them.
+
+    Args:
+        models: The models to choose from.
+        changed: Knows git.
+        written: The pattern, as it was written.
+        text: The expression in it.
+    """
+
+    models: Models
+    changed: Changed | None
+    written: str
+    text: str
+    tokens: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tokens = _TOKEN.findall(self.text)[::-1]
+
+    def read(self) -> set[ModelName]:
+        """Return the models, at least one."""
+        found = self._either()
+        if self.tokens:
+            raise self._wrong(f"'{self.tokens[-1]}' is one too many")
+        if not found:
+            raise UsageError(
+                f"no model matches '{self.written}'",
+                hint=suggest(self.text.strip("+"), [str(name) for name in self.models], "models"),
+            )
+        return found
+
+    def _either(self) -> set[ModelName]:
+        found = self._both()
+        while self._take("|"):
+            found = found | self._both()
+        return found
+
+    def _both(self) -> set[ModelName]:
+        found = self._one()
+        while self._take("&"):
+            found = found & self._one()
+        return found
+
+    def _one(self) -> set[ModelName]:
+        if self._take("^"):
+            return set(self.models) - self._one()
+        up = self._next() == "+" and len(self.tokens) > 1 and self.tokens[-2] == "("
+        if up:
+            self.tokens.pop()
+        if self._take("("):
+            found = self._either()
+            if not self._take(")"):
+                raise self._wrong("a bracket is not closed")
+            return self._widened(found, up, self._take("+"))
+        word = self._next()
+        if word is None or word in "&|)+":
+            raise self._wrong("a name is missing" if word is None else f"'{word}' has no name")
+        self.tokens.pop()
+        return self._widened(self._match(word.strip("+")), word[0] == "+", word[-1] == "+")
+
+    def _widened(self, found: set[ModelName], up: bool, down: bool) -> set[ModelName]:
+        above = ancestors(self.models, found) if up else set()
+        below = descendants(self.models, found) if down else set()
+        return found | above | below
+
+    def _match(self, text: str) -> set[ModelName]:
+        what, colon, value = text.partition(":")
+        if colon and what == "git":
+            return self._differing(value)
+        if colon and what == "tag":
+            tag = value.lower()
+            return {
+                name
+                for name, model in self.models.items()
+                if any(fnmatch.fnmatchcase(own.lower(), tag) for own in model.tags)
+            }
+        pattern = text.lower()
+        return {name for name in self.models if fnmatch.fnmatchcase(str(name), pattern)}
+
+    def _differing(self, branch: str) -> set[ModelName]:
+        if self.changed is None:
+            raise self._wrong("git is not asked here")
+        files = set(self.changed(branch))
+        return {
+            name
+            for name, model in self.models.items()
+            if files & {model.location.path.as_posix(), *model.kind.files}
+        }
+
+    def _next(self) -> str | None:
+        return self.tokens[-1] if self.tokens else None
+
+    def _take(self, token: str) -> bool:
+        if self._next() != token:
+            return False
+        self.tokens.pop()
+        return True
+
+    def _wrong(self, why: str) -> UsageError:
+        return UsageError(
+            f"'{self.written}' selects nothing that can be read: {why}",
+            hint="write names, globs, tag:x or git:branch with + around them, and &, |, ^ and ( ) "
+            "between them",
+        )
