@@ -72,6 +72,12 @@ IgnoreCron = Annotated[
     bool,
     typer.Option("--ignore-cron", help="Fill whole intervals before the model's cron has ticked."),
 ]
+NoGaps = Annotated[
+    bool,
+    typer.Option(
+        "--no-gaps", help="Refuse a plan that would show less time of a model than is shown now."
+    ),
+]
 MinIntervals = Annotated[
     int,
     typer.Option(

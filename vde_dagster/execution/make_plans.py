@@ -14,6 +14,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.execution.gather_state import gather_state
 from vde_dagster.execution.select_models import select_models
 from vde_dagster.execution.unit_testing.check import mistakes_in_tests
+from vde_dagster.planning.gaps import require_no_gaps
 from vde_dagster.planning.interval import utc
 from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.order import in_order
@@ -148,6 +149,8 @@ def _make(
         from vde_dagster.execution.forecast_skips import forecast_skips
 
         plan = forecast_skips(warehouse, plan, state)
+    if options.no_gaps:
+        require_no_gaps(plan, state.target, state.tables)
     if save and not plan.is_empty:
         warehouse.store.plans.save(plan, state.held)
     return plan

@@ -97,7 +97,7 @@ class Target:
             return False
         record = store.plans.record(plan_id)
         # A branch that waits has our plan's commits alone, any other may have older ones.
-        return not self.waits or record is None or since > record.created_at
+        return not self.waits or record is None or since >= record.created_at
 
     def reset(self, snapshot_id: int | None) -> None:
         """Take the last commits off our branch; without one to go back to, remove it."""

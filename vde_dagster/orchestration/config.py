@@ -53,6 +53,10 @@ class PlanConfig(dg.Config):
         default=False,
         description="Fill whole intervals before the model's cron has ticked.",
     )
+    no_gaps: bool = Field(
+        default=False,
+        description="Refuse a plan that would show less time of a model than is shown now.",
+    )
     min_intervals: int = Field(
         default=0,
         ge=0,
@@ -89,6 +93,7 @@ class PlanConfig(dg.Config):
             restate=tuple(self.restate),
             ignore_cron=self.ignore_cron,
             min_intervals=self.min_intervals,
+            no_gaps=self.no_gaps,
         )
 
 

@@ -27,6 +27,8 @@ class PlanOptions:
         empty_backfill: Record what is missing as filled, and compute nothing.
         backfill: Patterns of the models that are filled, with what they read; all when empty.
         full: Whether a run computes what is due whether or not something changed.
+        no_gaps: Whether to refuse a plan after which the environment shows less time of a model
+            than it does now.
     """
 
     start: datetime | None = None
@@ -40,6 +42,7 @@ class PlanOptions:
     empty_backfill: bool = False
     backfill: tuple[str, ...] = ()
     full: bool = False
+    no_gaps: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "select", tuple(self.select))

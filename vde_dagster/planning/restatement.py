@@ -95,6 +95,8 @@ def restate_published(run: Plan, options: PlanOptions, protected: Set[str]) -> P
     for spelt, given in (
         ("--select", options.select),
         ("--skip-backfill", options.skip_backfill),
+        ("--empty-backfill", options.empty_backfill),
+        ("--backfill-model", options.backfill),
     ):
         if given:
             raise UsageError(
@@ -133,7 +135,9 @@ class _Seen:
         self, model: PlannedModel, asked: IntervalSet, fills_missing: bool, beside: bool
     ) -> PlannedModel:
         """Say what is done to a model, and remember what its readers see of that."""
-        idle = model if beside else replace(model, builds=False, intervals=IntervalSet())
+        idle = model
+        if not beside:
+            idle = replace(model, builds=False, intervals=IntervalSet(), skips=None)
         if model.snapshot_id is None:
             return idle
         snapshot = self.plan.snapshots[model.snapshot_id]
@@ -163,8 +167,17 @@ class _Seen:
             self.changed[snapshot.name] = self.of_table[model.table.id] = found.changed
         if beside:
             intervals = intervals | model.intervals
+        if not found.intervals:
+            return replace(model, builds=True, audits=False, intervals=intervals)
+        # Who asks for it to be computed again has a reason that no comparison knows.
         return replace(
-            model, builds=True, audits=False, intervals=intervals, restate=bool(found.intervals)
+            model,
+            builds=True,
+            audits=False,
+            intervals=intervals,
+            restate=True,
+            skippable=False,
+            skips=None,
         )
 
     def _redo(

@@ -236,7 +236,7 @@ def still_outdated(
     late: list[Interval] = []
     for start, end, since in rows:
         row = Interval(start, end)
-        if began is not None and since > began:
+        if began is not None and since >= began:
             late.append(row)
             rest = IntervalSet((row,))
         else:

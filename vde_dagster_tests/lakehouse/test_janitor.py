@@ -105,6 +105,62 @@ def test_expired_environment_goes_with_its_views_and_namespaces(
     assert list(query(world.url, _NAMESPACES)) == [("db",), ("vde_physical",)]
 
 
+def test_what_production_shares_with_a_dropped_environment_stays_with_its_intervals(
+    world: World, clock: FakeClock
+) -> None:
+    publish(world, "1")
+    shown = world.process().store.environments.get("prod")
+    assert shown is not None
+    (shared,) = shown.tables
+    publish(world, "1", "2", name="dev")
+    store = world.process().store
+    filled = store.tables.get(shared).intervals
+    assert filled
+    store.environments.invalidate("dev")
+    assert told(janitor(world), "drop_environment") == ["dev"]
+    clock.advance(days=60)
+    (own,) = told(janitor(world), "give_up_table")
+    clock.advance(days=2)
+    assert told(janitor(world), "drop_table") == [own]
+    store = world.process().store
+    kept = store.tables.get(shared)
+    assert str(kept.ref) != own
+    assert kept.intervals == filled
+    assert store.fills.log(shared)
+    left = "SELECT count(DISTINCT table_id) FROM {}"
+    assert list(query(world.url, left.format("vde_intervals"))) == [(1,)]
+    assert list(query(world.url, left.format("vde_fills"))) == [(1,)]
+
+
+def test_dropping_an_environment_leaves_its_siblings_alone(world: World, clock: FakeClock) -> None:
+    for name in ("prod", "dev", "test"):
+        publish(world, "1", name=name)
+    store = world.process().store
+    store.environments.expire("test", clock.now() + timedelta(days=1))
+    store.environments.invalidate("dev")
+    assert store.environments.expired() == ["dev"]
+    assert told(janitor(world), "drop_environment") == ["dev"]
+    assert set(look(world.url).environments) == {"prod", "test"}
+
+
+def test_outdated_ranges_of_a_dropped_table_are_forgotten(world: World, clock: FakeClock) -> None:
+    publish(world, "1", "2")
+    store = world.process().store
+    (old,) = {t.id for t in store.ledger.tables()} - (_shown(world))
+    store.outdated.remember({old: (days(0), clock.now())})
+    clock.advance(days=60)
+    janitor(world)
+    clock.advance(days=2)
+    janitor(world)
+    assert list(query(world.url, "SELECT count(*) FROM vde_outdated")) == [(0,)]
+
+
+def _shown(world: World) -> frozenset[str]:
+    shown = world.process().store.environments.get("prod")
+    assert shown is not None
+    return shown.tables
+
+
 _NAMESPACES = "SELECT DISTINCT namespace FROM iceberg_namespace_properties ORDER BY 1"
 
 

@@ -47,7 +47,17 @@ def test_every_job_is_there_with_a_described_form(days: ProjectFolder) -> None:
 
 def test_the_launchpad_shows_what_a_person_can_choose_and_no_more(days: ProjectFolder) -> None:
     definitions = vde_definitions(days.root)
-    plan = {"environment", "create", "start", "end", "select", "skip_backfill"}
+    plan = {
+        "environment",
+        "create",
+        "start",
+        "end",
+        "select",
+        "skip_backfill",
+        "restate",
+        "no_gaps",
+    }
+    plan |= {"execution_time", "ignore_cron", "min_intervals", "empty_backfill", "backfill"}
     applying = {"concurrency", "skip_tests"}
     forms = {
         "vde_plan_job": set(),

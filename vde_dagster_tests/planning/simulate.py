@@ -11,6 +11,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.environment import PRODUCTION, Environment, protected_tables
+from vde_dagster.planning.gaps import require_no_gaps
 from vde_dagster.planning.memo import Built, Memo
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.outdated import Changed, Made, Scope, outdated
@@ -127,13 +128,16 @@ class Warehouse:
             models_to_fill(snapshots, options.backfill),
         )
         number = next(self._ids)
-        return make_plan(
+        plan = make_plan(
             request,
             snapshots,
             state,
             plan_id=f"plan{number}",
             unique_id=lambda: f"{next(self._ids):032x}",
         )
+        if options.no_gaps:
+            require_no_gaps(plan, state.target, state.tables)
+        return plan
 
     def plan_restatement(
         self, environment: str = PRODUCTION, *, now: datetime = NOW, **said: Any

@@ -20,7 +20,14 @@ from vde_dagster_tests.projects import ProjectFolder
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "planning"
 
 
-_OPTIONS = ("skip_backfill", "ignore_cron", "min_intervals", "empty_backfill", "backfill")
+_OPTIONS = (
+    "skip_backfill",
+    "ignore_cron",
+    "min_intervals",
+    "empty_backfill",
+    "backfill",
+    "no_gaps",
+)
 """What a step may say of its plan beside the range, as fields of `PlanOptions`."""
 
 

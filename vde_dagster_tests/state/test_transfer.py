@@ -12,7 +12,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.planning.work import AuditResult, AuditTask
 from vde_dagster.state import StateStore
-from vde_dagster_tests.state.builders import FakeClock, day, environment, plan, table
+from vde_dagster_tests.state.builders import FakeClock, day, days, environment, plan, table
 
 
 @pytest.fixture
@@ -21,6 +21,7 @@ def filled(tmp_path: Path, clock: FakeClock) -> StateStore:
     made = store.tables.ensure(table())
     store.plans.save(plan("p1", tables=[made]))
     store.fills.record(made.id, day(0), "p1", 5, 7)
+    store.outdated.remember({made.id: (days(0), clock.now())})
     task = AuditTask("p1", ModelName("db", "orders"), "not_null(a)", "SELECT 1", True, day(0))
     store.audits.save(task, made.id, AuditResult(1, ({"a": "€"},), 0.5))
     value = environment(entries=[("db.orders", "db.orders@1", made.id)])
@@ -40,6 +41,7 @@ def test_everything_comes_along(filled: StateStore, store: StateStore, tmp_path:
     assert store.audits.results(plan_id="p1") == filled.audits.results(plan_id="p1")
     ids = [entry.table_id for entry in filled.environments.get("prod").entries.values()]  # type: ignore[union-attr]
     assert store.tables.load(ids) == filled.tables.load(ids)  # type: ignore[arg-type]
+    assert store.outdated.of_tables(ids) == {ids[0]: days(0)}  # type: ignore[arg-type]
     task = AuditTask("p1", ModelName("db", "orders"), "goes_on", "SELECT 1", True, day(0))
     store.audits.save(task, None, AuditResult(0, (), 0.5))
     assert [found.audit for found in store.audits.results(plan_id="p1")] == [

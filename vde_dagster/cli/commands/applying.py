@@ -21,6 +21,7 @@ from vde_dagster.cli.options import (
     IgnoreCron,
     Json,
     MinIntervals,
+    NoGaps,
     ProjectDir,
     Restate,
     Select,
@@ -48,6 +49,7 @@ def apply(
     empty_backfill: EmptyBackfill = False,
     ignore_cron: IgnoreCron = False,
     min_intervals: MinIntervals = 0,
+    no_gaps: NoGaps = False,
     execution_time: ExecutionTime = None,
     skip_tests: SkipTests = False,
     concurrency: Concurrency = None,
@@ -76,6 +78,7 @@ def apply(
         empty_backfill=empty_backfill,
         ignore_cron=ignore_cron,
         min_intervals=min_intervals,
+        no_gaps=no_gaps,
     )
     if plan_id is not None and options:
         raise UsageError(

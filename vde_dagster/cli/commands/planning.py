@@ -21,6 +21,7 @@ from vde_dagster.cli.options import (
     Json,
     MinIntervals,
     NoDiff,
+    NoGaps,
     ProjectDir,
     Restate,
     Select,
@@ -46,6 +47,7 @@ def plan(
     empty_backfill: EmptyBackfill = False,
     ignore_cron: IgnoreCron = False,
     min_intervals: MinIntervals = 0,
+    no_gaps: NoGaps = False,
     execution_time: ExecutionTime = None,
     create: Create = False,
     check: Check = False,
@@ -72,6 +74,7 @@ def plan(
         empty_backfill=empty_backfill,
         ignore_cron=ignore_cron,
         min_intervals=min_intervals,
+        no_gaps=no_gaps,
     )
     with opened(project) as workspace:
         from vde_dagster.cli.applying import meant_environment, previous_snapshots

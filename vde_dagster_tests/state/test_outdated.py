@@ -1,0 +1,86 @@
+"""Ranges that have to be computed again: what settles them, and what comes too late to."""
+
+from __future__ import annotations
+
+import pytest
+
+from vde_dagster.planning.redo import EVERYTHING
+from vde_dagster.state import StateStore
+from vde_dagster_tests.state.builders import FakeClock, day, days, plan, table
+
+
+@pytest.fixture
+def table_id(store: StateStore, clock: FakeClock) -> str:
+    """A table that is filled for ten days; the first is outdated since day one, noon."""
+    made = store.tables.ensure(table())
+    store.fills.record(made.id, day(0, 10), "first")
+    begin(store, "before")
+    clock.advance(hours=12)
+    outdate(store, made.id)
+    clock.advance(hours=12)
+    begin(store, "after")
+    return made.id
+
+
+def begin(store: StateStore, plan_id: str) -> None:
+    store.plans.save(plan(plan_id))
+    store.plans.set_status(plan_id, "applying")
+
+
+def outdate(store: StateStore, table_id: str) -> None:
+    """Give up the second and third day, as a restatement's publication does."""
+
+    def work(conn: object) -> None:
+        store.fills.remove(table_id, day(1, 2), conn)  # type: ignore[arg-type]
+        store.outdated.note(conn, table_id, days(1, 2))  # type: ignore[arg-type]
+
+    store.database.run_transaction(work)
+
+
+def test_work_that_began_later_settles_what_it_covers(store: StateStore, table_id: str) -> None:
+    store.fills.record(table_id, day(1), "after")
+    assert store.tables.get(table_id).intervals == days(0, 1, 3, 4, 5, 6, 7, 8, 9)
+    assert store.outdated.of_tables([table_id]) == {table_id: days(2)}
+    store.fills.record(table_id, day(2, 2), "after")
+    assert store.tables.get(table_id).intervals == days(*range(10))
+    assert store.outdated.of_tables([table_id]) == {}
+    assert store.outdated.since(table_id) is None
+
+
+def test_work_that_began_earlier_fills_only_what_is_not_outdated(
+    store: StateStore, table_id: str
+) -> None:
+    store.fills.record(table_id, day(1, 12), "before")
+    assert store.tables.get(table_id).intervals == days(0, *range(3, 13))
+    assert store.outdated.of_tables([table_id]) == {table_id: days(1, 2)}
+
+
+def test_a_table_whose_ranges_hang_together_is_settled_by_the_first_of_them(
+    store: StateStore, table_id: str, clock: FakeClock
+) -> None:
+    store.database.run_transaction(lambda conn: store.outdated.note(conn, table_id, EVERYTHING))
+    store.fills.record(table_id, day(20), "after")
+    assert not store.tables.get(table_id).intervals.contains(day(20))
+    clock.advance(hours=1)
+    begin(store, "later")
+    store.fills.record(table_id, day(20), "later")
+    assert store.tables.get(table_id).intervals.contains(day(20))
+    assert store.outdated.of_tables([table_id]) == {}
+
+
+def test_what_is_noted_again_counts_from_the_later_instant(
+    store: StateStore, table_id: str, clock: FakeClock
+) -> None:
+    clock.advance(hours=1)
+    outdate(store, table_id)
+    store.fills.record(table_id, day(1, 2), "after")
+    assert store.tables.get(table_id).intervals == days(0, *range(3, 10))
+    assert store.outdated.since(table_id) == clock.now()
+
+
+def test_what_is_remembered_but_not_wrong_stays_filled(
+    store: StateStore, table_id: str, clock: FakeClock
+) -> None:
+    store.outdated.remember({table_id: (days(5), clock.now())})
+    assert store.tables.get(table_id).intervals.contains(day(5))
+    assert store.outdated.of_tables([table_id]) == {table_id: days(1, 2, 5)}
