@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from vde_dagster.errors import ConflictError
+from vde_dagster.lakehouse.branch_names import BranchName
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.work import FillTask
 from vde_dagster.project.kinds import ScdType2, ScdType2ByColumn, ScdType2ByTime
@@ -65,7 +66,8 @@ def _now(kind: ScdType2, task: FillTask) -> datetime:
 def _write(write: Write, versions: Versions, source: str) -> None:
     task, table = write.task, write.table
     for _ in range(_ATTEMPTS):
-        staging = f"vde_fill_{uuid.uuid4().hex}"
+        # By the plan's name, so that what a dead process leaves is found and removed.
+        staging = str(BranchName(task.plan_id, uuid.uuid4().int, shared=False))
         table.refresh()
         table.branch_at(staging, task.branch)
         try:
