@@ -2,7 +2,8 @@
 
 Keys come from GROUP BY and DISTINCT, from parents, and from ``ROW_NUMBER() OVER (PARTITION BY k
 …) = 1``. They pass through joins whose other sides have at most one match. An equality counts
-only between values of like types: ``'1'`` and ``'01'`` both equal the number 1.
+only between values of like types: ``'1'`` and ``'01'`` both equal the number 1. NULLs of a key are
+equal, so ``valid_to IS NULL`` leaves one row per id of a table with the key (id, valid_to).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def group_keys(group: Group, terms: Terms) -> list[Key]:
     keys: list[Key] = []
     for source in multiplying(group):
         if _spread(group, {source}, terms):
-            keys += source_keys(source, terms)
+            keys += (_without_nulls(key, group, terms) for key in source_keys(source, terms))
     for node, partition in _first_of_each(group):
         covered = set(node.parts[0].sources)
         if _spread(group, covered, terms):
@@ -118,14 +119,33 @@ def _stands(node: Node, own: set[Any], known: set[Any]) -> bool:
 
 
 def _bindings(group: Group, terms: Terms) -> dict[Node, list[Node]]:
-    """Per expression, those that the conditions make equal to it, type for type."""
+    """Per expression, those that the conditions make equal to it, type for type, and NULL."""
     bound: dict[Node, list[Node]] = {}
     for condition in group.conditions:
         if condition.tag in ("eq", "nseq") and condition in terms.same_type:
             left, right = condition.parts
             bound.setdefault(left, []).append(right)
             bound.setdefault(right, []).append(left)
+        if null := _is_null(condition):
+            bound.setdefault(null[0], []).append(null[1])
     return bound
+
+
+def _without_nulls(key: Key, group: Group, terms: Terms) -> Key:
+    """Leave out what is NULL in every row of the group, which tells none from another."""
+    bound = _bindings(group, terms)
+    return frozenset(
+        node for node in key if not any(other.tag == "Null" for other in bound.get(node, ()))
+    )
+
+
+def _is_null(condition: Node) -> tuple[Node, Node] | None:
+    """Return (x, NULL) of a condition ``x IS NULL``."""
+    if condition.tag != "Is":
+        return None
+    parts = dict(zip(condition.parts[::2], condition.parts[1::2], strict=True))
+    null = parts["expression"]
+    return (parts["this"], null) if null.tag == "Null" else None
 
 
 def _first_of_each(group: Group) -> list[tuple[Node, Key]]:
