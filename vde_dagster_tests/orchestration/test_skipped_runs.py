@@ -1,0 +1,91 @@
+"""What a run skips is told as what it is: up to date, with the rows that it had."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.events.recorder import EventRecorder
+from vde_dagster.orchestration.models.catalog import build_catalog
+from vde_dagster.orchestration.models.load_live import load_live
+from vde_dagster.orchestration.models.translator import VdeTranslator
+from vde_dagster.orchestration.pages.markdown import plan_markdown, summary
+from vde_dagster.orchestration.pages.plan_page import plan_metadata
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.orchestration.test_news import FILES, events_of, must, tick
+from vde_dagster_tests.projects import ProjectFolder
+
+FIRST = datetime(2024, 1, 10, 12, tzinfo=timezone.utc)
+NEXT = FIRST + timedelta(days=1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder(tmp_path / "project", FILES)
+
+
+@pytest.fixture
+def applied(folder: ProjectFolder) -> Iterator[Workspace]:
+    """A project of which only `db.last` is due on the next day, with nothing new to read."""
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod", now=FIRST))
+        yield workspace
+
+
+def test_skip_elsewhere_is_told_once_with_the_data_version_that_was(
+    folder: ProjectFolder, applied: Workspace, instance: dg.DagsterInstance
+) -> None:
+    cursor = must(tick(folder, instance))
+    applied.apply(applied.plan_run("prod", now=NEXT))
+    cursor = must(tick(folder, instance, cursor))
+    computed, skipped = events_of(instance, "db/last")
+    assert skipped.partition == computed.partition
+    versions = [(event.tags or {})["dagster/data_version"] for event in (computed, skipped)]
+    assert versions[0] == versions[1]
+    assert "vde/skipped" not in computed.metadata
+    said = str(skipped.metadata["vde/skipped"].value)
+    assert said.startswith("nothing that it reads has changed since 2")
+    assert (
+        skipped.metadata["vde/saved_seconds"].value == computed.metadata["vde/fill_seconds"].value
+    )
+    assert "vde/fill_seconds" not in skipped.metadata
+    assert (
+        skipped.metadata["dagster/row_count"].value == computed.metadata["dagster/row_count"].value
+    )
+    assert tick(folder, instance, cursor) is None
+
+
+def test_run_in_dagster_says_what_it_skips(
+    folder: ProjectFolder, applied: Workspace, instance: dg.DagsterInstance
+) -> None:
+    plan = applied.plan_run("prod", now=NEXT)
+    live = load_live(applied, NEXT)
+    catalog = build_catalog(live, VdeTranslator(folder.root), NEXT)
+    recorder = EventRecorder(catalog, applied, instance, logging.getLogger("vde"))
+    told: list[object] = []
+    applied.apply(plan, on_event=lambda event: told.extend(recorder.record(event)))
+    (event,) = [
+        one
+        for one in told
+        if isinstance(one, dg.AssetMaterialization) and one.asset_key.path == ["db", "last"]
+    ]
+    assert "vde/skipped" in event.metadata
+    assert event.metadata["vde/plan"].value == plan.id
+
+
+def test_page_of_a_run_says_what_it_is_going_to_skip(applied: Workspace) -> None:
+    plan = applied.plan_run("prod", now=NEXT)
+    assert summary(plan) == "nothing to compute, 1 to skip"
+    text = plan_markdown(plan, {})
+    assert "Skips 1, whose tables have nothing new to read:" in text
+    assert "`db.last`: nothing that it reads has changed since 2" in text or "`last`" in text
+    facts = plan_metadata(applied.store, plan)
+    assert (facts["vde/computes"], facts["vde/skips"]) == (0, 1)
+    (row,) = facts["changes"].records
+    assert str(row.data["computes"]).startswith("skipped, nothing that it reads has changed")
