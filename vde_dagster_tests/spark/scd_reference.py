@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from vde_dagster.project.kinds import ScdType2
@@ -20,8 +20,8 @@ class Version:
     """A row from one instant until another; until None when it is current."""
 
     row: Row
-    since: datetime
-    until: datetime | None = None
+    since: date
+    until: date | None = None
 
 
 @dataclass
@@ -36,8 +36,9 @@ class History:
     keys: dict[tuple[Any, ...], list[Version]] = field(default_factory=dict)
     loaded: bool = False
 
-    def load(self, rows: Sequence[Row], now: datetime) -> None:
+    def load(self, rows: Sequence[Row], instant: datetime) -> None:
         """Take in what the source says at an instant."""
+        now = self._time(instant)
         taken: dict[tuple[Any, ...], Row] = {}
         for row in sorted(rows, key=_greatest):
             taken[self.key(row)] = row
@@ -66,12 +67,12 @@ class History:
             return (-1 if row["id"] is None else row["id"],)
         return (row["id"], row["part"])
 
-    def _take(self, key: tuple[Any, ...], row: Row, now: datetime) -> None:
+    def _take(self, key: tuple[Any, ...], row: Row, now: date) -> None:
         versions = self.keys.setdefault(key, [])
         since = self._since(row, now)
         if not versions:
             at_first = not self.loaded and not self.kind.begins_when_seen
-            versions.append(Version(row, LONG_AGO if at_first else since))
+            versions.append(Version(row, self._time(LONG_AGO) if at_first else since))
             return
         last = versions[-1]
         if last.until is not None:
@@ -83,31 +84,39 @@ class History:
             else:
                 last.row = row
 
-    def _since(self, row: Row, now: datetime) -> datetime:
+    def _since(self, row: Row, now: date) -> date:
         if self.kind.updated_at is None:
             return now
-        unknown = LONG_AGO if self.kind.compared is None else now
-        return row[self.kind.updated_at] or unknown
+        unknown = self._time(LONG_AGO) if self.kind.compared is None else now
+        return self._updated(row) or unknown
+
+    def _updated(self, row: Row) -> date | None:
+        updated = row["updated_at"]
+        return None if updated is None else self._time(updated)
+
+    def _time(self, instant: datetime) -> date:
+        """Return an instant as the table has it."""
+        return instant.date() if self.kind.time_data_type == "DATE" else instant
 
     def _differs(self, old: Row, new: Row) -> bool:
         if self.kind.compared is None:
-            return _later(new["updated_at"], old["updated_at"])
+            return _later(self._updated(new), self._updated(old))
         names = list(self.kind.compared)
         if names == ["*"]:
             names = [name for name in COLUMNS if name != self.kind.updated_at]
-        if self.kind.updated_at and _later(old["updated_at"], new["updated_at"]):
+        if self.kind.updated_at and _later(self._updated(old), self._updated(new)):
             return False
         return any(old[name] != new[name] for name in names)
 
 
-def _end(versions: list[Version], now: datetime) -> None:
+def _end(versions: list[Version], now: date) -> None:
     if now > versions[-1].since:
         versions[-1].until = now
     else:
         versions.pop()
 
 
-def _later(one: datetime | None, other: datetime | None) -> bool:
+def _later(one: date | None, other: date | None) -> bool:
     return one is not None and (other is None or one > other)
 
 
