@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.orchestration.definitions import vde_definitions
-    from vde_dagster.project.macros.registry import macro, model
+    from vde_dagster.project.macros.registry import macro, model, signal
 
-__all__ = ["Workspace", "macro", "model", "vde_definitions"]
+__all__ = ["Workspace", "macro", "model", "signal", "vde_definitions"]
 
 _HOMES = {
     "Workspace": "vde_dagster.execution.workspace",
     "macro": "vde_dagster.project.macros.registry",
     "model": "vde_dagster.project.macros.registry",
+    "signal": "vde_dagster.project.macros.registry",
     "vde_definitions": "vde_dagster.orchestration.definitions",
 }
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest, one_letter_away
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.ask_signals import signals_of
 from vde_dagster.execution.gather_state import gather_state
 from vde_dagster.execution.select_models import select_models
 from vde_dagster.execution.unit_testing.check import mistakes_in_tests
@@ -132,6 +133,7 @@ def _make(
         window=window_of(options, now, settings.start_time),
         kind=kind,
         options=options,
+        ready=signals_of(environment, now),
         backfill=models_to_fill(snapshots, options.backfill, warehouse.changed_files),
         time_to_live=timedelta(days=settings.environment_ttl_days),
         catalog=settings.catalog,

@@ -11,6 +11,7 @@ from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.make_plans import plan_project
 from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.render import render_query
 from vde_dagster.planning.resolver import Resolver
 
@@ -47,7 +48,14 @@ def render_model(
             f"{'in Python' if definition.python else ''}".rstrip(),
             hint="its file is " + str(definition.location.path),
         )
-    plan = plan_project(warehouse, models, environment, parsed=parsed, save=False)
+    plan = plan_project(
+        warehouse,
+        models,
+        environment,
+        PlanOptions(skip_backfill=True),
+        parsed=parsed,
+        save=False,
+    )
     resolver = Resolver(
         environment,
         plan.entries,

@@ -226,6 +226,8 @@ def _metadata_hash(model: Model) -> str:
         value = getattr(model, name)
         if value:
             parts += [name, str(value)]
+    for signal in model.signals:
+        parts += ["signal", signal.name, repr(signal.arguments), _python_text(signal.python)]
     for name, text in model.virtual_properties:
         parts += ["view", name, text]
     if model.skip_unchanged is not None:

@@ -26,6 +26,7 @@ from vde_dagster.planning.missing import (
 )
 from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel, PlannedViews
+from vde_dagster.planning.readiness import Readiness, Ready
 from vde_dagster.planning.repeatable import may_be_skipped, why_always
 from vde_dagster.planning.resolver import Binding, Resolver
 from vde_dagster.planning.serve import TablesByContent, choose_filler, choose_table, new_table
@@ -82,6 +83,7 @@ class PlanRequest:
         kind: A change of code, or a scheduled run.
         options: What else the caller says of the plan.
         backfill: The models that are filled, or None for all.
+        ready: Asks the signals of models, or None to let everything pass.
         time_to_live: How long an environment other than production is kept.
         catalog: The Spark catalog's name.
     """
@@ -91,6 +93,7 @@ class PlanRequest:
     kind: PlanKind = PlanKind.PLAN
     options: PlanOptions = NOTHING_SAID
     backfill: frozenset[ModelName] | None = None
+    ready: Ready | None = None
     time_to_live: timedelta | None = None
     catalog: str = "lakehouse"
 
@@ -171,6 +174,7 @@ def _planned(
     complete: dict[ModelName, IntervalSet] = {}
     building: set[ModelName] = set()
     moving: set[ModelName] = set()
+    readiness = Readiness(request.ready)
     for name, snapshot in snapshots.items():
         change, category = classify(snapshot, old.get(name))
         table = tables.get(name)
@@ -187,10 +191,13 @@ def _planned(
                 intervals = missing_intervals(
                     snapshot, table.intervals, request.window, starts, available
                 )
+            intervals = readiness.let_pass(snapshot, intervals)
             if snapshot.is_incremental:
                 complete[name] = table.intervals | intervals
-        elif any(parent in complete for parent in snapshot.parents):
-            complete[name] = available
+        else:
+            readiness.let_pass(snapshot, intervals)
+            if any(parent in complete for parent in snapshot.parents):
+                complete[name] = available
         skippable, always = False, ""
         in_run = request.kind is PlanKind.RUN and may_be_skipped(snapshot)
         if intervals and table is not None and in_run:

@@ -52,6 +52,21 @@ class PythonSource:
 
 
 @dataclass(frozen=True, slots=True)
+class Signal:
+    """A call of a signal, which says which intervals may be filled yet.
+
+    Args:
+        name: The signal's name as the model calls it.
+        arguments: Its keyword arguments: plain values by name.
+        python: The function's code.
+    """
+
+    name: str
+    arguments: tuple[tuple[str, object], ...]
+    python: PythonSource
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """An output column as the user declares it.
 
@@ -99,6 +114,7 @@ class Model:
         allow_partials: Whether the unit that goes on is filled as far as it has gone.
         relative_start: `start` as it is told from each plan's instant (`1 week ago`), or None.
         relative_end: `end` likewise.
+        signals: All of them have to agree before an interval is filled.
         reads_itself: Whether the query or code reads what earlier fills of the model wrote.
         table: Catalog, schema and name of an external model's table where it lies in another
             catalog than the project's; else empty.
@@ -140,6 +156,7 @@ class Model:
     relative_end: str | None = None
     skip_unchanged: bool | None = None
     reads_itself: bool = False
+    signals: tuple[Signal, ...] = ()
 
     def start_at(self, now: datetime) -> datetime | None:
         """Return the first instant whose data exists, as it is at an instant (both UTC)."""

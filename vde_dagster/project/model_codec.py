@@ -15,7 +15,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
 from vde_dagster.project.kinds import kind_from_json
 from vde_dagster.project.kinds.base import as_tuples
-from vde_dagster.project.model import Audit, Column, Model, PythonSource
+from vde_dagster.project.model import Audit, Column, Model, PythonSource, Signal
 
 Json = Any
 
@@ -34,6 +34,10 @@ def model_to_json(model: Model) -> Json:
     if model.python is not None:
         outside = [model.python.outside] if model.python.outside else []
         data["python"] = [model.python.entrypoint, model.python.files, *outside]
+    if model.signals:
+        data["signals"] = [
+            [s.name, s.arguments, s.python.entrypoint, s.python.files] for s in model.signals
+        ]
     if model.columns:
         data["columns"] = [[c.name, c.type, c.description] for c in model.columns]
     if model.depends_on:
@@ -64,6 +68,11 @@ def model_from_json(data: Json, paths: dict[str, Path] | None = None) -> Model:
             values[field] = as_tuples(value) if isinstance(value, list) else value
     if "python" in data:
         values["python"] = PythonSource(*data["python"])
+    if "signals" in data:
+        values["signals"] = tuple(
+            Signal(name, as_tuples(arguments), PythonSource(entrypoint, files))
+            for name, arguments, entrypoint, files in data["signals"]
+        )
     if "columns" in data:
         values["columns"] = tuple(Column(*column) for column in data["columns"])
     if "depends_on" in data:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.execution.ask_signals import signals_of
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.environment import PRODUCTION, Environment, protected_tables
 from vde_dagster.planning.gaps import require_no_gaps
@@ -126,6 +127,7 @@ class Warehouse:
             kind,
             options,
             models_to_fill(snapshots, options.backfill),
+            signals_of(environment, options.now or NOW),
         )
         number = next(self._ids)
         plan = make_plan(

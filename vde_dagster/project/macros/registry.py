@@ -1,4 +1,4 @@
-"""The `@macro()` and `@model(…)` decorators, and where they leave what they decorate.
+"""The `@macro()`, `@signal()` and `@model(…)` decorators, and where they leave what they decorate.
 
 A decorator only notes the function in the collector of the load that is going on: a module of
 the project can be executed by several threads, or outside any load, without shared state.
@@ -39,6 +39,7 @@ class Collector:
 
     macros: dict[str, Callable[..., Any]] = field(default_factory=dict)
     models: list[PythonModelDefinition] = field(default_factory=list)
+    signals: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
 
 _current: ContextVar[Collector | None] = ContextVar("vde_collector", default=None)
@@ -72,6 +73,29 @@ def macro(name: str | None = None) -> Callable[[F], F]:
         collector = _current.get()
         if collector is not None:
             collector.macros[(name or function.__name__).lower()] = function
+        return function
+
+    return decorate
+
+
+def signal(name: str | None = None) -> Callable[[F], F]:
+    """Make a Python function a signal, which models name in `signals (…)`.
+
+    The function gets a batch first: a sequence of intervals, pairs of instants (UTC, half-open),
+    that are missing, without a gap between them. Then it gets the call's arguments by name, and
+    `execution_time` (UTC), `environment` and `model` if it has parameters of these names. It
+    returns whether the batch may be filled, or those of its intervals that may.
+
+    Args:
+        name: The signal's name; the function's by default.
+    """
+    if callable(name):
+        raise TypeError("write @signal() with parentheses")
+
+    def decorate(function: F) -> F:
+        collector = _current.get()
+        if collector is not None:
+            collector.signals[(name or function.__name__).lower()] = function
         return function
 
     return decorate

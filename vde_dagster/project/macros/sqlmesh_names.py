@@ -14,7 +14,7 @@ from typing import Any
 
 from vde_dagster.project.kinds import kind_names
 from vde_dagster.project.macros.calls import MacroEvaluator
-from vde_dagster.project.macros.registry import macro, model
+from vde_dagster.project.macros.registry import macro, model, signal
 
 ModelKindName = enum.Enum("ModelKindName", {name: name for name in kind_names()})  # type: ignore[misc]
 
@@ -24,7 +24,13 @@ class ExecutionContext:
 
 
 _MODULES: dict[str, dict[str, Any]] = {
-    "sqlmesh": {"macro": macro, "model": model, "ExecutionContext": ExecutionContext},
+    "sqlmesh": {
+        "macro": macro,
+        "model": model,
+        "signal": signal,
+        "DatetimeRanges": list,
+        "ExecutionContext": ExecutionContext,
+    },
     "sqlmesh.core": {},
     "sqlmesh.core.macros": {"macro": macro, "MacroEvaluator": MacroEvaluator},
     "sqlmesh.core.model": {"model": model, "ModelKindName": ModelKindName},

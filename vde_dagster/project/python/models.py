@@ -22,6 +22,7 @@ from vde_dagster.project.reading.audits import AuditCall
 from vde_dagster.project.reading.header import parse_header
 from vde_dagster.project.reading.model_properties import METADATA, READ, read_model_properties
 from vde_dagster.project.reading.rendering import render
+from vde_dagster.project.reading.signals import read_signals
 from vde_dagster.project.reading.sql_models import FileContext, read_audits
 from vde_dagster.sql.scanner import SourceText, scan
 
@@ -80,6 +81,7 @@ def _read(
 ) -> LoadedModel:
     options = dict(definition.options)
     audits = options.pop("audits", ())
+    signals = options.pop("signals", ())
     declared = options.pop("depends_on")
     kind = options.pop("kind")
     is_query = options.pop("is_sql", False)
@@ -99,6 +101,8 @@ def _read(
         if parent != name:
             reads.setdefault(parent, where)
     fields = dict(properties)
+    named = [_audit_call(item, location, "a signal", literal=True) for item in signals]
+    fields["signals"] = read_signals(named, context.signals)
     if fields["description"] is None:
         fields["description"] = inspect.getdoc(definition.function)
     model = Model(
@@ -189,7 +193,9 @@ def _sql(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-def _audit_call(item: Any, location: SourceLocation) -> AuditCall:
+def _audit_call(
+    item: Any, location: SourceLocation, what: str = "an audit", *, literal: bool = False
+) -> AuditCall:
     """Read `"not_null"`, or `("not_null", {"columns": ["a"]})`.
 
     Texts are column names or SQL; only `is_in` and `patterns` are lists of values.
@@ -197,17 +203,15 @@ def _audit_call(item: Any, location: SourceLocation) -> AuditCall:
     if isinstance(item, str):
         return AuditCall(item, {}, location)
     if not (isinstance(item, Sequence) and len(item) == 2 and isinstance(item[1], Mapping)):
-        raise _error(
-            f"{item!r} is not an audit", location, 'write ("not_null", {"columns": ["a"]})'
-        )
+        raise _error(f"{item!r} is not {what}", location, 'write ("not_null", {"columns": ["a"]})')
     name, arguments = str(getattr(item[0], "__name__", item[0])), {}
     for key, value in item[1].items():
-        literal = key in ("is_in", "patterns")
+        plain = literal or key in ("is_in", "patterns")
         if isinstance(value, Sequence) and not isinstance(value, str):
-            texts = [_argument_text(one, literal) for one in value]
+            texts = [_argument_text(one, plain) for one in value]
             arguments[key] = f"({', '.join(texts)})" if texts else "()"
         else:
-            arguments[key] = _argument_text(value, literal)
+            arguments[key] = _argument_text(value, plain)
     return AuditCall(name, arguments, location)
 
 

@@ -37,6 +37,7 @@ READ = frozenset(
         "columns",
         "column_descriptions",
         "audits",
+        "signals",
         "partitioned_by",
         "clustered_by",
         "table_properties",
@@ -72,7 +73,6 @@ METADATA = frozenset(
 
 REFUSED = {
     "physical_version": "pinning a physical version is not supported yet",
-    "signals": "signals are not supported yet",
     "gateway": "models run on the project's one Spark session; gateways are not supported",
     "session_properties": "session properties per model are not supported yet",
     "blueprints": "blueprints are not supported yet",
@@ -95,6 +95,7 @@ class ModelProperties:
         enabled: Whether the model is part of the project.
         fields: The remaining fields of `Model`, ready to use.
         audits: The calls in `audits (…)`.
+        signals: Those in `signals (…)`.
         depends_on: Declared dependencies, as written.
     """
 
@@ -104,6 +105,7 @@ class ModelProperties:
     enabled: bool
     fields: dict[str, Any]
     audits: tuple[Value, ...]
+    signals: tuple[Value, ...]
     depends_on: tuple[Value, ...]
 
 
@@ -151,6 +153,7 @@ def read_model_properties(header: Header, settings: Settings) -> ModelProperties
         enabled=given["enabled"].boolean() if "enabled" in given else True,
         fields=fields,
         audits=tuple(given["audits"].items()) if "audits" in given else (),
+        signals=tuple(given["signals"].items()) if "signals" in given else (),
         depends_on=tuple(given["depends_on"].items()) if "depends_on" in given else (),
     )
 

@@ -26,6 +26,7 @@ from vde_dagster.project.reading.completion import completed
 from vde_dagster.project.reading.header import Value
 from vde_dagster.project.reading.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.reading.rendering import Rendered, render, render_statement
+from vde_dagster.project.reading.signals import SignalDefinition, read_signals
 from vde_dagster.project.reading.statements import Block, Statement, split_blocks
 from vde_dagster.project.reading.temporary_views import with_temporary_views
 from vde_dagster.project.settings import Settings
@@ -45,6 +46,7 @@ class FileContext:
         macros: Python macros by name in lower case.
         audits: Custom audits by name.
         parsed: Takes the trees of the models' queries.
+        signals: Python signals by name in lower case.
     """
 
     settings: Settings
@@ -52,6 +54,7 @@ class FileContext:
     macros: Mapping[str, Callable[..., Any]]
     audits: Mapping[str, AuditDefinition]
     parsed: ParsedQueries = field(default_factory=ParsedQueries)
+    signals: Mapping[str, SignalDefinition] = field(default_factory=dict)
 
     def scope(self, dialect: str) -> MacroScope:
         """Return fresh macro variables for one model."""
@@ -141,6 +144,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
             reads.setdefault(parent, location)
     _check_named_columns(properties, block.header.properties.get("kind"))
     fields = dict(properties.fields)
+    fields["signals"] = read_signals(list(map(read_call, properties.signals)), context.signals)
     fields["column_descriptions"] = _described(fields, rendered)
     model = Model(
         name=name,

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from vde_dagster.project.settings import Settings
 
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
+SIGNALS = "signals"
+"""The folder of Python signals, beside the models or inside their folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,7 @@ class FoundFiles:
         sql: Files of models, and perhaps of audits.
         python: Files of Python models.
         macros: Files of Python macros.
+        signals: Files of Python signals.
         externals: Files of external models.
         tests: Files of unit tests.
         data: CSV files.
@@ -27,6 +30,7 @@ class FoundFiles:
     sql: tuple[str, ...]
     python: tuple[str, ...]
     macros: tuple[str, ...]
+    signals: tuple[str, ...]
     externals: tuple[str, ...]
     tests: tuple[str, ...]
     data: tuple[str, ...]
@@ -38,7 +42,7 @@ def find_files(settings: Settings) -> FoundFiles:
     Audits, macros, seeds and tests are looked for both beside the models and inside their folder.
     """
     groups: dict[str, list[str]] = {
-        name: [] for name in ("sql", "python", "macros", "externals", "tests", "data")
+        name: [] for name in ("sql", "python", "macros", "signals", "externals", "tests", "data")
     }
     root, models = str(settings.root), settings.models_dir.strip("/")
     for path in _walk(root, models):
@@ -50,6 +54,7 @@ def find_files(settings: Settings) -> FoundFiles:
         settings.macros_dir,
         settings.tests_dir,
         settings.seeds_dir,
+        SIGNALS,
     ):
         if not folder.startswith(models + "/"):
             for path in _walk(root, folder.strip("/")):
@@ -75,6 +80,8 @@ def _sort_in(groups: dict[str, list[str]], path: str, folder: str, settings: Set
         groups["data"].append(path)
     elif ending == "py" and folder == settings.macros_dir:
         groups["macros"].append(path)
+    elif ending == "py" and folder == SIGNALS:
+        groups["signals"].append(path)
     elif ending == "py" and folder not in (
         settings.tests_dir,
         settings.seeds_dir,

@@ -23,10 +23,11 @@ from vde_dagster.sql.scanner import SourceText
 
 if TYPE_CHECKING:
     from vde_dagster.project.reading.audits import AuditDefinition
+    from vde_dagster.project.reading.signals import SignalDefinition
     from vde_dagster.project.reading.sql_models import FileContext
 
-_FOLLOWING = ("macro", "audit")
-"""What a broken file of macros or audits may have defined."""
+_FOLLOWING = ("macro", "audit", "signal")
+"""What a broken file of macros, audits or signals may have defined."""
 
 Reader = Callable[[Path, str], LoadedFile]
 
@@ -64,7 +65,14 @@ class OwnFiles:
     def other_files(self) -> Sequence[str]:
         """Return the files of audits, macros and data, and the modules that macros import."""
         found = self._found
-        return [*self._audit_files, *found.macros, *self._macro_uses, *found.data]
+        return [
+            *self._audit_files,
+            *found.macros,
+            *self._macro_uses,
+            *found.signals,
+            *self._signal_uses,
+            *found.data,
+        ]
 
     def draws_in(self, path: str) -> Sequence[str]:
         """Return the modules of the project that a Python file imports."""
@@ -112,6 +120,12 @@ class OwnFiles:
             self._memory.put("macro uses", {"key": combined([*macros, *uses]), "uses": uses})
         return uses
 
+    @cached_property
+    def _signal_uses(self) -> list[str]:
+        """The modules that the signals' files import."""
+        found = {use for path in self._found.signals for use in self._imports(path)}
+        return sorted(found - set(self._found.signals))
+
     def _imports(self, path: str) -> list[str]:
         from vde_dagster.project.python.files import with_local_imports
 
@@ -138,19 +152,26 @@ class OwnFiles:
         state = hashlib.blake2b(repr(deciding).encode(), digest_size=DIGEST_BYTES)
         state.update(combined([*self._found.macros, *self._macro_uses]).encode())
         state.update(combined(self._audit_files).encode())
+        if self._found.signals:
+            state.update(combined([*self._found.signals, *self._signal_uses]).encode())
         return state.hexdigest()
 
     # -- reading ---------------------------------------------------------------------------
 
     def prepare(self) -> Sequence[ProjectError]:
-        """Execute the macros and read the audits."""
+        """Execute the macros and signals, and read the audits."""
         from vde_dagster.project.reading.sql_models import FileContext
 
         mistakes: list[ProjectError] = []
         macros = self._macros(mistakes)
         audits = self._audits(mistakes)
         self._shared = FileContext(
-            self._folder.settings, self.names, macros, audits, self._folder.parsed
+            self._folder.settings,
+            self.names,
+            macros,
+            audits,
+            self._folder.parsed,
+            self._signals(mistakes),
         )
         return mistakes
 
@@ -169,6 +190,25 @@ class OwnFiles:
             macros.update(collector.macros)
         return macros
 
+    def _signals(self, mistakes: list[ProjectError]) -> dict[str, SignalDefinition]:
+        from vde_dagster.project.model import PythonSource
+        from vde_dagster.project.python.files import execute
+        from vde_dagster.project.reading.signals import SignalDefinition
+
+        signals: dict[str, SignalDefinition] = {}
+        for path in self._found.signals:
+            try:
+                text = self._folder.text(path)
+                with self._folder.in_time(path), watching(self._macros_saw):
+                    collector, files = execute(self._folder.root, path, text)
+            except ProjectError as error:
+                mistakes.append(error)
+                continue
+            for name, function in collector.signals.items():
+                python = PythonSource(f"{path}:{function.__name__}", files)
+                signals[name] = SignalDefinition(function, python)
+        return signals
+
     def _audits(self, mistakes: list[ProjectError]) -> dict[str, AuditDefinition]:
         from vde_dagster.project.reading.audits import read_audit
         from vde_dagster.project.reading.statements import split_blocks
@@ -186,7 +226,7 @@ class OwnFiles:
         return audits
 
     def follows(self, mistake: ProjectError) -> bool:
-        """Say whether a file only lacks a macro or an audit."""
+        """Say whether a file only lacks a macro, an audit or a signal."""
         return mistake.unknown is not None and mistake.unknown.what in _FOLLOWING
 
     def read(self, path: str, text: str) -> LoadedFile:
