@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.apply import ApplyResult
     from vde_dagster.execution.audit_environment import AuditReport
     from vde_dagster.execution.engine import Engine
+    from vde_dagster.execution.estimate import WorkEstimate
     from vde_dagster.execution.events import Event
     from vde_dagster.execution.plan_tests import PlanTests
     from vde_dagster.execution.query import QueryResult
@@ -231,6 +232,12 @@ class Workspace:
         from vde_dagster.execution.analyse_queries import analyse_plan
 
         return analyse_plan(self.warehouse, plan)
+
+    def estimate(self, plan: Plan) -> WorkEstimate | None:
+        """Estimate, by earlier fills, the work of what a plan computes again."""
+        from vde_dagster.execution.estimate import estimate_restatement
+
+        return estimate_restatement(self.warehouse, plan)
 
     def whats_missing(self, plan: Plan) -> Missing:
         """Say what a plan that publishes nothing leaves undone, and what computes it."""

@@ -86,8 +86,11 @@ def plan(
         )
         from vde_dagster.cli.plan_view import show_plan, show_summary, show_warnings
         from vde_dagster.cli.whats_missing import missing_json, nothing_to_do
+        from vde_dagster.planning.plan import PlanKind
 
         shown = {**made.to_json(), **missing_json(workspace, made)} if as_json else {}
+        work = workspace.estimate(made) if made.kind is PlanKind.RESTATEMENT else None
+        shown |= {"estimate": work.to_json()} if work and as_json else {}
         if check:
             from vde_dagster.cli.check_view import checked, show_check
 
@@ -105,6 +108,8 @@ def plan(
         else:
             previous = {} if no_diff else previous_snapshots(workspace, made)
             show_plan(output.out, made, previous, diffs=not no_diff)
+        if work and not as_json:
+            output.note(work.sentence())
         if not as_json and not made.is_empty:
             output.note(f"apply it with: vde apply {made.environment} --plan {made.id}")
 

@@ -76,7 +76,11 @@ def plan_summary(
     parts = [_title(plan, names), _breaks(plan, readers, 5)]
     if plan.warnings:
         count = len(plan.warnings)
-        parts.append(f"What looks like a mistake in the project ({count}) is in the plan.")
+        what = "What looks like a mistake in the project"
+        what = what if plan.kind is PlanKind.PLAN else "What is worth knowing of it"
+        parts.append(f"{what} ({count}) is in the plan.")
+    if plan.outdates:
+        parts.append(f"What becomes outdated elsewhere ({len(plan.outdates)}) is in the plan.")
     title = "\n\n".join(part for part in parts if part)
     lines = _work(plan, estimate).splitlines()
     while len(title) + sum(len(line) + 1 for line in lines) > MAX_INLINE and len(lines) > 5:

@@ -1,0 +1,137 @@
+"""`--restate`: what a plan says of it, for people and as JSON, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.pages.markdown import plan_markdown, plan_summary
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.state.builders import FakeClock
+
+FILES = {
+    "models/daily.sql": """
+        MODEL (name db.daily, start '2024-01-01', kind INCREMENTAL_BY_TIME_RANGE (time_column day));
+        SELECT CAST(@start_ds AS STRING) AS day, 1 AS n
+    """,
+    "models/newest.sql": """
+        MODEL (name db.newest, start '2024-01-01', kind INCREMENTAL_BY_UNIQUE_KEY (unique_key n));
+        SELECT n, max(day) AS day FROM db.daily WHERE day BETWEEN @start_ds AND @end_ds GROUP BY n
+    """,
+    "models/words.csv": "id\n1\n",
+    "models/words.sql": "MODEL (name db.words, kind SEED (path 'words.csv'), columns (id INT));",
+}
+NOW = datetime(2024, 1, 11, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    """Production, and a development that made another `db.newest` of the same days."""
+    folder = ProjectFolder(tmp_path / "days", FILES)
+    with open_fake(folder.root, clock=FakeClock(NOW)) as opened:
+        opened.apply(opened.plan("prod"))
+        folder.edit("models/newest.sql", "max(day)", "min(day)")
+        opened.reload()
+        opened.apply(opened.plan("dev"))
+        yield opened
+
+
+@pytest.fixture
+def asked(workspace: Workspace) -> tuple[object, ...]:
+    """Two days of `db.daily` in production."""
+    days = ("--start", "2024-01-03", "--end", "2024-01-04")
+    return ("plan", "prod", "--restate", "db.daily", *days, "--project", workspace.root)
+
+
+def test_a_plan_says_what_is_computed_again_what_is_widened_and_what_becomes_outdated(
+    asked: tuple[object, ...], vde: Vde
+) -> None:
+    said = vde(*asked)
+    assert said.code == 0
+    assert "restatement of prod" in said.out
+    assert "db.daily  unchanged  again  2 days, 2024-01-03 … 2024-01-04" in said.out
+    assert "db.newest  unchanged  again  10 days, 2024-01-01 … 2024-01-10" in said.out
+    assert "makes outdated, for their own next runs to compute again" in said.out
+    assert "db.newest  of dev  whole table" in said.out
+    warning = " ".join(said.out.split("warning: ")[1].split())
+    assert warning.startswith("db.newest is computed again from 2024-01-01T00:00:00Z on: kind")
+    assert "outdates  1 table of others" in vde(*asked, "--summary").out
+
+
+def test_the_json_says_the_same_and_the_other_spelling_means_the_same(
+    asked: tuple[object, ...], vde: Vde
+) -> None:
+    plan = vde(*asked, "--json").json
+    assert plan["kind"] == "restatement"
+    models = {model["name"]: model for model in plan["models"]}
+    assert [name for name, model in models.items() if model["restate"]] == ["db.daily", "db.newest"]
+    (outdated,) = plan["outdates"]
+    assert (outdated["name"], outdated["environments"]) == ("db.newest", ["dev"])
+    other = vde(*("--restate-model" if a == "--restate" else a for a in asked), "--json").json
+    assert (other["models"], other["outdates"]) == (plan["models"], plan["outdates"])
+
+
+def test_the_page_says_it_before_anybody_approves(workspace: Workspace) -> None:
+    plan = workspace.plan("prod", restate=["db.daily"], start=NOW.replace(day=3))
+    text = plan_markdown(plan, {})
+    assert text.startswith("## Restatement of `prod`")
+    assert "### Worth knowing" in text
+    assert "| `db.newest` | of dev | whole table |" in text
+    assert "becomes outdated elsewhere (1)" in plan_summary(plan)
+
+
+def test_the_work_is_estimated_by_earlier_fills(workspace: Workspace) -> None:
+    plan = workspace.plan("prod", restate=["db.daily"], start=NOW.replace(day=6))
+    (table_id,) = {m.table.id for m in plan.models if m.table and m.name.name == "daily"}
+    (fill,) = workspace.store.fills.log(table_id)
+    interval = next(iter(workspace.store.tables.get(table_id).intervals))
+    workspace.store.fills.record(
+        table_id, interval, fill.plan_id, fill.iceberg_snapshot_id, 500, seconds=20.0
+    )
+    found = workspace.estimate(plan)
+    assert found is not None
+    others = 0
+    for model in plan.builds:
+        if model.table is not None and model.table.id != table_id:
+            others += sum(row.row_count or 0 for row in workspace.store.fills.log(model.table.id))
+    assert found.rows == 250 + others
+    assert found.seconds >= 10.0
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (("prod", "--restate", "db.dayly"), "no model matches 'db.dayly'", "db.daily"),
+        (("prod", "--restate", "db.words"), "db.words is not computed again", "edit the file"),
+        (("dev", "--restate", "db.daily"), "production shows its table", "vde plan prod --restate"),
+        (("stage", "--restate", "db.daily"), "there is no environment 'stage'", "plan it first"),
+        (
+            ("prod", "--restate", "db.daily", "--skip-backfill"),
+            "--restate takes no --skip-backfill",
+            "leave it out",
+        ),
+    ],
+    ids=["unknown", "seed", "of production", "no environment", "no backfill"],
+)
+def test_what_makes_no_sense_is_one_message_and_changes_nothing(
+    words: tuple[str, ...], message: str, hint: str, workspace: Workspace, vde: Vde
+) -> None:
+    before = len(workspace.store.plans.recent())
+    ended = vde("plan", *words, "--project", workspace.root)
+    told = " ".join(ended.err.split())
+    assert ended.code == 2
+    assert message in told
+    assert hint in told
+    assert len(workspace.store.plans.recent()) == before
+
+
+def test_nothing_in_the_range_is_nothing_to_do(workspace: Workspace, vde: Vde) -> None:
+    words = ("--restate", "db.daily", "--start", "2023-01-01", "--end", "2023-02-01")
+    said = vde("plan", "prod", *words, "--project", workspace.root)
+    assert said.out == "prod: nothing to restate, nothing is filled in that range\n"
