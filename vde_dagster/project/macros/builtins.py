@@ -137,6 +137,7 @@ BUILTINS: dict[str, Builtin] = {
     "if": _if,
     "def": _def,
     "var": _var,
+    "blueprint_var": _var,
     "eval": _eval,
     "and": _connect("AND"),
     "or": _connect("OR"),

@@ -59,6 +59,10 @@ class MacroEvaluator:
             )
         return None
 
+    def blueprint_var(self, name: str, default: Any = None) -> Any:
+        """Return a variable of the model's blueprint, or the default."""
+        return self._expander.scope.settings.get(name.lower(), default)
+
     @property
     def locals(self) -> Mapping[str, str]:
         """SQL text of the variables in reach, by name."""

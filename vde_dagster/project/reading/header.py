@@ -229,10 +229,21 @@ def parse_header(source: SourceText, tokens: list[Token]) -> Header:
             f"end the {word.text.upper()} (…) header with a semicolon",
         )
     properties = read_properties(source, tokens[2:closing])
-    for name, value in properties.items():
+    header = Header(word.text.upper(), properties, source, word.start)
+    if "blueprints" not in properties:
+        refuse_variables(header)
+    return header
+
+
+def refuse_variables(header: Header) -> None:
+    """Make sure that a header has no variables where nobody replaces them.
+
+    Raises:
+        ProjectError: It has.
+    """
+    for name, value in header.properties.items():
         if name not in _WITH_VARIABLES:
             _refuse_variables(value)
-    return Header(word.text.upper(), properties, source, word.start)
 
 
 def _refuse_variables(value: Value) -> None:

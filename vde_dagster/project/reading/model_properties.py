@@ -75,7 +75,6 @@ REFUSED = {
     "physical_version": "pinning a physical version is not supported yet",
     "gateway": "models run on the project's one Spark session; gateways are not supported",
     "session_properties": "session properties per model are not supported yet",
-    "blueprints": "blueprints are not supported yet",
     "on_virtual_update": "statements stand behind the query, between ON_VIRTUAL_UPDATE_BEGIN; and "
     "ON_VIRTUAL_UPDATE_END;",
     "jinja_macros": "Jinja is not supported yet",

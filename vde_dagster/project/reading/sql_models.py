@@ -22,6 +22,7 @@ from vde_dagster.project.reading.audits import (
     read_call,
     resolve_audit,
 )
+from vde_dagster.project.reading.blueprints import bare, blueprints_of
 from vde_dagster.project.reading.completion import completed
 from vde_dagster.project.reading.header import Value
 from vde_dagster.project.reading.model_properties import ModelProperties, read_model_properties
@@ -47,6 +48,7 @@ class FileContext:
         audits: Custom audits by name.
         parsed: Takes the trees of the models' queries.
         signals: Python signals by name in lower case.
+        variables: SQL text of the variables of a blueprint, by name in lower case.
     """
 
     settings: Settings
@@ -55,12 +57,19 @@ class FileContext:
     audits: Mapping[str, AuditDefinition]
     parsed: ParsedQueries = field(default_factory=ParsedQueries)
     signals: Mapping[str, SignalDefinition] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def scope(self, dialect: str) -> MacroScope:
         """Return fresh macro variables for one model."""
         values = {key.lower(): value for key, value in self.settings.variables.items()}
         texts = {key: _sql_literal(value) for key, value in values.items()}
+        texts |= self.variables
+        values |= {key: bare(value) for key, value in self.variables.items()}
         return MacroScope(self.macros, texts, dialect, settings=values)
+
+    def with_variables(self, variables: Mapping[str, str]) -> FileContext:
+        """Return the same for one model of a blueprint."""
+        return dataclasses.replace(self, variables=variables) if variables else self
 
 
 def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
@@ -97,13 +106,14 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
     for block in blocks:
         if block.header.word == "MODEL":
             try:
-                loaded = _load_block(source, block, here)
+                scope = here.scope(context.settings.dialect)
+                for made in blueprints_of(source, block, scope):
+                    loaded = _load_block(source, made.block, here.with_variables(made.variables))
+                    if loaded is not None:
+                        models.append(loaded)
+                        uses.extend(loaded.model.kind.files)
             except ProjectError as error:
                 mistakes.append(error)
-                continue
-            if loaded is not None:
-                models.append(loaded)
-                uses.extend(loaded.model.kind.files)
     if mistakes:
         raise ProjectError.of(mistakes)
     return LoadedFile(path, tuple(models), uses=tuple(uses))
