@@ -74,6 +74,7 @@ class Engine(Protocol):
         sources: Mapping[ModelName, str],
         interval: Interval,
         execution_time: datetime,
+        before: Sequence[str] = (),
     ) -> tuple[tuple[tuple[str, str], ...], Sequence[tuple[Any, ...]]]:
         """Run a Python model over given queries and return its (column, type)s and its rows."""
         ...

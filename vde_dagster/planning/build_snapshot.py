@@ -157,9 +157,13 @@ def _reads(lineage: semantics.ColumnLineage) -> tuple[Read, ...]:
 
 def _python_text(python: PythonSource) -> str:
     module, _, function = python.entrypoint.partition(":")
-    return semantics.python_version(
+    text = semantics.python_version(
         module, function, "/project", files=python.files, outside=python.outside
     ).text
+    if not python.variables:
+        return text
+    values = [part for pair in sorted(python.variables.items()) for part in map(repr, pair)]
+    return digest("blueprint", text, *values)
 
 
 def _declared_versions(model: Model, version: semantics.SemanticVersion) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.relative import names_a_day, relative_instant
@@ -44,11 +45,13 @@ class PythonSource:
             to the project's root (forward slashes).
         outside: Hashes of other files and of environment variables that the code may read when
             it runs, see `outside.Outside`.
+        variables: Values of its blueprint by name in lower case.
     """
 
     entrypoint: str
     files: dict[str, str]
     outside: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,10 @@ def model_to_json(model: Model) -> Json:
         if value != _DEFAULTS[field]:
             data[field] = value
     if model.python is not None:
-        outside = [model.python.outside] if model.python.outside else []
-        data["python"] = [model.python.entrypoint, model.python.files, *outside]
+        further = [model.python.outside, model.python.variables]
+        while further and not further[-1]:
+            further.pop()
+        data["python"] = [model.python.entrypoint, model.python.files, *further]
     if model.signals:
         data["signals"] = [
             [s.name, s.arguments, s.python.entrypoint, s.python.files] for s in model.signals

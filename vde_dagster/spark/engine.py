@@ -275,6 +275,7 @@ class SparkEngine:
         sources: Mapping[ModelName, str],
         interval: Interval,
         execution_time: datetime,
+        before: Sequence[str] = (),
     ) -> tuple[Columns, Rows]:
         """Run a Python model over given queries and return its declared columns; write nothing.
 
@@ -283,6 +284,7 @@ class SparkEngine:
             sources: Per parent a Spark SQL query that returns its rows.
             interval: The half-open UTC range that the model is asked for.
             execution_time: The instant that the run calls now (UTC).
+            before: Statements that run before it, in the same session.
 
         Raises:
             ExecutionError: The model's code failed, or returned no declared column.
@@ -292,6 +294,7 @@ class SparkEngine:
             _translated(f"the Python model {snapshot.name}"),
             self._sessions.private(reuse=False) as session,
         ):
+            _run_statements(session, before)
             context = model_context(session, snapshot, sources, interval, execution_time)
             frame = run_python_model(snapshot, context, columns)
             return _collected(frame.selectExpr(*map(quote, columns)))

@@ -37,6 +37,11 @@ class ModelContext:
     logger: logging.Logger
     model: ModelName
     _sources: Mapping[ModelName, str] = field(repr=False)
+    _variables: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def blueprint_var(self, name: str, default: Any = None) -> Any:
+        """Return a variable of the model's blueprint, or the default."""
+        return self._variables.get(name.lower(), default)
 
     def table(self, name: str) -> DataFrame:
         """Return the rows of a model that this one depends on, as its environment sees them.
@@ -68,7 +73,8 @@ def model_context(
 ) -> ModelContext:
     """Return the context of one call of a Python model."""
     logger = logging.getLogger(f"vde.model.{snapshot.name}")
-    return ModelContext(spark, interval, execution_time, logger, snapshot.name, sources)
+    variables = snapshot.model.python.variables if snapshot.model.python else {}
+    return ModelContext(spark, interval, execution_time, logger, snapshot.name, sources, variables)
 
 
 def run_python_model(

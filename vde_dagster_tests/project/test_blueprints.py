@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -10,6 +11,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import Project
+from vde_dagster.project.model_codec import model_from_json, model_to_json
 
 Load = Callable[[Mapping[str, str]], Project]
 
@@ -129,3 +131,56 @@ def test_models_of_one_file_have_versions_of_their_own(load: Load) -> None:
         for name, snapshot in build_snapshots(models, lambda _: None).items()
     }
     assert rows["a"] == rows["c"] != rows["b"]
+
+
+def test_python_models_have_blueprints_too(load: Load) -> None:
+    models = load(
+        {
+            "models/m.py": """
+            from vde_dagster import model
+
+            @model(
+                "@{customer}.rows",
+                kind={"name": "INCREMENTAL_BY_UNIQUE_KEY", "unique_key": "@key"},
+                columns={"@{key}": "INT"},
+                depends_on=["raw.@{customer}"],
+                description="Rows of @customer",
+                pre_statements=["SET spark.app.customer = @customer"],
+                blueprints=[{"customer": "a", "key": "id"}, {"customer": "b", "key": "code"}],
+            )
+            def execute(context, **kwargs):
+                return context.table("raw." + context.blueprint_var("customer"))
+            """,
+        }
+    ).models
+    a, b = models[ModelName("a", "rows")], models[ModelName("b", "rows")]
+
+    assert a.python is not None
+    assert a.python.variables == {"customer": "a", "key": "id"}
+    assert b.depends_on == (ModelName("raw", "b"),)
+    assert [column.name for column in b.columns] == ["code"]
+    assert b.kind.named_columns == ("code",)
+    assert b.description == "Rows of b"
+    assert b.pre_statements == ("SET spark.app.customer = b",)
+    assert model_from_json(json.loads(json.dumps(model_to_json(b)))) == b
+
+    snapshots = build_snapshots(models, lambda _: None)
+    assert len({snapshot.version.rows for snapshot in snapshots.values()}) == 4
+
+
+def test_a_macro_may_make_a_python_models_list(load: Load) -> None:
+    models = load(
+        {
+            "models/m.py": """
+            from vde_dagster import model
+
+            @model("shop_@{x}.rows", is_sql=True, kind="VIEW",
+                   blueprints="@EACH([1, 2], n -> (x := @n))")
+            def execute(evaluator):
+                return f"SELECT {evaluator.blueprint_var('x')} AS x, @x + 1 AS more"
+            """,
+        }
+    ).models
+
+    assert sorted(map(str, models)) == ["shop_1.rows", "shop_2.rows"]
+    assert models[ModelName("shop_2", "rows")].query == "SELECT 2 AS x, 2 + 1 AS more"

@@ -140,8 +140,12 @@ def _times(test: UnitTest) -> tuple[Interval, datetime]:
 def _run_python(
     test: UnitTest, snapshot: Snapshot, sources: Mapping[ModelName, str], engine: Engine
 ) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
+    from vde_dagster.planning.statements import only_of_session, render_statements
+
     interval, now = _times(test)
-    return engine.run_python(snapshot, sources, interval, now)
+    statements = tuple(filter(only_of_session, snapshot.model.pre_statements))
+    before = render_statements(statements, sources.get, "this_model", interval, now)
+    return engine.run_python(snapshot, sources, interval, now, before)
 
 
 def _difference(

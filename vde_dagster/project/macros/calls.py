@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
@@ -101,6 +101,28 @@ def call_user_macro(expander: Expander, name: str, arguments: str) -> str:
             f"the macro @{name} failed{_line_of(error)}: {type(error).__name__}: {error}"
         ) from error
     return _to_text(expander, result)
+
+
+def call_query_function(function: Callable[..., Any], expander: Expander) -> str:
+    """Call a function that makes a model's query and return the query's text.
+
+    Args:
+        function: It takes the evaluator and returns SQL text or an expression.
+        expander: Its scope has the variables that the function may ask for.
+
+    Raises:
+        TypeError: It returned something else.
+    """
+    from sqlglot import exp
+
+    result = function(MacroEvaluator(expander))
+    if isinstance(result, str):
+        return result
+    if isinstance(result, exp.Expr):
+        if expander.scope.dialect == "spark":
+            return written(result, lambda made: query_sql(made))
+        return result.transform(_parameter_to_variable).sql(dialect=expander.scope.dialect)
+    raise TypeError(f"it returns SQL text or an expression, not {type(result).__name__}")
 
 
 def _parse_arguments(

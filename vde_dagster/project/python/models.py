@@ -17,7 +17,9 @@ from vde_dagster.project.kinds import KINDS, Kind, column_properties
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.model import Model, PythonSource
+from vde_dagster.project.python.blueprints import filled_in, python_blueprints, texts_of
 from vde_dagster.project.python.files import execute, parse_python
+from vde_dagster.project.python.statements import STATEMENTS, read_parts
 from vde_dagster.project.reading.audits import AuditCall
 from vde_dagster.project.reading.header import parse_header
 from vde_dagster.project.reading.model_properties import METADATA, READ, read_model_properties
@@ -65,8 +67,11 @@ def load_python_file(
                 hint="give every model's function a name of its own",
                 location=location,
             )
-        python = PythonSource(f"{path.as_posix()}:{name}", files, outside.hashes)
-        models.append(_read(definition, python, location, text, tree, context))
+        for variables in python_blueprints(definition, location, context):
+            python = PythonSource(f"{path.as_posix()}:{name}", files, outside.hashes, variables)
+            made = filled_in(definition, variables)
+            here = context.with_variables(texts_of(variables))
+            models.append(_read(made, python, location, text, tree, here))
     uses = {*files, *outside.paths} - {path.as_posix()}
     return LoadedFile(path, tuple(models), uses=tuple(sorted(uses)), variables=outside.variables)
 
@@ -84,18 +89,23 @@ def _read(
     signals = options.pop("signals", ())
     declared = options.pop("depends_on")
     kind = options.pop("kind")
-    is_query = options.pop("is_sql", False)
-    if is_query:
-        raise _error("Python models that return SQL are not supported yet", location)
-    properties, read_kind = _properties(definition.name, kind, options, location, context)
+    is_query = bool(options.pop("is_sql", False))
+    around = {key: options.pop(key, None) for key in STATEMENTS}
+    properties, read_kind, dialect = _properties(
+        definition.name, kind, options, location, context, is_query
+    )
     name = _name(definition.name, location, context)
     reads = {_name(str(item), location, context): location for item in declared}
+    called = definition.function if is_query else None
+    parts = read_parts(called, around, location, context, dialect)
+    reads |= parts.reads
     function = _find_function(tree, definition.function.__name__)
-    if function is not None:
-        reads |= _static_reads(function, location.path, context, bool(declared))
+    if function is not None and not is_query:
+        found = _static_reads(function, location.path, context, bool(declared))
+        reads |= {table: place for table, place in found.items() if table not in parts.hidden}
     reads_itself = reads.pop(name, None) is not None
     calls = [_audit_call(item, location) for item in audits]
-    scope = context.scope("spark")
+    scope = context.scope(dialect)
     resolved, audit_reads = read_audits(calls, context, scope)
     for parent, where in audit_reads.items():
         if parent != name:
@@ -110,7 +120,11 @@ def _read(
         kind=read_kind,
         location=location,
         source=text,
-        python=python,
+        python=None if is_query else python,
+        query=parts.query,
+        pre_statements=parts.before,
+        post_statements=parts.after,
+        on_virtual_update=parts.later,
         depends_on=tuple(sorted(reads)),
         audits=resolved,
         reads_itself=reads_itself,
@@ -125,10 +139,11 @@ def _properties(
     options: Mapping[str, Any],
     location: SourceLocation,
     context: FileContext,
-) -> tuple[dict[str, Any], Kind]:
+    is_query: bool,
+) -> tuple[dict[str, Any], Kind, str]:
     """Read the decorator's arguments through the same reader as a `MODEL` header."""
     for key in options:
-        if key not in READ and key not in METADATA and key not in ("pre_statements",):
+        if key not in READ and key not in METADATA:
             raise _error(f"unknown property '{key}'", location, suggest(key, READ, "properties"))
     is_value = isinstance(kind, Kind)
     parts = [f"name {_sql(name)}"]
@@ -145,14 +160,16 @@ def _properties(
     except ProjectError as error:
         raise _error(error.message, location, error.hint, error.unknown) from error
     chosen: Kind = kind if is_value else read.kind
-    if not chosen.allows_python:
+    if is_query and not chosen.has_query:
+        raise _error(f"a model of kind {chosen.name} has no query", location)
+    if not is_query and not chosen.allows_python:
         able = [name for name, kind in KINDS.by_name.items() if kind.allows_python]
         raise _error(
             f"a Python model cannot be of kind {chosen.name}",
             location,
             "use FULL or an incremental kind: " + ", ".join(n for n in able if n != "FULL"),
         )
-    return read.fields, chosen
+    return read.fields, chosen, read.dialect
 
 
 def _kind_text(kind: Any, location: SourceLocation) -> str:

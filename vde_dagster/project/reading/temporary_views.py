@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from vde_dagster.base.names import quote
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.errors import SourceLocation
 from vde_dagster.project.macros.expansion import Expanded, Expander
 from vde_dagster.project.reading.rendering import checked_query, render, render_statement
 from vde_dagster.project.table_names import TableNames
@@ -92,6 +93,32 @@ def with_temporary_views(
             kept.append(render_statement(expander, one))
     behind = [one for one in after if any(one is other for other in others)]
     return Statements(tuple(kept), _inside(expander, read, query), _rendered(expander, behind))
+
+
+def session_statements(
+    expander: Expander, names: TableNames, statements: Iterable[Expanded]
+) -> tuple[tuple[str, ...], dict[ModelName, SourceLocation], frozenset[ModelName]]:
+    """Render statements before code that is no query: temporary views are made in the session.
+
+    Returns:
+        The statements, what the temporary views read, and the names that stand for the views.
+    """
+    texts: list[str] = []
+    reads: dict[ModelName, SourceLocation] = {}
+    made_here: set[ModelName] = set()
+    for one in statements:
+        made = next(iter(_views(expander, [one])), None)
+        if made is None:
+            texts.append(render_statement(expander, one))
+            continue
+        _check(expander, made, [made])
+        assert made.own is not None
+        texts.append(_in_session(expander, names, made))
+        for name, place in render(expander, made.own, names).reads.items():
+            if name not in made_here:
+                reads.setdefault(name, place)
+        made_here.add(names.model_name([made.view.name]))
+    return tuple(texts), reads, frozenset(made_here)
 
 
 def _views(expander: Expander, before: Iterable[Expanded]) -> list[_Made]:

@@ -1,0 +1,89 @@
+"""Several models of one decorated function: `@model("@{customer}.orders", blueprints=[…])`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.registry import PythonModelDefinition
+from vde_dagster.project.python.statements import STATEMENTS
+from vde_dagster.project.reading.blueprints import bare, read_blueprints, with_values
+from vde_dagster.project.reading.header import Value
+from vde_dagster.project.reading.sql_models import FileContext
+from vde_dagster.sql.scanner import SourceText, scan
+
+
+def python_blueprints(
+    definition: PythonModelDefinition, location: SourceLocation, context: FileContext
+) -> list[dict[str, Any]]:
+    """Return the variables of each model that a decorated function makes; none for a plain one.
+
+    Raises:
+        ProjectError: `blueprints` is neither a list of dictionaries nor a macro that makes one.
+    """
+    given = definition.options.get("blueprints")
+    if given is None:
+        return [{}]
+    if isinstance(given, str):
+        return _of_macro(given, location, context)
+    listed = given if isinstance(given, Sequence) else ()
+    if not listed or not all(isinstance(one, Mapping) and one for one in listed):
+        raise ProjectError(
+            f"blueprints={given!r} is no list of values",
+            hint='write blueprints=[{"customer": "a"}, {"customer": "b"}]',
+            location=location,
+        )
+    for one in listed:
+        for key, own in one.items():
+            if not isinstance(own, str | int | float | bool):
+                raise ProjectError(
+                    f"the variable '{key}' of a blueprint is {own!r}",
+                    hint="its value is a text, a number or a truth value",
+                    location=location,
+                )
+    return [{str(key).lower(): own for key, own in one.items()} for one in listed]
+
+
+def filled_in(
+    definition: PythonModelDefinition, variables: Mapping[str, Any]
+) -> PythonModelDefinition:
+    """Replace a blueprint's variables in what a decorator was given; statements keep theirs."""
+    options = {key: own for key, own in definition.options.items() if key != "blueprints"}
+    if not variables:
+        return replace(definition, options=options)
+    texts = texts_of(variables)
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, str):
+            return with_values(value, texts)
+        if isinstance(value, Mapping):
+            return {replaced(key): replaced(own) for key, own in value.items()}
+        if isinstance(value, tuple):
+            return tuple(replaced(one) for one in value)
+        return [replaced(one) for one in value] if isinstance(value, list) else value
+
+    made = {key: own if key in STATEMENTS else replaced(own) for key, own in options.items()}
+    return replace(definition, name=with_values(definition.name, texts), options=made)
+
+
+def texts_of(variables: Mapping[str, Any]) -> dict[str, str]:
+    """Return the SQL text of variables."""
+    return {
+        key: str(own).upper() if isinstance(own, bool) else str(own)
+        for key, own in variables.items()
+    }
+
+
+def _of_macro(text: str, location: SourceLocation, context: FileContext) -> list[dict[str, Any]]:
+    try:
+        expander = Expander(SourceText(location.path, text), context.scope("spark"))
+        made = SourceText(location.path, expander.expand(0, len(text)).text)
+        value = Value(made, "blueprints", tuple(scan(made)), 0)
+        return [{key: bare(own) for key, own in one.items()} for one in read_blueprints(value)]
+    except ProjectError as error:
+        raise ProjectError(
+            error.message, hint=error.hint, location=location, unknown=error.unknown
+        ) from error
