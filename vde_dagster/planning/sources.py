@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 from vde_dagster.planning.resolver import Resolver, column_map
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import TableRef
+from vde_dagster.semantics.spark_functions import GENERATORS, TABLE_FUNCTIONS
+from vde_dagster.sql.scanner import SourceText, scan
 
 Columns = tuple[str, ...] | None
 """Physical columns, sorted; None for all of them."""
@@ -94,6 +98,8 @@ def _reads(
 def _columns_of(snapshot: Snapshot, parent: str, physical: dict[str, str]) -> Columns:
     if snapshot.version.opaque is not None or snapshot.model.python is not None:
         return None
+    if snapshot.model.query is not None and _may_decide_rows_unseen(snapshot.model.query):
+        return None
     found: set[str] = set()
     for read in snapshot.reads:
         if read.parent == parent:
@@ -102,6 +108,23 @@ def _columns_of(snapshot: Snapshot, parent: str, physical: dict[str, str]) -> Co
                 return None
             found.add(column)
     return tuple(sorted(found))
+
+
+@lru_cache(maxsize=4096)
+def _may_decide_rows_unseen(query: str) -> bool:
+    """Say whether columns may decide which rows there are that no output is made of.
+
+    Lineage tells what joins, filters and groups read. It does not tell of the columns of EXCEPT and
+    INTERSECT, nor of what generators take apart, where no output has them.
+    """
+    tokens = scan(SourceText(Path("query"), query))
+    return any(
+        token.kind in ("word", "quoted") and token.text.lower().strip("`") in _UNSEEN
+        for token in tokens
+    )
+
+
+_UNSEEN = frozenset({"except", "intersect", "minus", "lateral"}) | GENERATORS | TABLE_FUNCTIONS
 
 
 def _both(one: Columns, other: Columns) -> Columns:
