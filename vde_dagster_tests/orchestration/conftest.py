@@ -12,10 +12,12 @@ import dagster as dg
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.orchestration.main_job import QUIET
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
+from vde_dagster_tests.execution.fake_workspace import FakeSpark
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 
 if TYPE_CHECKING:
@@ -43,6 +45,24 @@ DAYS = {
             rate: double
     """,
 }
+
+
+@pytest.fixture(autouse=True)
+def _no_jvm_in_fast_tests(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Give what would start Spark in a test that is not marked so an engine without a JVM."""
+    if any(request.node.get_closest_marker(name) for name in ("spark", "server")):
+        yield
+        return
+
+    def start(_settings: object, _root: object, lakehouse: Lakehouse, **_: object) -> FakeSpark:
+        engine = FakeSpark()
+        engine.attach(lakehouse)
+        return engine
+
+    monkeypatch.setattr("vde_dagster.spark.SparkEngine", start)
+    yield
 
 
 @pytest.fixture(scope="session")
