@@ -11,7 +11,10 @@ import pytest
 from hypothesis import settings
 
 from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
+from vde_dagster.project.loading import loader
 from vde_dagster.spark import SessionSettings, SparkEngine
+from vde_dagster.state import migrate
+from vde_dagster_tests.shortcuts import migrate_as_before, read_in_fork
 
 settings.register_profile("vde", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("vde")
@@ -89,6 +92,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 1 if item.get_closest_marker("proof") else 0
 
     items.sort(key=cost)
+
+
+@pytest.fixture(autouse=True)
+def _short_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take short ways in fast tests, but in those of what they leave out."""
+    marked = any(request.node.get_closest_marker(name) for name in ("spark", "server", "proof"))
+    if marked or request.path.parent.name in ("project", "state"):
+        return
+    monkeypatch.setattr(loader, "_read_elsewhere", read_in_fork)
+    monkeypatch.setattr(migrate, "run_migrations", migrate_as_before)
 
 
 @pytest.fixture(scope="session")

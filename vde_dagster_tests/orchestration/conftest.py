@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import pytest
@@ -56,12 +56,13 @@ def _no_jvm_in_fast_tests(
         yield
         return
 
-    def start(_settings: object, _root: object, lakehouse: Lakehouse, **_: object) -> FakeSpark:
-        engine = FakeSpark()
-        engine.attach(lakehouse)
-        return engine
+    class Started:
+        def __new__(cls, _: object, __: object, lakehouse: Lakehouse, **___: object) -> Any:
+            engine = FakeSpark()
+            engine.attach(lakehouse)
+            return engine
 
-    monkeypatch.setattr("vde_dagster.spark.SparkEngine", start)
+    monkeypatch.setattr("vde_dagster.spark.SparkEngine", Started)
     yield
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
@@ -20,6 +21,9 @@ from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.unit_values import UnitTest
 from vde_dagster.sql.garbage import collect_rarely
 from vde_dagster.sql.parsed import ParsedQueries
+
+if TYPE_CHECKING:
+    from subprocess import CompletedProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +87,7 @@ def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
     load = ProjectLoad(root, use_cache=True)
     if not load.stale():
         return _finish(load, strict)
-    import subprocess
-
-    command = [sys.executable, "-m", "vde_dagster.project.loading.loader", str(load.root)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = _read_elsewhere(load.root)
     if done.returncode != 0:
         raise ProjectError(
             f"the project's files could not be loaded: {done.stderr.strip()[-2000:]}"
@@ -97,6 +98,13 @@ def load_project_isolated(root: Path, *, strict: bool = True) -> Project:
         load.known_problems = problems
     # Else a macro asks other programs: its answer is in no cache, so it is asked here too.
     return _finish(load, strict)
+
+
+def _read_elsewhere(root: Path) -> CompletedProcess[str]:
+    import subprocess
+
+    command = [sys.executable, "-m", "vde_dagster.project.loading.loader", str(root)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def project_hash(root: Path) -> str:
