@@ -7,6 +7,9 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.names import PLANS
+from vde_dagster.orchestration.resource import lend
+from vde_dagster.planning.options import PlanOptions
+from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import run_job
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -59,3 +62,26 @@ def test_dates_limit_what_is_filled_the_last_day_included(
     assert [str(interval) for interval in daily.intervals] == [
         "2024-01-02T00:00:00Z/2024-01-04T00:00:00Z"
     ]
+
+
+def logged(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> str:
+    """Return what a run said."""
+    return "\n".join(entry.user_message for entry in instance.all_logs(result.run_id))
+
+
+@pytest.mark.parametrize("job", ["vde_new_plan", "vde_plan_and_apply"])
+def test_a_plan_without_a_change_says_what_is_missing_and_else_that_nothing_is_to_do(
+    built: ProjectFolder, instance: dg.DagsterInstance, job: str
+) -> None:
+    op = job.removeprefix("vde_").removeprefix("new_")
+    built.write("pyproject.toml", "[tool.vde]\nconcurrency = 1")
+    with open_fake(built.root) as workspace, lend(workspace):
+        workspace.apply(workspace.plan("prod", PlanOptions(skip_backfill=True)))
+        said = logged(instance, run_job(built, instance, job, {"environment": "prod"}, op=op))
+        assert "prod: nothing to publish; missing or due: " in said
+        assert "computed by: vde run prod" in said
+        assert "nothing to do" not in said
+        workspace.apply(workspace.plan_run("prod"))
+        said = logged(instance, run_job(built, instance, job, {"environment": "prod"}, op=op))
+        assert "prod: nothing to do" in said
+        assert "missing" not in said
