@@ -238,6 +238,10 @@ def test_those_that_the_command_line_ran_are_told_once_as_if_dagster_had_run_the
         )
         with Workspace.open(folder.root) as workspace:
             assert sync(workspace, instance).is_empty
+            with dg.DagsterInstance.ephemeral() as new:  # the old one's database was lost
+                sync(workspace, new)
+                assert [one.passed for one in history(new)] == [True]
+                assert observed(new).description == seen.description
 
 
 def test_a_run_that_fails_by_one_is_not_told_by_the_sensor_too(

@@ -33,7 +33,7 @@ from vde_dagster.orchestration.events.publication import combination_of, environ
 from vde_dagster.orchestration.events.records import add_partitions, wipe_asset
 from vde_dagster.orchestration.events.reporter import Reporter
 from vde_dagster.orchestration.events.table_events import missing_events
-from vde_dagster.orchestration.events.unit_test_checks import report_tests
+from vde_dagster.orchestration.events.unit_test_checks import UnitTestEvents, report_tests
 from vde_dagster.orchestration.models.catalog import AssetCatalog, build_catalog
 from vde_dagster.orchestration.models.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.models.load_live import load_live
@@ -247,20 +247,25 @@ class Sync:
         self._unit_tests(busy)
 
     def _unit_tests(self, busy: frozenset[str]) -> None:
-        """Show how each unit test of the project ended last, as far as the state's news go back."""
-        latest: dict[tuple[ModelName, str, str], ToldTest] = {}
-        for news in self.store.news.of_kind("test"):
-            told = ToldTest.from_json(news.subject)
-            if told.plan not in busy:
-                latest.pop((told.model, told.test, told.file), None)
-                latest[told.model, told.test, told.file] = told
+        """Show how each unit test of the project ended last, as far as the state's news go back.
+
+        That is what its check says, and what was observed of a plan since.
+        """
         declared = {
             (name, test.name, test.location.path.as_posix())
             for name, tests in self.catalog.live.tests.items()
             for test in tests
         }
-        found = (told for place, told in latest.items() if place in declared)
-        report_tests(self.reporter, self.catalog, found)
+        events = UnitTestEvents(self.catalog, self.store)
+        latest: dict[tuple[tuple[ModelName, str, str], bool], ToldTest] = {}
+        for news in self.store.news.of_kind("test") if declared else ():
+            told = ToldTest.from_json(news.subject)
+            place = told.model, told.test, told.file
+            if told.plan not in busy and place in declared:
+                key = place, events.decides(told)
+                latest.pop(key, None)
+                latest[key] = told
+        report_tests(self.reporter, self.catalog, latest.values())
 
     def _plans(self) -> bool:
         """Give plans their pages that can still be approved, or were applied; take others' away."""

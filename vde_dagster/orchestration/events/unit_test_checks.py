@@ -93,7 +93,7 @@ class UnitTestEvents:
             snapshot: The tested model.
         """
         evaluation = unit_test_evaluation(self.catalog, told, snapshot)
-        if self._decides(told):
+        if self.decides(told):
             return evaluation
         ended = "passed" if told.passed else f"failed ({told.summary}), so nothing was published"
         tags = {ENVIRONMENT_TAG: told.environment, PLAN_TAG: told.plan}
@@ -104,7 +104,7 @@ class UnitTestEvents:
             tags={key: value for key, value in tags.items() if value is not None},
         )
 
-    def _decides(self, told: ToldTest) -> bool:
+    def decides(self, told: ToldTest) -> bool:
         """Say whether the check shows how a test ended: not what only a plan knows that failed."""
         shown = self.store.environments.entry(PRODUCTION, told.model)
         if shown is None:
