@@ -99,7 +99,8 @@ def confirm(output: Output, plan: Plan, *, yes: bool, named: bool) -> bool:
     import typer
 
     risky = bool(breaks) or (
-        plan.base_version > 0 and any(model.category is Category.BREAKING for model in plan.models)
+        plan.base_version > 0
+        and any(model.category is Category.BREAKING or model.deploys for model in plan.models)
     )
     return typer.confirm(f"Apply this to {plan.environment}?", default=not risky, err=True)
 

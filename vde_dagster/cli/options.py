@@ -113,6 +113,37 @@ SkipTests = Annotated[
 Concurrency = Annotated[int | None, typer.Option(min=1, help="Models worked on at once.")]
 
 
+ForwardOnly = Annotated[
+    bool,
+    typer.Option(
+        "--forward-only",
+        help="Let production's tables go on with the new definitions; rows that are there stay.",
+    ),
+]
+EffectiveFrom = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Compute again from here on what changes forward-only (UTC)."
+    ),
+]
+AllowDestructive = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-destructive-model",
+        metavar="MODEL",
+        help="May lose or retype columns forward-only: a name or a glob; give it again for more.",
+    ),
+]
+AllowAdditive = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-additive-model",
+        metavar="MODEL",
+        help="May get or widen columns forward-only: a name or a glob; give it again for more.",
+    ),
+]
+
+
 def plan_options(
     start: str | None = None,
     end: str | None = None,
@@ -143,7 +174,7 @@ def plan_options(
         end=end,
         execution_time=execution_time,
         clock=datetime.now(timezone.utc),
-        names=("--start", "--end", "--execution-time"),
+        names=("--start", "--end", "--execution-time", "--effective-from"),
         select=tuple(select or ()),
         backfill=tuple(backfill or ()),
         restate=tuple(restate or ()),

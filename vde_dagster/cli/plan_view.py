@@ -123,6 +123,9 @@ def show_summary(console: Console, plan: Plan) -> None:
     if breaking:
         more = f" and {len(breaking) - MOST_NAMES} more" if breaking[MOST_NAMES:] else ""
         console.print(f"breaking  {', '.join(breaking[:MOST_NAMES])}{more}", style="red")
+    for model in plan.models:
+        if model.in_place is not None:
+            console.print(f"in place  {model.name}: {'; '.join(model.in_place.sentences())}")
     views = _view_counts(plan)
     if views:
         console.print(f"views     {views}")
@@ -160,6 +163,8 @@ def _add_model(
     if version := plan.version_of(model):
         line.append(f"  {version}", style="dim")
     node = branch.add(line)
+    for sentence in model.in_place.sentences() if model.in_place else ():
+        node.add(Text(sentence, style="cyan"))
     if model.change is Change.ADDED:
         return
     for reason in model.reasons[:MOST_REASONS]:

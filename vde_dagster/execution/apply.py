@@ -163,7 +163,7 @@ class Applier:
             self._test(self.tests, plan)
         target = self._resolver(plan)
         for model in plan.models:
-            if model.table is not None and (model.builds or model.layout):
+            if model.table is not None and (model.builds or model.layout or model.deploys):
                 target.require_writable(model.table)
         leases = self._hold_tables(plan, held)
         catalog = self.warehouse.settings.catalog
@@ -248,7 +248,8 @@ class Applier:
 
     def _hold_tables(self, plan: Plan, until: ExitStack) -> TableLeases:
         """Take the leases of the tables to write that an environment shows."""
-        shown = self.warehouse.store.shown.among(m.table.id for m in plan.builds if m.table)
+        writes = (m.table.id for m in plan.models if m.table and (m.builds or m.deploys))
+        shown = self.warehouse.store.shown.among(writes)
         return TableLeases.take(self.warehouse.store, self.owner, shown, until)
 
     def _fill(self, plan: Plan, filler: TableFiller) -> None:
@@ -261,7 +262,10 @@ class Applier:
         work = {
             model.name: model
             for model in plan.models
-            if model.builds or model.audits or (model.table and not model.table.created)
+            if model.builds
+            or model.audits
+            or model.deploys
+            or (model.table and not model.table.created)
         }
         graph = work_graph(plan, work)
         if not graph:

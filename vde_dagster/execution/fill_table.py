@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.audit_table import Auditor
 from vde_dagster.execution.events import Event, IntervalFilled, ModelFinished, ModelStarted
+from vde_dagster.execution.in_place import add_columns, branch_off
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.execution.recover import recover
 from vde_dagster.execution.skipping import Skipping
@@ -22,11 +23,12 @@ from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.missing import with_lookback
 from vde_dagster.planning.plan import PlannedModel
-from vde_dagster.planning.serve import choose_filler
+from vde_dagster.planning.resolver import fill_map
+from vde_dagster.planning.serve import choose_filler, extended
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.statements import only_of_session
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import FillResult, FillTask
+from vde_dagster.planning.work import AnalysedQuery, FillResult, FillTask
 from vde_dagster.state import Lease
 
 
@@ -74,13 +76,15 @@ class TableFiller:
         self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable, lease: Lease
     ) -> PhysicalTable:
         table = self.warehouse.store.tables.get(table.id)
+        if model.deploys:
+            table = self._extend(snapshot, table, lease)
         if model.builds:
             table = self._fill_missing(model, snapshot, table, lease)
         if not table.created:
             # Nothing was to be filled, but views and other models have to find it.
             filler = self._definition(snapshot, table)
             task = self.tasks.fill(filler, table, self.tasks.latest_slot(snapshot), None)
-            table = self._create(filler, table, task).table
+            table = self._create(filler, table, task, lease).table
         if model.audits:
             for interval in table.intervals:
                 self._auditor().audit(snapshot, table, interval, None)
@@ -159,7 +163,8 @@ class TableFiller:
         """Record ranges as filled as they are, without computing anything."""
         if not table.created:
             slot = self.tasks.latest_slot(snapshot)
-            table = self._create(filler, table, self.tasks.fill(filler, table, slot, None)).table
+            task = self.tasks.fill(filler, table, slot, None)
+            table = self._create(filler, table, task, target.branches.lease).table
         for interval in missing:
             result = FillResult(rows=0, iceberg_snapshot_id=None, seconds=0.0)
             target.record(interval, result, None, last=True)
@@ -235,7 +240,7 @@ class TableFiller:
         looked = skipping.look(filler)
         task = self.tasks.fill(filler, table, interval, target.branch, anew=anew)
         if not table.created:
-            task = self._create(filler, table, task)
+            task = self._create(filler, table, task, target.branches.lease)
             table = task.table
             if filler.model.reads_itself:  # The task of before reads a table without rows.
                 task = self.tasks.fill(filler, table, interval, target.branch, anew=anew)
@@ -254,8 +259,41 @@ class TableFiller:
         self.emit(IntervalFilled(snapshot, table, interval, result, False))
         return replace(table, intervals=filled)
 
-    def _create(self, filler: Snapshot, table: PhysicalTable, task: FillTask) -> FillTask:
+    def _create(
+        self, filler: Snapshot, table: PhysicalTable, task: FillTask, lease: Lease
+    ) -> FillTask:
         """Create the table with the types that its query really has; return the task for it."""
+        columns, prepared = self._types(filler, task)
+        if table.preview is not None:
+            store, lakehouse = self.warehouse.store, self.warehouse.lakehouse
+            base = store.tables.get(table.preview.of)
+            created = branch_off(lakehouse, base, filler, table, dict(columns), lease)
+            self.tasks.written.put_table(created)
+            return replace(
+                task, table=created, columns=fill_map(filler, created), prepared=prepared
+            )
+        self.warehouse.engine().create_table(table, filler, tuple(columns), branch=task.branch)
+        created = self.warehouse.store.tables.mark_created(table, columns)
+        return replace(task, table=created, prepared=prepared)
+
+    def _extend(self, snapshot: Snapshot, table: PhysicalTable, lease: Lease) -> PhysicalTable:
+        """Give a table of production's the columns that its new definition adds.
+
+        Nobody sees them before the publication: views name their columns, and who fills the table
+        by another definition leaves them NULL.
+        """
+        planned = extended(table, snapshot)
+        if planned != table:
+            task = self.tasks.fill(snapshot, planned, self.tasks.latest_slot(snapshot), None)
+            columns, _ = self._types(snapshot, task)
+            table = add_columns(self.warehouse.lakehouse, table, snapshot, dict(columns), lease)
+        self.tasks.written.put_table(table)
+        return table
+
+    def _types(
+        self, filler: Snapshot, task: FillTask
+    ) -> tuple[list[tuple[str, str]], AnalysedQuery | None]:
+        """Return (physical column, Spark SQL type) of what a task writes, and what was analysed."""
         declared = {column.name: column.type for column in filler.model.columns}
         prepared = None
         if task.query is not None:
@@ -266,8 +304,11 @@ class TableFiller:
         else:
             analysed = {c.name.lower(): c.type or "STRING" for c in filler.columns}
         added = {column.name: column.type for column in filler.model.kind.added_columns}
+        made = {*added, *(name for name, _ in filler.own_columns)}
         columns = []
         for output, physical in task.columns:
+            if output not in made:
+                continue  # It is shown on, and no longer computed.
             type_ = added.get(output) or declared.get(output) or analysed.get(output.lower())
             if type_ is None:
                 raise ExecutionError(
@@ -275,6 +316,4 @@ class TableFiller:
                     hint=f"Spark sees {', '.join(analysed)}",
                 )
             columns.append((physical, type_))
-        self.warehouse.engine().create_table(table, filler, tuple(columns), branch=task.branch)
-        created = self.warehouse.store.tables.mark_created(table, columns)
-        return replace(task, table=created, prepared=prepared)
+        return columns, prepared

@@ -11,6 +11,7 @@ from vde_dagster.planning.contracts import ViewTypes
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.rehash import Build, rehash
+from vde_dagster.planning.serve import preview_version
 from vde_dagster.planning.snapshot import CANONICALISER, Snapshot
 from vde_dagster.planning.table import PhysicalTable
 
@@ -84,6 +85,8 @@ def complete_state(
         for entry in environment.entries.values()
     ]
     fills = {snapshot.fill_version for snapshot in known.values() if snapshot.has_table}
+    # Branches of tables that show the same change in place.
+    fills |= {version for snapshot in known.values() if (version := preview_version(snapshot))}
     tables: dict[str, PhysicalTable] = {
         t.id: t for t in store.tables.with_fill_versions(sorted(fills))
     }
@@ -91,5 +94,7 @@ def complete_state(
     tables.update(store.tables.load(sorted(named)))
     ids = {entry.snapshot_id for entry in entries}
     ids |= {table.snapshot_id for table in tables.values()}
-    read = store.snapshots.load(sorted(ids - known.keys()))
-    return WarehouseState(target, production, {**known, **read}, tables)
+    read = {**known, **store.snapshots.load(sorted(ids - known.keys()))}
+    extended = {one.forward.table_id for one in read.values() if one.forward} - tables.keys()
+    tables.update(store.tables.load(sorted(extended)))
+    return WarehouseState(target, production, read, tables)

@@ -6,15 +6,23 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest, one_letter_away
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.ask_signals import signals_of
 from vde_dagster.execution.gather_state import gather_state
 from vde_dagster.execution.select_models import select_models
 from vde_dagster.execution.unit_testing.check import mistakes_in_tests
+from vde_dagster.planning.forward_only import (
+    ForwardOnly,
+    is_concerned,
+    require_known,
+    require_used,
+)
 from vde_dagster.planning.gaps import require_no_gaps
 from vde_dagster.planning.interval import utc
 from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
@@ -25,7 +33,10 @@ from vde_dagster.planning.request import models_to_fill, window_of
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.in_place import ColumnChanges
+    from vde_dagster.planning.rehash import Build
     from vde_dagster.planning.snapshot import Snapshot
+    from vde_dagster.planning.table import PhysicalTable
     from vde_dagster.project.model import Model
     from vde_dagster.project.problem import Problem
     from vde_dagster.project.unit_values import UnitTest
@@ -52,7 +63,17 @@ def plan_project(
     snapshots = warehouse.snapshots_of(
         models, parsed, warnings, lambda known: mistakes_in_tests(own, models, known)
     )
-    state = gather_state(warehouse.store, environment, snapshots, warehouse.snapshots_of)
+    build = stored_builder(warehouse)
+    state = gather_state(warehouse.store, environment, snapshots, build)
+    said = tuple(str(warning) for warning in warnings)
+    resolved = ForwardOnly(state, options, partial(_real_types, warehouse))
+    require_known(options, snapshots)
+    if is_concerned(snapshots, state, options):
+        # Whoever reads what goes on with a table of production's is hashed over what that shows.
+        snapshots = warehouse.snapshots_of(models, None, [], revise=resolved.revise)
+        if resolved.mistakes:
+            raise ProjectError.of(resolved.mistakes)
+        state = gather_state(warehouse.store, environment, snapshots, build)
     return _make(
         warehouse,
         environment,
@@ -61,8 +82,20 @@ def plan_project(
         options,
         kind=PlanKind.PLAN,
         save=save,
-        warnings=tuple(str(warning) for warning in warnings),
+        warnings=(*said, *resolved.warnings),
+        changes=resolved.changes,
     )
+
+
+def stored_builder(warehouse: Warehouse) -> Build:
+    """Return what hashes stored definitions again."""
+    return lambda models, revise: warehouse.snapshots_of(models, revise=revise)
+
+
+def _real_types(warehouse: Warehouse, table: PhysicalTable) -> dict[str, str]:
+    """Read the types of a table's columns as Iceberg has them, without an engine."""
+    columns = warehouse.lakehouse.table_columns(table.ref)
+    return {name: type_ for name, type_, _ in columns}
 
 
 def plan_run(
@@ -85,7 +118,7 @@ def plan_run(
     current = warehouse.store.environments.get(environment)
     if current is None:
         raise no_environment(warehouse.store, environment)
-    state = gather_state(warehouse.store, environment, None, warehouse.snapshots_of)
+    state = gather_state(warehouse.store, environment, None, stored_builder(warehouse))
     snapshots = in_order(
         {name: state.snapshots[entry.snapshot_id] for name, entry in current.entries.items()}
     )
@@ -125,6 +158,7 @@ def _make(
     save: bool,
     warnings: tuple[str, ...] = (),
     add: Callable[[Plan], Plan] | None = None,
+    changes: Mapping[ModelName, ColumnChanges] = MappingProxyType({}),
 ) -> Plan:
     now = utc(options.now) if options.now else warehouse.store.database.clock.now()
     settings = warehouse.settings
@@ -137,6 +171,7 @@ def _make(
         backfill=models_to_fill(snapshots, options.backfill, warehouse.changed_files),
         time_to_live=timedelta(days=settings.environment_ttl_days),
         catalog=settings.catalog,
+        changes=changes,
     )
     plan = make_plan(
         request,
@@ -145,6 +180,7 @@ def _make(
         plan_id=f"{environment}-{uuid.uuid4().hex[:10]}",
         unique_id=lambda: uuid.uuid4().hex,
     )
+    require_used(options, plan)
     plan = replace(plan, warnings=warnings) if warnings else plan
     plan = add(plan) if add else plan
     if any(model.skippable for model in plan.models):

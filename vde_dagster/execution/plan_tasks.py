@@ -134,6 +134,7 @@ class PlanTasks:
             rows = render_query(snapshot.model, resolver, self.catalog)
         else:
             time_type = _time_type(snapshot, table)
+            branch = branch or table.branch
             binding = Binding(snapshot, table, column_map(snapshot, table), branch)
             rows = select_physical(binding, self.catalog)
         for audit in snapshot.model.audits:
@@ -161,7 +162,8 @@ class PlanTasks:
         return False
 
     def _resolver(self) -> Resolver:
-        return replace(self.target, branches=self.written.branches())
+        tables = {**self.target.tables, **self.written.tables()}
+        return replace(self.target, branches=self.written.branches(), tables=tables)
 
 
 def _time_type(snapshot: Snapshot, table: PhysicalTable) -> str | None:

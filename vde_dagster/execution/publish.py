@@ -10,14 +10,17 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.execution.failure_report import query_of
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import FastForward, Publication
+from vde_dagster.lakehouse.lakehouse import Lakehouse
+from vde_dagster.lakehouse.publication import Deployment
 from vde_dagster.planning.environment import Environment, view_ref
 from vde_dagster.planning.outdated import Changed
-from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.plan import Plan, PlannedModel
 from vde_dagster.planning.render import relation
 from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.serve import deployed
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.statements import render_statements
-from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.views import (
     define_view,
     environment_view_name,
@@ -57,14 +60,15 @@ def publish_plan(
     store, lakehouse = warehouse.store, warehouse.lakehouse
     current = store.environments.get(plan.environment)
     forwards = tuple(
-        FastForward(ref, table_id, branch, lakehouse.main_snapshot(ref))
-        for table_id, branch, ref in sorted(
-            (table_id, branch, resolver.tables[table_id].ref)
-            for table_id, branch in written.items()
-        )
+        FastForward(table.ref, table_id, branch, _head(lakehouse, table), table.branch)
+        for table_id, branch in sorted(written.items())
+        for table in [resolver.tables[table_id]]
     )
     # The views read `main`, where the branches are when readers see the views.
-    published = replace(resolver, branches={}, tables=store.tables.load(list(resolver.tables)))
+    tables = store.tables.load(list(resolver.tables))
+    deployments = tuple(_deployment(plan, model, tables) for model in plan.models if model.deploys)
+    tables.update((item.table.id, item.table) for item in deployments)
+    published = replace(resolver, branches={}, tables=tables)
     views = define_views(published, warehouse)
     environment = Environment(
         name=plan.environment,
@@ -93,8 +97,26 @@ def publish_plan(
             statements=virtual_update(
                 published, current, warehouse.settings.catalog, environment.published_at
             ),
+            deployments=deployments,
         )
     )
+
+
+def _head(lakehouse: Lakehouse, table: PhysicalTable) -> int | None:
+    return lakehouse.main_snapshot(table.ref, table.branch)
+
+
+def _deployment(plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTable]) -> Deployment:
+    """Say what becomes of a table that goes on with another definition."""
+    assert model.table is not None
+    assert model.in_place is not None
+    table = tables[model.table.id]
+    snapshot = plan.snapshots[model.snapshot_id or ""]
+    widened = {change.column: change.becomes or "" for change in model.in_place.widened}
+    after = deployed(table, snapshot, widened)
+    types = {column.name: column.type for column in table.columns}
+    changed = ((c.name, c.type) for c in after.columns if c.type and c.type != types[c.name])
+    return Deployment(after, tuple(changed))
 
 
 def dropped_views(

@@ -12,6 +12,7 @@ from vde_dagster.planning.resolver import column_map
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyiceberg.table import Table
 
     from vde_dagster.execution.warehouse import Warehouse
 
@@ -49,6 +50,28 @@ def read_published(
             )
     shown = [named[column.lower()] for column in columns] or list(physical)
     wanted = [physical[name] for name in shown]
-    scan = warehouse.lakehouse.load_table(table.ref).scan(selected_fields=tuple(set(wanted)))
+    loaded = warehouse.lakehouse.load_table(table.ref)
+    if table.branch is not None:
+        return _of_branch(loaded, table.branch, wanted).rename_columns(shown)
+    scan = loaded.scan(selected_fields=tuple(set(wanted)))
     rows: pa.Table = scan.to_arrow().select(wanted).rename_columns(shown)
     return rows
+
+
+def _of_branch(loaded: Table, branch: str, wanted: Sequence[str]) -> pa.Table:
+    """Read a preview; a branch that nothing was written to yet knows no columns added since."""
+    import pyarrow
+
+    head = loaded.snapshot_by_name(branch)
+    assert head is not None
+    schema = loaded.schema() if head.schema_id is None else loaded.schemas()[head.schema_id]
+    there = [name for name in dict.fromkeys(wanted) if name in schema.column_names]
+    rows = loaded.scan(selected_fields=tuple(there), snapshot_id=head.snapshot_id).to_arrow()
+    types = loaded.schema().as_arrow()
+    empty = {
+        name: pyarrow.nulls(rows.num_rows, types.field(name).type)
+        for name in wanted
+        if name not in there
+    }
+    columns = [empty[name] if name in empty else rows[name] for name in wanted]
+    return pyarrow.table(columns, names=list(wanted))

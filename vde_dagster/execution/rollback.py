@@ -200,7 +200,7 @@ def _missing(
     for name, snapshot in snapshots.items():
         table_id = old.entries[name].table_id
         if table_id is not None and name in among:
-            filled = state.tables[table_id].intervals
+            filled = state.tables[table_id].available
             missing = missing_intervals(snapshot, filled, window, starts, ALWAYS)
             if missing:
                 out[name] = missing

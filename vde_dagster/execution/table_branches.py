@@ -77,8 +77,12 @@ class TableBranches:
             for name, parsed in branches.items()
             if parsed is not None
             and (parsed.plan_id == own.plan_id if published_with_plan else parsed.shared)
-            and _descends_from_main(metadata, name)
-            and _beyond_main(metadata, name)
+            and _descends_from(metadata, self.table.branch, name)
+            and (beyond := _beyond(metadata, self.table.branch, name))
+            # Branches of a preview lie in the same table, and are none of ours.
+            and all(
+                commit.fill is None or commit.fill.table_id == self.table.id for commit in beyond
+            )
         ]
         usable.sort(key=lambda item: (item[1].plan_id == own.plan_id, *_age(metadata, item[0])))
         source = usable[-1][0] if usable else None
@@ -90,7 +94,7 @@ class TableBranches:
         if source is None and not stale:
             return ()
         if stale == {source} == {str(own)}:
-            return _beyond_main(metadata, str(own))
+            return _beyond(metadata, self.table.branch, str(own))
 
         def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
             refs = now.get("refs", {})
@@ -105,7 +109,7 @@ class TableBranches:
             return {**without_branch(now, location, "", now_ms), "refs": kept}
 
         moved = self._change(change, "fill.take_over")
-        return _beyond_main(moved, str(own))
+        return _beyond(moved, self.table.branch, str(own))
 
     def reset(self, own: BranchName, snapshot_id: int | None) -> None:
         """Take the last commits off a branch; without a snapshot to go back to, remove it."""
@@ -151,7 +155,7 @@ class TableBranches:
                 return None
             commit = {**refs[name], "snapshot-id": result.iceberg_snapshot_id}
             at = {**now, "refs": {**refs, name: commit}}
-            moved = fast_forward(at, location, name, None, now_ms, str(table.ref))
+            moved = fast_forward(at, location, name, None, now_ms, str(table.ref), table.branch)
             if not last:
                 moved["refs"][name] = refs[name]
             return moved
@@ -194,8 +198,9 @@ class TableBranches:
         return table.metadata if changed is None else changed
 
 
-def _beyond_main(metadata: dict[str, Any], branch: str) -> tuple[BranchCommit, ...]:
-    main = ancestors(metadata, head_of(metadata))
+def _beyond(metadata: dict[str, Any], base: str | None, branch: str) -> tuple[BranchCommit, ...]:
+    """Return the commits of a branch that another one, or `main`, has not, oldest first."""
+    main = ancestors(metadata, head_of(metadata, base))
     fills = {fill.iceberg_snapshot_id: fill for fill in committed_fills(metadata, branch)}
     line = [
         int(snapshot["snapshot-id"])
@@ -205,8 +210,8 @@ def _beyond_main(metadata: dict[str, Any], branch: str) -> tuple[BranchCommit, .
     return tuple(BranchCommit(number, fills.get(number)) for number in reversed(line))
 
 
-def _descends_from_main(metadata: dict[str, Any], branch: str) -> bool:
-    main = head_of(metadata)
+def _descends_from(metadata: dict[str, Any], base: str | None, branch: str) -> bool:
+    main = head_of(metadata, base)
     return main is None or main in ancestors(metadata, head_of(metadata, branch))
 
 

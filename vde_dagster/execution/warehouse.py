@@ -119,6 +119,7 @@ class Warehouse:
         parsed: ParsedQueries | None = None,
         warnings: list[Problem] | None = None,
         more: MoreMistakes | None = None,
+        revise: Callable[[Snapshot], Snapshot] | None = None,
     ) -> dict[ModelName, Snapshot]:
         """Build the snapshots of definitions over the catalog's external tables.
 
@@ -128,6 +129,7 @@ class Warehouse:
             warnings: Takes what looks like a mistake in a project's definitions; by default
                 they are not checked, as stored ones are past mending.
             more: Finds what is wrong in what belongs to models, see `build_snapshots`.
+            revise: Makes of each snapshot the one that its children see; see `build_snapshots`.
 
         Returns:
             Snapshots in topological order.
@@ -147,6 +149,7 @@ class Warehouse:
                 functions=self.settings.functions,
                 warnings=warnings,
                 more=more,
+                revise=revise,
             )
         finally:
             self._memo.save()

@@ -5,6 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.table import PhysicalTable
 
 
 class Written:
@@ -17,6 +21,7 @@ class Written:
         self._lock = threading.Lock()
         self._branches: Mapping[str, str] = MappingProxyType({})
         self._filled: frozenset[str] = frozenset()
+        self._tables: Mapping[str, PhysicalTable] = MappingProxyType({})
 
     def branches(self) -> Mapping[str, str]:
         """Return the branch by table id of what waits for the publication."""
@@ -37,6 +42,15 @@ class Written:
         with self._lock:
             rest = {key: branch for key, branch in self._branches.items() if key != table_id}
             self._branches = MappingProxyType(rest)
+
+    def tables(self) -> Mapping[str, PhysicalTable]:
+        """Return by id the tables that got columns since the plan was made, as they are now."""
+        return self._tables
+
+    def put_table(self, table: PhysicalTable) -> None:
+        """Let readers of a table know its columns from now on."""
+        with self._lock:
+            self._tables = MappingProxyType({**self._tables, table.id: table})
 
     def note_filled(self, table_id: str) -> None:
         """Note that a range of a table was computed."""

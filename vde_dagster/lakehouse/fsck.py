@@ -83,7 +83,7 @@ def fsck(lakehouse: Lakehouse, orphan_grace: timedelta | None = None) -> tuple[F
     tables = {
         table.id: table for table in store.ledger.tables((LIVE, TOMBSTONED, DROPPING, DROPPED))
     }
-    by_ref = {table.ref: table for table in tables.values()}
+    by_ref = {table.ref: table for table in tables.values() if table.branch is None}
     views = _published(lakehouse)
     findings = _views(views, pointers)
     findings += _files(lakehouse, pointers, views, by_ref)
@@ -216,6 +216,8 @@ def _orphans(
         pointer = pointers.get(table.ref)
         if table.status != LIVE or pointer is None or pointer.kind != TABLE:
             continue
+        if table.branch is not None:
+            continue  # Its files are those of the table that it is a branch of.
         found = find_orphans(lakehouse, table, pointer.location, before)
         if found.files:
             detail = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from vde_dagster.lakehouse.catalog import TABLE, VIEW, Catalog, Pointer, Swap
 from vde_dagster.lakehouse.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.locations import next_file, next_name, view_location
 from vde_dagster.lakehouse.publication import FastForward, Publication
-from vde_dagster.lakehouse.table_metadata import fast_forward
+from vde_dagster.lakehouse.table_metadata import fast_forward, with_types
 from vde_dagster.lakehouse.view_ledger import PublishedView, published_views
 from vde_dagster.lakehouse.view_metadata import definition_hash, new_view_metadata
 from vde_dagster.planning.table import TableRef
@@ -131,14 +131,12 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
             dropped.extend(published_views(conn, catalog.name, environment=environment))
         found = differences(catalog, conn, publication.views, dropped)
         namespaces = dict.fromkeys(view.namespace for view in publication.views)
-        refs = [item.ref for item in publication.fast_forwards]
-        tables = catalog.pointers(refs, conn)
+        moves = _moves(publication)
+        tables = catalog.pointers([move.ref for move in moves], conn)
     now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
     publication_id = publication.environment.publication_id
     made = _views(lakehouse, found, environment, publication_id, now_ms)
-    made += lakehouse.files.each(
-        lambda item: _table(lakehouse, item, tables, now_ms), publication.fast_forwards
-    )
+    made += lakehouse.files.each(lambda move: _table(lakehouse, move, tables, now_ms), moves)
     gone = [Swap(ref, VIEW, pointer.location, None) for ref, pointer in found.dropped if pointer]
     swaps = (*(item.swap for item in made), *gone)
     forwards = {item.ref: item for item in publication.fast_forwards}
@@ -150,6 +148,22 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         namespaces=tuple(namespaces),
         announced=tuple(_announced(swap, forwards.get(swap.ref)) for swap in swaps),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """What becomes of one table: its branch moves, its types widen, or both."""
+
+    ref: TableRef
+    forward: FastForward | None
+    widened: Mapping[str, str]
+
+
+def _moves(publication: Publication) -> list[_Move]:
+    widened = {item.table.ref: dict(item.widened) for item in publication.deployments}
+    forwards = {item.ref: item for item in publication.fast_forwards}
+    moving = dict.fromkeys([*forwards, *(ref for ref, types in widened.items() if types)])
+    return [_Move(ref, forwards.get(ref), widened.get(ref, {})) for ref in moving]
 
 
 def _announced(swap: Swap, forward: FastForward | None) -> PublishedFile:
@@ -207,7 +221,7 @@ def _previous(lakehouse: Lakehouse, pointer: Pointer | None, what: str) -> dict[
 
 def _table(
     lakehouse: Lakehouse,
-    item: FastForward,
+    item: _Move,
     pointers: dict[TableRef, Pointer],
     now_ms: int,
 ) -> _Made:
@@ -218,8 +232,18 @@ def _table(
             hint="plan again; `vde fsck` says what is damaged",
         )
     metadata = read_metadata(lakehouse.files, pointer.location, str(item.ref))
-    moved = fast_forward(
-        metadata, pointer.location, item.branch, item.expected_main, now_ms, str(item.ref)
-    )
+    moved, forward = metadata, item.forward
+    if forward is not None:
+        moved = fast_forward(
+            moved,
+            pointer.location,
+            forward.branch,
+            forward.expected_main,
+            now_ms,
+            str(item.ref),
+            forward.into,
+        )
+    if item.widened:
+        moved = with_types(moved, pointer.location, item.widened, now_ms)
     location = next_file(metadata["location"], pointer.location)
     return _Made(Swap(item.ref, TABLE, pointer.location, location), encode_metadata(moved))

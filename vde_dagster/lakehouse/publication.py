@@ -9,7 +9,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.outdated import Changed
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.state.leases import Lease
 
@@ -24,12 +24,27 @@ class FastForward:
         branch: The branch, which ends with the publication.
         expected_main: The snapshot that `main` has to be at; None when it is enough that it is
             among the branch's ancestors, so that nothing on it is lost.
+        into: The branch that moves in place of `main`, for a preview.
     """
 
     ref: TableRef
     table_id: str
     branch: str
     expected_main: int | None = None
+    into: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A table that another definition fills from now on.
+
+    Args:
+        table: The table with its definition, and with its columns and types as they will be.
+        widened: New Spark SQL type by physical column, of those that change theirs.
+    """
+
+    table: PhysicalTable
+    widened: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +63,7 @@ class Publication:
         ends_environment: Whether this drops the environment: every view of it goes.
         changed: What a restatement computed again, so that what others made of it is outdated.
         snapshots: The environment's snapshots as far as they are at hand, by id.
+        deployments: Tables that change in place.
     """
 
     environment: Environment
@@ -61,3 +77,4 @@ class Publication:
     ends_environment: bool = False
     changed: Changed | None = None
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
+    deployments: tuple[Deployment, ...] = ()

@@ -177,6 +177,8 @@ def _commit(
     else:
         now = catalog.pointers([swap.ref for swap in prepared.swaps])
         require_unmoved(now, prepared.swaps)
+    for deployment in publication.deployments:
+        store.tables.deploy(conn, deployment.table)
     record_views(conn, catalog.name, environment.publication_id, prepared.published)
     forget_views(conn, catalog.name, prepared.dropped)
     if atomic and publication.ends_environment:

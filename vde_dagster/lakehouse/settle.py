@@ -20,7 +20,13 @@ from vde_dagster.lakehouse.catalog import TABLE, VIEW, PointerMovedError, Swap
 from vde_dagster.lakehouse.commit import read_table, write_then
 from vde_dagster.lakehouse.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.locations import next_file
-from vde_dagster.lakehouse.table_metadata import ancestors, fast_forward, head_of
+from vde_dagster.lakehouse.table_metadata import (
+    ancestors,
+    fast_forward,
+    head_of,
+    promoted,
+    with_types,
+)
 from vde_dagster.state.pending import PendingInterval
 from vde_dagster.state.publications import PublicationRecord, PublishedFile
 from vde_dagster.state.table_commits import all_pending, forget_announced, record_filled
@@ -135,13 +141,19 @@ def _settle_table(lakehouse: Lakehouse, record: PublicationRecord, file: Publish
 def _move_again(lakehouse: Lakehouse, swap: Swap, file: PublishedFile) -> None:
     """Move `main` of a table that somebody committed to since the publication was prepared."""
     assert swap.after is not None
-    assert file.branch is not None
     table = read_table(lakehouse, swap.ref)
     planned = read_metadata(lakehouse.files, swap.after, str(swap.ref))
-    if head_of(planned) in ancestors(table.metadata, head_of(table.metadata)):
-        return  # moved already, and others built on it
     now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
-    moved = fast_forward(table.metadata, table.location, file.branch, None, now_ms, str(swap.ref))
+    moved = table.metadata
+    if file.branch is not None:
+        into = _moving(lakehouse, file)
+        if head_of(planned, into) not in ancestors(moved, head_of(moved, into)):
+            moved = fast_forward(
+                moved, table.location, file.branch, None, now_ms, str(swap.ref), into
+            )
+    moved = with_types(moved, table.location, promoted(moved, planned), now_ms)
+    if moved == table.metadata:
+        return  # moved already, and others built on it
     after = next_file(table.metadata["location"], table.location)
     again = Swap(swap.ref, TABLE, table.location, after)
     write_then(
@@ -151,6 +163,12 @@ def _move_again(lakehouse: Lakehouse, swap: Swap, file: PublishedFile) -> None:
         lambda: lakehouse.catalog.swap([again]),
         lambda: again.is_done(lakehouse.catalog.pointers([again.ref]).get(again.ref)),
     )
+
+
+def _moving(lakehouse: Lakehouse, file: PublishedFile) -> str | None:
+    """Return the branch of a preview that a publication moves; None for `main`."""
+    known = lakehouse.store.tables.load([file.table_id] if file.table_id else [])
+    return next((table.branch for table in known.values()), None)
 
 
 def _swap(file: PublishedFile) -> Swap:
@@ -163,12 +181,13 @@ def _record_what_moved(lakehouse: Lakehouse) -> bool:
     """Record ranges that were announced, and that `main` has: their process ended in between."""
     store, recorded = lakehouse.store, False
     for table_id, waiting in all_pending(store).items():
-        refs = {table.id: table.ref for table in store.tables.load([table_id]).values()}
+        known = store.tables.load([table_id])
+        refs = {table.id: table.ref for table in known.values()}
         location = lakehouse.metadata_location(refs[table_id]) if table_id in refs else None
         if location is None:
             continue
         metadata = read_metadata(lakehouse.files, location, str(refs[table_id]))
-        on_main = ancestors(metadata, head_of(metadata))
+        on_main = ancestors(metadata, head_of(metadata, known[table_id].branch))
         for filled in waiting:
             if filled.iceberg_snapshot_id in on_main:
                 recorded = True

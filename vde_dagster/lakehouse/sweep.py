@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
     """Return the size of a table's current files as its metadata says, or None."""
-    location = run.lakehouse.metadata_location(table.ref)
+    location = run.lakehouse.metadata_location(table.ref) if table.branch is None else None
     if location is None or not run.lakehouse.files.exists(location):
         return None
     metadata = run.lakehouse.files.read_json(location)
@@ -52,6 +52,8 @@ def drop_tables(run: Cleaning, tables: Iterable[LedgerTable]) -> None:
 
 def _drop_table(run: Cleaning, table: LedgerTable) -> bool:
     store, lakehouse = run.store, run.lakehouse
+    if table.branch is not None:
+        return _drop_preview(run, table, table.branch)
     # A table whose creation was cut short is in no catalog, but may have left files here.
     location = table.location or lakehouse.table_location(table.ref, table.id)
     pointer = lakehouse.metadata_location(table.ref)
@@ -73,12 +75,26 @@ def _drop_table(run: Cleaning, table: LedgerTable) -> bool:
     return True
 
 
+def _drop_preview(run: Cleaning, table: LedgerTable, branch: str) -> bool:
+    """Remove a table that is a branch of another one, and nothing of the other one."""
+    store = run.store
+    if not store.database.run_transaction(
+        lambda conn: store.ledger.start_dropping(conn, table.id, None), name="janitor.drop_table"
+    ):
+        return False
+    _branch_dropper(run, table.ref, branch)()
+    store.ledger.finish_dropping(table.id)
+    return True
+
+
 def drop_branches(run: Cleaning, marked: Mark) -> None:
     """Remove branches of plans that nobody will apply any more."""
     store = run.store
     given_up = {t.id for t in marked.unreachable} if run.dry_run else set()
     ledger = [
-        table for table in store.ledger.tables() if table.created and table.id not in given_up
+        table
+        for table in store.ledger.tables()
+        if table.created and table.branch is None and table.id not in given_up
     ]
     # Another branch may be made meanwhile: it belongs to a plan that is alive, and stays.
     for table, _, metadata in _with_metadata(run, ledger):
@@ -126,7 +142,8 @@ def expire_snapshots(run: Cleaning) -> None:
     """Forget superseded Iceberg snapshots of live tables after their time."""
     oldest = run.store.database.clock.now() - run.keep_snapshots
     oldest_ms = int(oldest.timestamp() * 1000)
-    for table, pointer, metadata in _with_metadata(run, run.store.ledger.tables()):
+    ledger = [table for table in run.store.ledger.tables() if table.branch is None]
+    for table, pointer, metadata in _with_metadata(run, ledger):
         changed = expire(metadata, pointer, oldest_ms, oldest_ms)
         if changed is None:
             continue
@@ -170,7 +187,7 @@ def delete_orphans(run: Cleaning) -> None:
     """Delete data files of live tables that were written and never committed; see `orphans`."""
     store, retention = run.store, run.retention
     grace = retention.uncommitted_grace
-    ledger = [table for table in store.ledger.tables() if table.created]
+    ledger = [t for t in store.ledger.tables() if t.created and t.branch is None]
     pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
     left = retention.orphan_cap
     for table in ledger:

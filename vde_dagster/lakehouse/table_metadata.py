@@ -7,11 +7,12 @@ through untouched. Source: https://iceberg.apache.org/spec/#table-metadata-and-s
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from vde_dagster.errors import ConflictError
-from vde_dagster.lakehouse.types import iceberg_to_spark
+from vde_dagster.lakehouse.types import iceberg_to_spark, schema_of, spark_to_iceberg
 
 MAIN = "main"
 _METADATA_LOG_PROPERTY = "write.metadata.previous-versions-max"
@@ -20,11 +21,9 @@ _METADATA_LOG_SIZE = 100
 
 def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None]]:
     """Return (name, Spark SQL type, description) of a table's current schema."""
-    current = metadata["current-schema-id"]
-    schema = next(item for item in metadata["schemas"] if item["schema-id"] == current)
     return [
         (field["name"], iceberg_to_spark(field["type"]), field.get("doc"))
-        for field in schema["fields"]
+        for field in _current_schema(metadata)["fields"]
     ]
 
 
@@ -60,8 +59,9 @@ def fast_forward(
     expected_main: int | None,
     now_ms: int,
     table: str,
+    into: str | None = None,
 ) -> dict[str, Any]:
-    """Move `main` to a branch's head and remove the branch.
+    """Move `main`, or another branch, to a branch's head and remove the branch.
 
     Args:
         metadata: The table's metadata now.
@@ -70,15 +70,17 @@ def fast_forward(
         expected_main: The snapshot that `main` is expected at; None for any ancestor.
         now_ms: Milliseconds since 1970 (UTC).
         table: The table's name, for messages.
+        into: The branch that moves, in place of `main`; what is said of `main` holds for it.
 
     Raises:
         ConflictError: `main` is elsewhere, the branch is gone, or `main` is not among the
             branch's ancestors.
     """
-    main = head_of(metadata)
+    moving = into or MAIN
+    main = head_of(metadata, into)
     if expected_main is not None and main != expected_main:
         raise ConflictError(
-            f"the table {table} was written by somebody else: main is at {main}, not at "
+            f"the table {table} was written by somebody else: {moving} is at {main}, not at "
             f"{expected_main}",
             hint="plan again",
         )
@@ -90,12 +92,14 @@ def fast_forward(
         )
     if main is not None and main not in ancestors(metadata, head):
         raise ConflictError(
-            f"the branch '{branch}' of {table} was not made from what main is now",
+            f"the branch '{branch}' of {table} was not made from what {moving} is now",
             hint="plan again",
         )
     refs = {name: ref for name, ref in metadata.get("refs", {}).items() if name != branch}
-    refs[MAIN] = {**refs.get(MAIN, {"type": "branch"}), "snapshot-id": head}
+    refs[moving] = {**refs.get(moving, {"type": "branch"}), "snapshot-id": head}
     moved = _logged(metadata, metadata_location, now_ms)
+    if into is not None:
+        return {**moved, "refs": refs}
     snapshot_log = list(metadata.get("snapshot-log", []))
     if head != main:
         snapshot_log.append({"timestamp-ms": moved["last-updated-ms"], "snapshot-id": head})
@@ -158,6 +162,122 @@ def without_branch(
     """Remove a branch; its snapshots stay until they are expired."""
     refs = {name: ref for name, ref in metadata.get("refs", {}).items() if name != branch}
     return {**_logged(metadata, metadata_location, now_ms), "refs": refs}
+
+
+def with_branch(
+    metadata: dict[str, Any], metadata_location: str, branch: str, now_ms: int
+) -> dict[str, Any]:
+    """Make a branch of what `main` is now, which has to have a snapshot."""
+    ref = {"snapshot-id": head_of(metadata), "type": "branch"}
+    refs = {**metadata.get("refs", {}), branch: ref}
+    return {**_logged(metadata, metadata_location, now_ms), "refs": refs}
+
+
+def with_columns(
+    metadata: dict[str, Any],
+    metadata_location: str,
+    columns: Iterable[tuple[str, str]],
+    now_ms: int,
+) -> dict[str, Any]:
+    """Add columns, which are NULL in every row that is there.
+
+    Args:
+        metadata: The table's metadata now.
+        metadata_location: Its file; goes into the metadata log.
+        columns: (name, Spark SQL type); those whose names the table has are left out.
+        now_ms: Milliseconds since 1970 (UTC).
+
+    Raises:
+        ExecutionError: Iceberg has no such type; the message names the column.
+    """
+    schema = _current_schema(metadata)
+    taken = {field["name"].lower() for field in schema["fields"]}
+    new = [(name, type_, None) for name, type_ in columns if name.lower() not in taken]
+    if not new:
+        return metadata
+    ids = itertools.count(int(metadata["last-column-id"]) + 1)
+    fields = [*schema["fields"], *schema_of(new, ids)["fields"]]
+    changed = _with_schema(metadata, metadata_location, fields, now_ms)
+    return {**changed, "last-column-id": next(ids) - 1}
+
+
+def with_types(
+    metadata: dict[str, Any],
+    metadata_location: str,
+    types: Mapping[str, str],
+    now_ms: int,
+) -> dict[str, Any]:
+    """Give columns wider types, as Iceberg promotes them; their values are read as they are.
+
+    Args:
+        metadata: The table's metadata now.
+        metadata_location: Its file; goes into the metadata log.
+        types: New Spark SQL type by column.
+        now_ms: Milliseconds since 1970 (UTC).
+
+    Raises:
+        ConflictError: The column has another type by now, of which the new one is no wider form.
+    """
+    wanted = {name: spark_to_iceberg(type_, _no_id) for name, type_ in types.items()}
+    schema = _current_schema(metadata)
+    fields = []
+    for field in schema["fields"]:
+        type_ = wanted.get(field["name"], field["type"])
+        if type_ != field["type"] and not is_promotion(field["type"], type_):
+            raise ConflictError(
+                f"column {field['name']} cannot become {type_}: it is {field['type']} by now",
+                hint="plan again",
+            )
+        fields.append({**field, "type": type_})
+    if fields == schema["fields"]:
+        return metadata
+    return _with_schema(metadata, metadata_location, fields, now_ms)
+
+
+def promoted(metadata: dict[str, Any], planned: dict[str, Any]) -> dict[str, str]:
+    """Return the columns that have wider types in other metadata, with those Spark SQL types."""
+    wider = {field["id"]: field["type"] for field in _current_schema(planned)["fields"]}
+    return {
+        field["name"]: iceberg_to_spark(wider[field["id"]])
+        for field in _current_schema(metadata)["fields"]
+        if field["id"] in wider and is_promotion(field["type"], wider[field["id"]])
+    }
+
+
+def is_promotion(was: Any, becomes: Any) -> bool:
+    """Say whether Iceberg reads values of one type as another one.
+
+    Source: https://iceberg.apache.org/spec/#schema-evolution.
+    """
+    if (was, becomes) in (("int", "long"), ("float", "double")):
+        return True
+    old, new = (_DECIMAL.fullmatch(str(type_)) for type_ in (was, becomes))
+    return bool(old and new and old[2] == new[2] and int(new[1]) >= int(old[1]))
+
+
+_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
+
+
+def _no_id() -> int:
+    raise ConflictError("a nested type does not widen in place", hint="plan again")
+
+
+def _current_schema(metadata: dict[str, Any]) -> dict[str, Any]:
+    current = metadata["current-schema-id"]
+    found: dict[str, Any] = next(s for s in metadata["schemas"] if s["schema-id"] == current)
+    return found
+
+
+def _with_schema(
+    metadata: dict[str, Any], metadata_location: str, fields: list[dict[str, Any]], now_ms: int
+) -> dict[str, Any]:
+    new_id = max(int(schema["schema-id"]) for schema in metadata["schemas"]) + 1
+    schema = {**_current_schema(metadata), "schema-id": new_id, "fields": fields}
+    return {
+        **_logged(metadata, metadata_location, now_ms),
+        "schemas": [*metadata["schemas"], schema],
+        "current-schema-id": new_id,
+    }
 
 
 def _logged(metadata: dict[str, Any], metadata_location: str, now_ms: int) -> dict[str, Any]:

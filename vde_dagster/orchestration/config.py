@@ -73,6 +73,24 @@ class PlanConfig(dg.Config):
         description="Compute again what is published of these models, and all that is made of it, "
         "from start to end (everything when empty); edits of the files are left out. As select.",
     )
+    forward_only: bool = Field(
+        default=False,
+        description="Let production's tables go on with the new definitions; rows that are there "
+        "stay as they are.",
+    )
+    effective_from: str | None = Field(
+        default=None,
+        description="Compute again from this date or instant on what changes forward-only "
+        "(ISO 8601, UTC).",
+    )
+    allow_destructive_models: list[str] = Field(
+        default_factory=list,
+        description="Models that may lose or retype columns forward-only: names or globs.",
+    )
+    allow_additive_models: list[str] = Field(
+        default_factory=list,
+        description="Models that may get or widen columns forward-only: names or globs.",
+    )
 
     def options(self) -> PlanOptions:
         """What the form says of the plan, read.
@@ -85,7 +103,12 @@ class PlanConfig(dg.Config):
             end=self.end or None,
             execution_time=self.execution_time or None,
             clock=datetime.now(timezone.utc),
-            names=("the config's start", "the config's end", "the config's execution_time"),
+            names=(
+                "the config's start",
+                "the config's end",
+                "the config's execution_time",
+                "the config's effective_from",
+            ),
             select=tuple(self.select),
             skip_backfill=self.skip_backfill,
             empty_backfill=self.empty_backfill,
@@ -94,6 +117,10 @@ class PlanConfig(dg.Config):
             ignore_cron=self.ignore_cron,
             min_intervals=self.min_intervals,
             no_gaps=self.no_gaps,
+            forward_only=self.forward_only,
+            effective_from=self.effective_from or None,
+            allow_destructive=tuple(self.allow_destructive_models),
+            allow_additive=tuple(self.allow_additive_models),
         )
 
 

@@ -16,6 +16,7 @@ from vde_dagster.planning.checks.known import Known
 from vde_dagster.planning.checks.places import place_in_query
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshot import CANONICALISER, OutputColumn, Read, Snapshot
+from vde_dagster.project.kinds.base import InPlace
 from vde_dagster.project.model import Model, PythonSource
 from vde_dagster.project.problem import Problem
 
@@ -237,6 +238,10 @@ def _metadata_hash(model: Model) -> str:
     if model.skip_unchanged is not None:
         parts += ["skip unchanged", str(model.skip_unchanged)]
     parts += meaning_of(model.kind).metadata(model)
+    in_place = model.kind.in_place
+    if in_place is not None and in_place != InPlace(fixed=in_place.fixed):
+        said = (in_place.on_destructive_change, in_place.on_additive_change)
+        parts += ["in place", str(in_place.forward_only), *said]
     return digest("metadata", *parts)
 
 

@@ -38,6 +38,7 @@ def build_snapshots(
     warnings: list[Problem] | None = None,
     canonicaliser: str = CANONICALISER,
     more: MoreMistakes | None = None,
+    revise: Callable[[Snapshot], Snapshot] | None = None,
 ) -> dict[ModelName, Snapshot]:
     """Compute the snapshot of every model, parents first.
 
@@ -52,6 +53,7 @@ def build_snapshots(
             for definitions that nobody can mend, such as stored ones.
         canonicaliser: Stored with each snapshot; another value forces every hash anew.
         more: Finds what is wrong in what belongs to models, so that all mistakes are told at once.
+        revise: Makes of a snapshot, as it is on its own, the one that its children see.
 
     Returns:
         Snapshots by name, in topological order.
@@ -85,7 +87,7 @@ def build_snapshots(
             key = digest("memo", CHECKS_VERSION, *texts, *sorted(scalar_functions), "|", *given)
             known = memo.get(key, model)
             if known is not None:
-                out[name], seen[name] = known.snapshot, known.seen
+                out[name], seen[name] = _revised(known.snapshot, known.seen, revise)
                 problems += known.problems
                 continue
             # What is as it was needs none of the code that makes versions and looks for mistakes.
@@ -102,9 +104,10 @@ def build_snapshots(
             except RecursionError:
                 mistakes.append(_nested(model))
                 continue
-            out[name], seen[name] = snapshot, as_seen(snapshot)
+            alone = as_seen(snapshot)
+            out[name], seen[name] = _revised(snapshot, alone, revise)
             problems += found
-            memo.put(key, Built(snapshot, seen[name], found))
+            memo.put(key, Built(snapshot, alone, found))
     finally:
         parsed.clear()
     if warnings is not None:
@@ -122,6 +125,18 @@ def build_snapshots(
     if mistakes:
         raise ProjectError.of(in_order(mistakes))
     return out
+
+
+def _revised(
+    snapshot: Snapshot, seen: str, revise: Callable[[Snapshot], Snapshot] | None
+) -> tuple[Snapshot, str]:
+    """Return what a model's children see of it, and the hash of that."""
+    revised = snapshot if revise is None else revise(snapshot)
+    if revised is snapshot:
+        return snapshot, seen
+    from vde_dagster.planning.build_snapshot import as_seen
+
+    return revised, as_seen(revised)
 
 
 def _definition(model: Model) -> tuple[str | None, ...]:

@@ -22,9 +22,21 @@ def classify(new: Snapshot | None, old: Snapshot | None) -> tuple[Change, Catego
         return Change.ADDED, None
     if new.id == old.id:
         return Change.UNCHANGED, None
-    if new.definition_hash == old.definition_hash:
-        return Change.AFFECTED, Category.AFFECTED
-    return Change.MODIFIED, _category(new, old)
+    same = new.definition_hash == old.definition_hash
+    change = Change.AFFECTED if same else Change.MODIFIED
+    if new.forward is not None:
+        goes_on = _meaning(new) != _meaning(old)
+        return change, Category.FORWARD_ONLY if goes_on else Category.METADATA
+    if same:
+        return change, Category.AFFECTED
+    if old.forward is not None:
+        # What was a mixture is made anew.
+        return change, Category.BREAKING
+    return change, _category(new, old)
+
+
+def _meaning(snapshot: Snapshot) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return snapshot.own_fill, snapshot.own_columns
 
 
 def _category(new: Snapshot, old: Snapshot) -> Category:
@@ -75,8 +87,7 @@ def _own_changes(new: Snapshot, old: Snapshot) -> list[str]:
     out: list[str] = []
     if new.model.kind.name != old.model.kind.name:
         out.append(f"kind changed from {old.model.kind.name} to {new.model.kind.name}")
-    before = {column.name: column.version for column in old.columns}
-    after = {column.name: column.version for column in new.columns}
+    before, after = dict(old.own_columns), dict(new.own_columns)
     for name in [n for n in after if n not in before]:
         same = [old_name for old_name, version in before.items() if version == after[name]]
         out.append(f"column {name} added" + (f" (the same values as {same[0]})" if same else ""))
@@ -86,7 +97,7 @@ def _own_changes(new: Snapshot, old: Snapshot) -> list[str]:
         for name, version in after.items()
         if name in before and before[name] != version
     ]
-    if new.version.rows != old.version.rows:
+    if new.own_rows != old.own_rows:
         why = f" (not understood: {new.version.opaque})" if new.version.opaque else ""
         out.append(f"the query returns other rows{why}")
     if new.model.audits != old.model.audits:

@@ -158,6 +158,11 @@ def contract_breaks(
     return tuple(out)
 
 
+def same_type(one: str, other: str) -> bool:
+    """Say whether Iceberg keeps two types as one."""
+    return _plain(one) == _plain(other)
+
+
 def widens(was: str, becomes: str) -> bool:
     """Say whether a type holds every value of another one, read as the same kind of value."""
     before, after = _plain(was), _plain(becomes)
@@ -168,6 +173,17 @@ def widens(was: str, becomes: str) -> bool:
         return False
     whole, scale = int(narrow[1]) - int(narrow[2]), int(narrow[2])
     return int(wide[1]) - int(wide[2]) >= whole and int(wide[2]) >= scale
+
+
+def widens_in_place(was: str, becomes: str) -> bool:
+    """Say whether Iceberg reads what was written as one type as another, wider one.
+
+    Source: https://iceberg.apache.org/spec/#schema-evolution.
+    """
+    if not widens(was, becomes):
+        return False
+    narrow, wide = _DECIMAL.fullmatch(_plain(was)), _DECIMAL.fullmatch(_plain(becomes))
+    return narrow is None or wide is None or narrow[2] == wide[2]
 
 
 def _columns(shown: Shown, view_types: ViewTypes) -> dict[str, str | None]:

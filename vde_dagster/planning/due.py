@@ -36,9 +36,9 @@ def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]
             if any(parent in complete for parent in snapshot.parents):
                 complete[name] = available
             continue
-        missing = missing_intervals(snapshot, table.intervals, window, starts, available)
+        missing = missing_intervals(snapshot, table.available, window, starts, available)
         if snapshot.is_incremental:
-            complete[name] = table.intervals | missing
+            complete[name] = table.available | missing
         if missing and table.id not in told:
             found[name] = missing
         told.add(table.id)

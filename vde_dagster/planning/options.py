@@ -29,6 +29,10 @@ class PlanOptions:
         full: Whether a run computes what is due whether or not something changed.
         no_gaps: Whether to refuse a plan after which the environment shows less time of a model
             than it does now.
+        forward_only: Whether all models whose kind can change in place do.
+        effective_from: Compute again from here on what changes in place (UTC), or None.
+        allow_destructive: Patterns of the models that may lose or retype columns in place.
+        allow_additive: Patterns of the models that may get or widen columns in place.
     """
 
     start: datetime | None = None
@@ -43,11 +47,14 @@ class PlanOptions:
     backfill: tuple[str, ...] = ()
     full: bool = False
     no_gaps: bool = False
+    forward_only: bool = False
+    effective_from: datetime | None = None
+    allow_destructive: tuple[str, ...] = ()
+    allow_additive: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "select", tuple(self.select))
-        object.__setattr__(self, "restate", tuple(self.restate))
-        object.__setattr__(self, "backfill", tuple(self.backfill))
+        for name in ("select", "restate", "backfill", "allow_destructive", "allow_additive"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.skip_backfill and (self.empty_backfill or self.backfill):
             raise UsageError(
                 "a plan that skips the backfill has nothing to fill or to record",
@@ -62,7 +69,8 @@ class PlanOptions:
         end: str | None,
         execution_time: str | None,
         clock: datetime,
-        names: tuple[str, str, str],
+        names: tuple[str, str, str, str],
+        effective_from: str | None = None,
         **said: Any,
     ) -> PlanOptions:
         """Read options whose times are texts; relative ones are told from the execution time.
@@ -72,7 +80,8 @@ class PlanOptions:
             end: The end, or None; a day is included.
             execution_time: The instant of the plan, or None for the clock's.
             clock: The present (UTC).
-            names: What these three are called where they were written.
+            names: What these three and `effective_from` are called where they were written.
+            effective_from: From when on changes in place are computed again, or None.
             said: The other fields.
 
         Raises:
@@ -85,7 +94,8 @@ class PlanOptions:
                 hint="nothing of what it would call past has happened yet: give an earlier time",
             )
         since, until = parse_range(start, end, names[:2], now or clock)
-        return cls(since, until, now=now, **said)
+        again = parse_time(effective_from, names[3], now or clock) if effective_from else None
+        return cls(since, until, now=now, effective_from=again, **said)
 
     def __bool__(self) -> bool:
         """Whether anything was said at all."""

@@ -11,6 +11,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.contents import Skipped
 from vde_dagster.planning.contracts import ContractBreak
 from vde_dagster.planning.environment import Entry
+from vde_dagster.planning.in_place import TableChange
 from vde_dagster.planning.interval import IntervalSet, iso
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
@@ -34,6 +35,7 @@ class Category(str, Enum):
     NON_BREAKING = "non_breaking"
     BREAKING = "breaking"
     AFFECTED = "affected"
+    FORWARD_ONLY = "forward_only"
 
 
 class PlanKind(str, Enum):
@@ -68,6 +70,8 @@ class PlannedModel:
         skips: What is left as it is, by what was known when the plan was made; None when it is
             computed, as far as that is known.
         always: Why a run computes it whether or not something changed; empty where it does not.
+        in_place: How it goes on with a table that production shows; None where it does not, or
+            nothing of that changes.
     """
 
     name: ModelName
@@ -87,6 +91,12 @@ class PlannedModel:
     skippable: bool = False
     skips: Skipped | None = None
     always: str = ""
+    in_place: TableChange | None = None
+
+    @property
+    def deploys(self) -> bool:
+        """Whether the plan changes a table in place that readers see."""
+        return self.in_place is not None and self.in_place.deploys
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""
@@ -106,6 +116,7 @@ class PlannedModel:
             **({"records_only": True} if self.records_only else {}),
             "skips": self.skips.to_json() if self.skips is not None else None,
             "computed_always": self.always or None,
+            **({"in_place": self.in_place.to_json()} if self.in_place else {}),
         }
 
 

@@ -17,6 +17,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.contents_codec import skipped_from_json, skipped_to_json
 from vde_dagster.planning.contracts import ContractBreak, Reader
 from vde_dagster.planning.environment import Entry
+from vde_dagster.planning.in_place import ColumnChange, TableChange
 from vde_dagster.planning.interval import Interval, IntervalSet, iso
 from vde_dagster.planning.plan import (
     Category,
@@ -27,7 +28,7 @@ from vde_dagster.planning.plan import (
     PlannedModel,
     PlannedViews,
 )
-from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
+from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, Preview, TableRef
 
 Json = Any
 
@@ -194,6 +195,7 @@ def _work_to_json(model: PlannedModel) -> Json:
         "layout": model.layout,
         "breaks": [_break_to_json(broken) for broken in model.breaks],
         **({"records_only": True} if model.records_only else {}),
+        **({"in_place": _change_to_json(model.in_place)} if model.in_place else {}),
     }
 
 
@@ -223,7 +225,19 @@ def _model_from_json(data: Json) -> PlannedModel:
         skippable=does.get("skippable", False),
         skips=skipped_from_json(does["skips"]) if "skips" in does else None,
         always=does.get("always", ""),
+        in_place=_change_from_json(does["in_place"]) if "in_place" in does else None,
     )
+
+
+def _change_to_json(change: TableChange) -> Json:
+    table = [change.table.namespace, change.table.name]
+    return [table, change.deploys, change.columns, _plain(change.effective_from)]
+
+
+def _change_from_json(data: Json) -> TableChange:
+    table, deploys, columns, since = data
+    changes = tuple(map(ColumnChange._make, columns))
+    return TableChange(TableRef(*table), deploys, changes, _instant(since))
 
 
 def _break_to_json(broken: ContractBreak) -> Json:
@@ -248,11 +262,12 @@ def _table_to_json(table: PhysicalTable) -> Json:
         table.snapshot_id,
         _ranges_to_json(table.intervals),
         table.created,
+        *([special] if (special := special_to_json(table)) else []),
     ]
 
 
 def _table_from_json(data: Json) -> PhysicalTable:
-    id_, namespace, name, fill_version, columns, snapshot_id, ranges, created = data
+    id_, namespace, name, fill_version, columns, snapshot_id, ranges, created, *special = data
     return PhysicalTable(
         id_,
         TableRef(namespace, name),
@@ -261,17 +276,49 @@ def _table_from_json(data: Json) -> PhysicalTable:
         snapshot_id,
         _ranges_from_json(ranges),
         created,
+        **special_from_json(special[0] if special else {}),
     )
+
+
+def special_to_json(table: PhysicalTable) -> dict[str, Json]:
+    """Write what only few tables have: nothing for all others."""
+    out: dict[str, Json] = {}
+    if table.preview is not None:
+        preview = table.preview
+        out["preview"] = [preview.of, preview.branch, _ranges_to_json(preview.inherited)]
+    if table.computed_from:
+        out["computed_from"] = list(table.computed_from)
+    if table.mixed:
+        out["mixed"] = True
+    return out
+
+
+def special_from_json(data: dict[str, Json]) -> dict[str, Any]:
+    """Read what `special_to_json` wrote, as fields of a table."""
+    out: dict[str, Any] = {}
+    if "preview" in data:
+        of, branch, ranges = data["preview"]
+        out["preview"] = Preview(of, branch, _ranges_from_json(ranges))
+    if "computed_from" in data:
+        out["computed_from"] = tuple(data["computed_from"])
+    if "mixed" in data:
+        out["mixed"] = bool(data["mixed"])
+    return out
 
 
 def columns_to_json(columns: Iterable[PhysicalColumn]) -> Json:
     """Write a physical table's columns."""
-    return [[c.name, c.version, c.type, *c.earlier] for c in columns]
+    return [[c.name, c.version, c.type, *([True] * c.in_place), *c.earlier] for c in columns]
 
 
 def columns_from_json(data: Json) -> tuple[PhysicalColumn, ...]:
     """Read what `columns_to_json` wrote."""
-    return tuple(PhysicalColumn(n, v, t, tuple(earlier)) for n, v, t, *earlier in data)
+    return tuple(
+        PhysicalColumn(n, v, t, tuple(rest[1:]), in_place=True)
+        if rest and rest[0] is True
+        else PhysicalColumn(n, v, t, tuple(rest))
+        for n, v, t, *rest in data
+    )
 
 
 def _ranges_to_json(intervals: IntervalSet) -> Json:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.planning.assign_tables import assign_tables, is_deployed_already
+from vde_dagster.planning.cadence import FAR
 from vde_dagster.planning.compare import classify, reasons
 from vde_dagster.planning.contracts import ContractBreak, Shown, ViewTypes, contract_breaks
 from vde_dagster.planning.environment import (
@@ -16,9 +18,9 @@ from vde_dagster.planning.environment import (
     protected_tables,
     view_ref,
 )
-from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.in_place import ColumnChanges, TableChange
+from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.missing import (
-    ALWAYS,
     Window,
     availability,
     infer_starts,
@@ -29,7 +31,6 @@ from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedM
 from vde_dagster.planning.readiness import Readiness, Ready
 from vde_dagster.planning.repeatable import may_be_skipped, why_always
 from vde_dagster.planning.resolver import Binding, Resolver
-from vde_dagster.planning.serve import TablesByContent, choose_filler, choose_table, new_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.views import has_view, view_signature
@@ -84,6 +85,7 @@ class PlanRequest:
         options: What else the caller says of the plan.
         backfill: The models that are filled, or None for all.
         ready: Asks the signals of models, or None to let everything pass.
+        changes: What becomes of the columns of models that go on with a table of production's.
         time_to_live: How long an environment other than production is kept.
         catalog: The Spark catalog's name.
     """
@@ -96,6 +98,7 @@ class PlanRequest:
     ready: Ready | None = None
     time_to_live: timedelta | None = None
     catalog: str = "lakehouse"
+    changes: Mapping[ModelName, ColumnChanges] = field(default_factory=dict)
 
 
 def make_plan(
@@ -120,7 +123,7 @@ def make_plan(
     """
     window = request.window
     starts = infer_starts(snapshots, window)
-    tables = assign_tables(snapshots, state, window, starts, unique_id)
+    tables = assign_tables(request.environment, snapshots, state, window, starts, unique_id)
     entries = {
         name: Entry(name, snapshot.id, tables[name].id if name in tables else None)
         for name, snapshot in snapshots.items()
@@ -186,14 +189,24 @@ def _planned(
             why = (*why, _ANEW)
             category = Category.BREAKING if category is not Category.AFFECTED else category
         intervals = IntervalSet()
+        in_place = None
+        again = False
         if table is not None:
+            in_place = _in_place(request, snapshot, table, state)
             if own and _fills(request, snapshot, table, shown):
                 intervals = missing_intervals(
-                    snapshot, table.intervals, request.window, starts, available
+                    snapshot,
+                    _filled(request, table),
+                    _window(request, snapshot, table),
+                    starts,
+                    available,
                 )
+            if in_place is not None and in_place.effective_from is not None:
+                outdated = _from(in_place.effective_from, snapshot, table.intervals & available)
+                again, intervals = bool(outdated), intervals | outdated
             intervals = readiness.let_pass(snapshot, intervals)
             if snapshot.is_incremental:
-                complete[name] = table.intervals | intervals
+                complete[name] = table.available | intervals
         else:
             readiness.let_pass(snapshot, intervals)
             if any(parent in complete for parent in snapshot.parents):
@@ -215,10 +228,12 @@ def _planned(
             intervals=intervals,
             records_only=bool(intervals) and request.options.empty_backfill,
             audits=not intervals and _audits_due(snapshot, old.get(name), table, moving),
+            restate=again,
             layout=table is not None and own and _layout_differs(name, snapshot, table, state),
             breaks=_breaks(name, Shown(snapshot, table), old, state) if name in changed else (),
             skippable=skippable,
             always=always,
+            in_place=in_place,
         )
         if intervals or (table is None and building & set(snapshot.parents)):
             building.add(name)
@@ -232,6 +247,8 @@ def _begins_anew(
     """Say whether a model gets another table whose rows its sources cannot make as they were."""
     entry = state.base.entries.get(name) if state.base is not None else None
     if snapshot.model.kind.restatable or table is None or entry is None or not entry.table_id:
+        return False
+    if table.preview is not None:
         return False
     shown = state.tables.get(entry.table_id)
     return shown is not None and shown.id != table.id and bool(shown.intervals)
@@ -262,35 +279,47 @@ def _breaks(
     return contract_breaks(before, new, state.view_types, old.values())
 
 
-def assign_tables(
-    snapshots: Mapping[ModelName, Snapshot],
-    state: WarehouseState,
-    window: Window,
-    starts: Mapping[ModelName, datetime],
-    unique_id: Callable[[], str],
-) -> dict[ModelName, PhysicalTable]:
-    """Give every snapshot that owns data a physical table: one that serves it, or a new one.
+def _in_place(
+    request: PlanRequest, snapshot: Snapshot, table: PhysicalTable, state: WarehouseState
+) -> TableChange | None:
+    """Say how a plan goes on with a table of production's; None when nothing of that changes."""
+    if snapshot.forward is None:
+        return None
+    changes = request.changes.get(snapshot.name, ())
+    if table.preview is not None:
+        entry = state.target.entries.get(snapshot.name) if state.target else None
+        if entry is not None and entry.table_id == table.id:
+            return None
+        return TableChange(table.ref, deploys=False, columns=changes)
+    if request.environment != PRODUCTION or is_deployed_already(snapshot, state):
+        return None
+    options = request.options
+    since = None if options.skip_backfill else options.effective_from
+    return TableChange(table.ref, deploys=True, columns=changes, effective_from=since)
 
-    A table whose missing intervals nobody can fill any more serves only while none is missing.
-    Two models of the same meaning share one table.
+
+def _filled(request: PlanRequest, table: PhysicalTable) -> IntervalSet:
+    """Return what need not be filled: of a preview what the new definition filled.
+
+    A run fills what neither that nor the table it branched off has.
     """
-    tables = TablesByContent(state.tables.values())
-    out: dict[ModelName, PhysicalTable] = {}
-    for name, snapshot in snapshots.items():
-        if not snapshot.has_table:
-            continue
+    return table.available if request.kind is PlanKind.RUN else table.intervals
 
-        def usable(table: PhysicalTable, snapshot: Snapshot = snapshot) -> bool:
-            if choose_filler(table, snapshot, state.snapshots.get(table.snapshot_id), snapshots):
-                return True
-            return not missing_intervals(snapshot, table.intervals, window, starts, ALWAYS)
 
-        found = choose_table(snapshot, tables, usable)
-        if found is None:
-            found = new_table(snapshot, unique_id())
-            tables.add(found)
-        out[name] = found
-    return out
+def _window(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) -> Window:
+    """Return the range to fill: of a preview the latest interval, when nothing else is said."""
+    window = request.window
+    asked = window.start is not None or window.end is not None
+    if table.preview is None or asked or request.kind is PlanKind.RUN:
+        return window
+    since = request.options.effective_from or snapshot.cadence.latest_slot(window.now).start
+    return replace(window, start=since)
+
+
+def _from(since: datetime, snapshot: Snapshot, filled: IntervalSet) -> IntervalSet:
+    """Return the whole units that are filled from an instant on."""
+    unit = snapshot.cadence.unit
+    return snapshot.cadence.align_inward(filled & IntervalSet((Interval(unit.floor(since), FAR),)))
 
 
 def _fills(
@@ -344,7 +373,7 @@ def _layout_differs(
     The layout that it has is that of the model which the environment shows it for, and else of
     the definition that created it.
     """
-    if not table.created:
+    if not table.created or table.preview is not None:
         return False
     shown = state.base.entries.get(name) if state.base else None
     has = shown.snapshot_id if shown and shown.table_id == table.id else table.snapshot_id

@@ -16,7 +16,8 @@ from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.project.model import Model
 
-Build = Callable[[Mapping[ModelName, Model]], dict[ModelName, Snapshot]]
+Revise = Callable[[Snapshot], Snapshot]
+Build = Callable[[Mapping[ModelName, Model], "Revise | None"], dict[ModelName, Snapshot]]
 """Makes the snapshots of a set of definitions with today's canonicaliser."""
 
 
@@ -44,16 +45,45 @@ def rehash(
             name: state.snapshots[entry.snapshot_id].model
             for name, entry in environment.entries.items()
         }
-        for name, new in build(models).items():
+        stored = {
+            name: state.snapshots[entry.snapshot_id] for name, entry in environment.entries.items()
+        }
+        extend = any(snapshot.forward is not None for snapshot in stored.values())
+        for name, new in build(models, _extending(stored) if extend else None).items():
             entry = environment.entries[name]
             old = state.snapshots[entry.snapshot_id]
             snapshots[old.id] = new
             if entry.table_id is not None:
                 table = tables[entry.table_id]
+                if table.mixed or table.preview is not None:
+                    continue
                 again = _rehash_table(table, old, new)
                 if again != table:
                     tables[table.id] = changed[table.id] = again
     return replace(state, snapshots=snapshots, tables=tables), list(changed.values())
+
+
+def _extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
+    """Return what makes of new hashes those of snapshots that go on with another one's table.
+
+    What they inherited names a mixture, and goes on to name it; children compare nothing else.
+    """
+
+    def revise(plain: Snapshot) -> Snapshot:
+        old = stored[plain.name]
+        if old.forward is None:
+            return plain
+        made = {name for name, _ in old.forward.columns}
+        forward = replace(
+            old.forward,
+            own_id=plain.id,
+            rows=plain.version.rows,
+            fill_version=plain.fill_version,
+            columns=tuple(pair for pair in plain.own_columns if pair[0] in made),
+        )
+        return replace(old, canonicaliser=plain.canonicaliser, forward=forward)
+
+    return revise
 
 
 def _is_outdated(environment: Environment, state: WarehouseState, canonicaliser: str) -> bool:

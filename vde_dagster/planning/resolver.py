@@ -81,7 +81,7 @@ class Resolver:
             snapshot,
             table,
             column_map(snapshot, table),
-            self.branches.get(entry.table_id),
+            self.branches.get(entry.table_id, table.branch),
             stand_in=self.stand_ins.get(entry.table_id),
         )
 
@@ -174,10 +174,18 @@ def fill_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str],
     }
     out = []
     for column in table.columns:
+        if column.version not in any_of and (column.in_place or changes_in_place(table, snapshot)):
+            continue  # Other definitions make it; rows of this one have NULL there.
         own = column.name if outputs.get(column.name) == column.version else None
         source = homeless.pop(column.version, None) or own or any_of[column.version]
         out.append((source, column.name))
     return tuple(out)
+
+
+def changes_in_place(table: PhysicalTable, snapshot: Snapshot) -> bool:
+    """Say whether several definitions fill a table, one after the other, this one among them."""
+    forward = snapshot.forward
+    return table.mixed or (forward is not None and forward.table_id == table.id)
 
 
 def qualified(ref: TableRef, catalog: str) -> str:

@@ -3,30 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 
+from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
+from vde_dagster.planning.resolver import changes_in_place, column_map
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
+from vde_dagster.planning.table import (
+    PREVIEW_PREFIX,
+    PhysicalColumn,
+    PhysicalTable,
+    Preview,
+    TableRef,
+)
 
 
 def serves(table: PhysicalTable, snapshot: Snapshot) -> bool:
     """Say whether a table holds every row and column value of a snapshot.
 
     It does when both have the same fill version and the snapshot's column versions are a subset
-    of the table's.
+    of the table's. A table that several definitions filled holds that of what extends it.
     """
-    if table.fill_version != snapshot.fill_version:
+    forward = snapshot.forward
+    if table.mixed and (forward is None or forward.table_id != table.id):
+        return False
+    return _offers(table, snapshot)
+
+
+def _offers(table: PhysicalTable, snapshot: Snapshot) -> bool:
+    fill = snapshot.fill_version if table.preview is None else preview_version(snapshot)
+    if table.fill_version != fill:
         return False
     offered = {column.version for column in table.columns}
     return all(column.version in offered for column in snapshot.columns)
 
 
 def covers(table: PhysicalTable, snapshot: Snapshot) -> bool:
-    """Say whether the snapshot makes every column of a table, so that it can fill it."""
+    """Say whether the snapshot makes every column of a table, so that it can fill it.
+
+    Whoever fills a table that changed in place makes what it makes; the rest of its rows is NULL.
+    """
+    if not _offers(table, snapshot):
+        return False
+    if changes_in_place(table, snapshot):
+        return True
     made = {column.version for column in snapshot.columns}
-    return serves(table, snapshot) and all(column.version in made for column in table.columns)
+    return all(column.version in made for column in table.columns if not column.in_place)
+
+
+def preview_version(snapshot: Snapshot) -> str | None:
+    """Hash what tells a preview of a change in place from others; None without such a change."""
+    forward = snapshot.forward
+    if forward is None:
+        return None
+    versions = (column.version for column in snapshot.columns)
+    return digest("preview", forward.table_id, forward.content, *versions)
 
 
 class TablesByContent:
@@ -127,6 +160,70 @@ def choose_filler(
         # What the surplus columns are made of is gone.
         return None
     return again if covers(table, again) else None
+
+
+def extended(table: PhysicalTable, snapshot: Snapshot) -> PhysicalTable:
+    """Return a table of production's with the columns that a definition adds to it.
+
+    Args:
+        table: The table.
+        snapshot: The definition that extends it.
+    """
+    offered = table.column_named_by_version()
+    taken = {column.name.lower() for column in table.columns}
+    added = []
+    for column in snapshot.columns:
+        if column.version not in offered:
+            name = column.name
+            if name.lower() in taken:
+                name = f"{name}__{column.version[:6]}"
+            taken.add(name.lower())
+            added.append(PhysicalColumn(name, column.version, column.type, in_place=True))
+    return replace(table, columns=(*table.columns, *added)) if added else table
+
+
+def deployed(table: PhysicalTable, snapshot: Snapshot, widened: Mapping[str, str]) -> PhysicalTable:
+    """Return a table as it is once another definition fills it.
+
+    Args:
+        table: The table, with the columns that the definition adds.
+        snapshot: The definition.
+        widened: New Spark SQL types by output column.
+    """
+    types = {
+        physical: widened[output]
+        for output, physical in column_map(snapshot, table)
+        if output in widened
+    }
+    columns = tuple(c._replace(type=types.get(c.name, c.type)) for c in table.columns)
+    return replace(table, columns=columns, snapshot_id=snapshot.id, mixed=True)
+
+
+def new_preview(
+    table: PhysicalTable, snapshot: Snapshot, unique_id: str, computed_from: tuple[str, ...]
+) -> PhysicalTable:
+    """Design a branch of a production's table that shows a change in place.
+
+    Args:
+        table: The table.
+        snapshot: The definition that extends it.
+        unique_id: Never used before; becomes part of the branch's name.
+        computed_from: The previews that it reads.
+    """
+    whole = extended(table, snapshot)
+    shown = {physical for _, physical in column_map(snapshot, whole)}
+    version = preview_version(snapshot)
+    assert version is not None
+    return PhysicalTable(
+        id=unique_id,
+        ref=table.ref,
+        fill_version=version,
+        columns=tuple(c._replace(in_place=False) for c in whole.columns if c.name in shown),
+        snapshot_id=snapshot.id,
+        # It ends with a letter: no attempt's branch does.
+        preview=Preview(table.id, f"{PREVIEW_PREFIX}{unique_id[:12]}p"),
+        computed_from=computed_from,
+    )
 
 
 def new_table(snapshot: Snapshot, unique_id: str) -> PhysicalTable:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vde_dagster import semantics
+from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.table import table_version
@@ -50,6 +51,33 @@ class Read(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Forward:
+    """That a snapshot goes on with a table of production's instead of making its own.
+
+    The one exception to content addressing: the table's rows are a mixture by policy. Children see
+    the versions of what production shows, so they are not computed anew.
+
+    Args:
+        table_id: The table that it extends.
+        own_id: Id of the snapshot as it would be on its own.
+        rows: The row version that it would have on its own.
+        fill_version: The fill version that it would have on its own.
+        columns: (output column, version on its own) of what its query makes.
+    """
+
+    table_id: str
+    own_id: str
+    rows: str
+    fill_version: str
+    columns: tuple[tuple[str, str], ...]
+
+    @property
+    def content(self) -> str:
+        """Hash of what the definition means on its own, whatever it is called and said of it."""
+        return digest("own", self.fill_version, *(text for pair in self.columns for text in pair))
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A model's definition with its versions; immutable, stored once, shared by environments.
 
@@ -66,6 +94,8 @@ class Snapshot:
         canonicaliser: Version of the code that made the hashes.
         definition_hash: Hash of the model's own definition, without its parents.
         reads: What the query reads of its parents, column by column.
+        forward: The table of production's that it extends, with what it means on its own; None
+            for a snapshot whose table holds what its versions say.
     """
 
     id: str
@@ -79,6 +109,7 @@ class Snapshot:
     canonicaliser: str
     definition_hash: str
     reads: tuple[Read, ...] = ()
+    forward: Forward | None = None
 
     @property
     def name(self) -> ModelName:
@@ -117,7 +148,25 @@ class Snapshot:
     def computed_columns(self) -> tuple[OutputColumn, ...]:
         """The columns that the query or the code makes, without those that the kind adds."""
         added = {column.name for column in self.model.kind.added_columns}
-        return tuple(column for column in self.columns if column.name not in added)
+        made = {name for name, _ in self.own_columns}
+        return tuple(c for c in self.columns if c.name not in added and c.name in made)
+
+    @property
+    def own_columns(self) -> tuple[tuple[str, str], ...]:
+        """The columns that it makes, with the versions that they have on their own."""
+        if self.forward is not None:
+            return self.forward.columns
+        return tuple((column.name, column.version) for column in self.columns)
+
+    @property
+    def own_rows(self) -> str:
+        """The row version that it has on its own."""
+        return self.version.rows if self.forward is None else self.forward.rows
+
+    @property
+    def own_fill(self) -> str:
+        """The fill version that it has on its own."""
+        return self.fill_version if self.forward is None else self.forward.fill_version
 
     @property
     def table_version(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.snapshot import OutputColumn, Read, Snapshot
+from vde_dagster.planning.snapshot import Forward, OutputColumn, Read, Snapshot
 from vde_dagster.project.model import Model
 from vde_dagster.project.model_codec import model_from_json, model_to_json
 from vde_dagster.semantics import SemanticVersion
@@ -34,7 +34,8 @@ def stored_from_json(data: list[Json]) -> Snapshot:
 
 def snapshot_to_json(snapshot: Snapshot) -> list[Json]:
     """Write everything but the model, which has a form of its own (`project.model_codec`)."""
-    version = snapshot.version
+    version, forward = snapshot.version, snapshot.forward
+    extends = [] if forward is None else [_forward_to_json(forward)]
     return [
         snapshot.id,
         [version.rows, version.columns, version.opaque, [sorted(k) for k in version.unique_keys]],
@@ -46,7 +47,18 @@ def snapshot_to_json(snapshot: Snapshot) -> list[Json]:
         snapshot.canonicaliser,
         snapshot.definition_hash,
         snapshot.reads,
+        *extends,
     ]
+
+
+def _forward_to_json(forward: Forward) -> Json:
+    own = [forward.own_id, forward.rows, forward.fill_version]
+    return [forward.table_id, *own, forward.columns]
+
+
+def _forward_from_json(data: Json) -> Forward:
+    table_id, own_id, rows, fill, columns = data
+    return Forward(table_id, own_id, rows, fill, tuple((name, value) for name, value in columns))
 
 
 def snapshot_from_json(model: Model, data: list[Json]) -> Snapshot:
@@ -55,7 +67,8 @@ def snapshot_from_json(model: Model, data: list[Json]) -> Snapshot:
     Raises:
         ValueError, TypeError: It has another form.
     """
-    id_, version, fill, metadata, layout, columns, parents, canonicaliser, definition, reads = data
+    known, extends = data[:10], data[10:]
+    id_, version, fill, metadata, layout, columns, parents, canonicaliser, definition, reads = known
     rows, versions, opaque, keys = version
     return Snapshot(
         id_,
@@ -69,4 +82,5 @@ def snapshot_from_json(model: Model, data: list[Json]) -> Snapshot:
         canonicaliser,
         definition,
         tuple(map(Read._make, reads)),
+        _forward_from_json(*extends) if extends else None,
     )

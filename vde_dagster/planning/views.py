@@ -83,6 +83,8 @@ def define_view(
                 binding.table.ref, binding.columns, catalog_names.get(dialect, catalog)
             )
             for dialect, writer in WRITERS.items()
+            # A preview is for whoever develops, in Spark.
+            if binding.branch is None
         }
     else:
         analysed = view_types[snapshot.id]

@@ -195,7 +195,7 @@ class SparkEngine:
         ):
             table = load_table(s, self.settings.catalog, task.table.ref)
             if task.branch is not None:
-                table.ensure_branch(task.branch)
+                table.ensure_branch(task.branch, task.table.branch)
             write = self._prepare(s, task, table)
             if task.digest_sets and not task.after:
                 write = replace(write, digester=_digester(strategy, write))

@@ -85,12 +85,15 @@ class IcebergTable:
         """Say whether a branch exists."""
         return bool(self._handle.refs().containsKey(branch))
 
-    def ensure_branch(self, branch: str) -> None:
-        """Create a branch at main's head unless it exists; an empty table gets an empty start."""
+    def ensure_branch(self, branch: str, of: str | None = None) -> None:
+        """Create a branch at the head of `main`, or of another one, unless it exists.
+
+        An empty table gets an empty start.
+        """
 
         def create() -> None:
             if not self.has_branch(branch):
-                self._create_branch(branch, self.head(None))
+                self._create_branch(branch, self.head(of))
 
         self._retried(create, just_loaded=True)
 

@@ -15,10 +15,12 @@ from vde_dagster.planning.plan_codec import (
     columns_to_json,
     plan_from_json,
     plan_to_json,
+    special_from_json,
+    special_to_json,
 )
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.snapshot_codec import stored_from_json, stored_to_json
-from vde_dagster.planning.table import PhysicalColumn
+from vde_dagster.planning.table import PhysicalColumn, PhysicalTable
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -129,11 +131,15 @@ def to_plan(stored: StoredPlan, snapshots: dict[str, Snapshot]) -> Plan:
     )
 
 
-def dump_columns(columns: tuple[PhysicalColumn, ...]) -> str:
-    """Write a physical table's columns as JSON text."""
-    return json.dumps(columns_to_json(columns))
+def dump_columns(table: PhysicalTable) -> str:
+    """Write a physical table's columns as JSON text, with what else only few tables have."""
+    columns, special = columns_to_json(table.columns), special_to_json(table)
+    return json.dumps({**special, "columns": columns} if special else columns)
 
 
-def load_columns(text: str) -> tuple[PhysicalColumn, ...]:
-    """Read what `dump_columns` wrote."""
-    return columns_from_json(json.loads(text))
+def load_columns(text: str) -> tuple[tuple[PhysicalColumn, ...], dict[str, Any]]:
+    """Read what `dump_columns` wrote: the columns, and other fields of the table."""
+    data = json.loads(text)
+    if isinstance(data, list):
+        return columns_from_json(data), {}
+    return columns_from_json(data["columns"]), special_from_json(data)

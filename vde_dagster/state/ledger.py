@@ -13,7 +13,7 @@ from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
 from vde_dagster.state.leases import LeaseStore
-from vde_dagster.state.tables import DROPPED, DROPPING, LIVE, TOMBSTONED
+from vde_dagster.state.tables import DROPPED, DROPPING, LIVE, TOMBSTONED, parse_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class LedgerTable:
         created: Whether it was created in the catalog.
         location: Where its files are, once that was needed to drop it.
         tombstoned_at: When it was given up (UTC), or None.
+        branch: The Iceberg branch that is all of it, of another one's table; None for `main`.
     """
 
     id: str
@@ -35,6 +36,7 @@ class LedgerTable:
     created: bool
     location: str | None
     tombstoned_at: datetime | None
+    branch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,13 @@ def read_ledger(conn: Connection, statuses: Iterable[str]) -> list[LedgerTable]:
 
 
 def _ledger_table(row: Row[Any]) -> LedgerTable:
+    name, branch = parse_place(row.name)
     return LedgerTable(
         id=row.table_id,
-        ref=TableRef(row.namespace, row.name),
+        ref=TableRef(row.namespace, name),
         status=row.status,
         created=row.created,
         location=row.location,
         tombstoned_at=row.tombstoned_at,
+        branch=branch,
     )

@@ -9,8 +9,9 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, ScalarResult, func, select, type_coerce, union
 
+from vde_dagster.planning.table import PREVIEW_PREFIX
 from vde_dagster.state import schema
-from vde_dagster.state.codec import load_stored_plan
+from vde_dagster.state.codec import load_columns, load_stored_plan
 from vde_dagster.state.instants import to_micros
 from vde_dagster.state.lease_names import environment_lease
 from vde_dagster.state.plans import OPEN_PLANS, PlanStore
@@ -46,7 +47,22 @@ def reasons_to_keep(
             reasons.setdefault(table_id, reason)
     for table_id, environment in current.items():
         reasons[table_id] = f"environment '{environment}' shows it"
+    for table_id, of in _previewed(conn):
+        if table_id in reasons:
+            reasons.setdefault(of, "a change of it is previewed on a branch")
     return reasons
+
+
+def _previewed(conn: Connection) -> Iterator[tuple[str, str]]:
+    """Yield previews with the tables that they are branches of."""
+    table = schema.tables.c
+    query = select(table.table_id, table.columns).where(
+        table.status == LIVE, table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True)
+    )
+    for row in conn.execute(query):
+        preview = load_columns(row.columns)[1].get("preview")
+        if preview is not None:
+            yield row.table_id, preview.of
 
 
 def kept_versions(

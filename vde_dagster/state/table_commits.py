@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, delete, select
 
 from vde_dagster.errors import ConflictError
-from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.table import PhysicalColumn, PhysicalTable
 from vde_dagster.state import schema
 from vde_dagster.state.leases import Lease
 from vde_dagster.state.pending import PendingInterval, pending_of
@@ -47,12 +47,16 @@ class TableCommit:
         filled: The range that `main` has from here on; the table may be shown by nobody.
         unused_files: Files that nothing names any more, to be deleted after the grace time.
         subject: The table's name, for messages.
+        columns: Columns that the table gets, by the table's id.
+        branched: The table that is a branch of it from here on, or None.
     """
 
     lease: Lease | None = None
     filled: PendingInterval | None = None
     unused_files: tuple[str, ...] = ()
     subject: str = ""
+    columns: tuple[str, tuple[PhysicalColumn, ...]] | None = None
+    branched: PhysicalTable | None = None
 
 
 def announce_commit(store: StateStore, commit: TableCommit) -> None:
@@ -89,6 +93,10 @@ def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> N
     """
     if commit.filled is not None:
         record_filled(store, conn, commit.filled)
+    if commit.columns is not None:
+        store.tables.add_columns(conn, *commit.columns)
+    if commit.branched is not None:
+        store.tables.branch_off(conn, commit.branched)
     if commit.unused_files:
         store.publications.note_unused_files(conn, commit.unused_files)
 

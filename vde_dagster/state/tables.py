@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, insert, select, updat
 from vde_dagster.base.hashing import digest
 from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, TableRef
+from vde_dagster.planning.table import PREVIEW_PREFIX, PhysicalColumn, PhysicalTable, TableRef
 from vde_dagster.state import schema
 from vde_dagster.state.codec import dump_columns, load_columns
 from vde_dagster.state.database import Database
@@ -43,6 +43,17 @@ def columns_version(columns: Iterable[PhysicalColumn]) -> str:
     return digest("columns", *sorted({column.version for column in columns}))
 
 
+def content_version(table: PhysicalTable) -> str:
+    """Hash what tells a live table from others of its fill version.
+
+    A table that several definitions filled is like no other one.
+    """
+    if table.mixed:
+        return digest("mixed", table.id)
+    version = columns_version(column for column in table.columns if not column.in_place)
+    return digest("from", version, *table.computed_from) if table.computed_from else version
+
+
 @dataclass(frozen=True, slots=True)
 class TableStore:
     """Reading and writing physical tables.
@@ -59,7 +70,7 @@ class TableStore:
         Raises:
             ConflictError: The table's id was used before, by a table that is no longer live.
         """
-        version = columns_version(table.columns)
+        version = content_version(table)
 
         def work(conn: Connection) -> PhysicalTable:
             same = {"fill": table.fill_version, "columns": version}
@@ -76,10 +87,10 @@ class TableStore:
                 {
                     "table_id": table.id,
                     "namespace": table.ref.namespace,
-                    "name": table.ref.name,
+                    "name": _place(table),
                     "fill_version": table.fill_version,
                     "columns_version": version,
-                    "columns": dump_columns(table.columns),
+                    "columns": dump_columns(table),
                     "snapshot_id": table.snapshot_id,
                     "created": False,
                     "status": LIVE,
@@ -158,12 +169,74 @@ class TableStore:
         )
 
         def work(conn: Connection) -> None:
-            values = {"of": table.id, "created": True, "columns": dump_columns(typed)}
+            values = {"of": table.id, "created": True, "columns": dump_columns(created)}
             if conn.execute(_UPDATE_LIVE, values).rowcount == 0:
                 raise not_live(table.id)
 
+        created = replace(table, columns=typed, created=True)
         self.database.run(connection, work, name="state.mark_created")
-        return replace(table, columns=typed, created=True)
+        return created
+
+    def add_columns(
+        self, connection: Connection, table_id: str, columns: Iterable[PhysicalColumn]
+    ) -> None:
+        """Record columns that a table got while it had rows.
+
+        Raises:
+            StoreError: The table is unknown or was dropped.
+        """
+        known = self.get(table_id, connection)
+        names = {column.name for column in known.columns}
+        new = [column for column in columns if column.name not in names]
+        changed = replace(known, columns=(*known.columns, *new))
+        connection.execute(_UPDATE_LIVE, {"of": table_id, "columns": dump_columns(changed)})
+
+    def branch_off(self, connection: Connection, table: PhysicalTable) -> PhysicalTable:
+        """Record, with the commit that makes its branch, that a preview exists.
+
+        It inherits what the table has that it is a branch of: both are read in one transaction.
+
+        Raises:
+            StoreError: One of the two is unknown or was dropped.
+        """
+        assert table.preview is not None
+        base = self.get(table.preview.of, connection)
+        preview = replace(table.preview, inherited=base.intervals)
+        created = replace(table, preview=preview, created=True)
+        values = {"of": table.id, "created": True, "columns": dump_columns(created)}
+        if connection.execute(_UPDATE_LIVE, values).rowcount == 0:
+            raise not_live(table.id)
+        return created
+
+    def deploy(self, connection: Connection, table: PhysicalTable) -> None:
+        """Record, in a publication's transaction, that another definition fills a table now.
+
+        Args:
+            connection: The transaction.
+            table: The table with its types and the definition; columns that others added meanwhile
+                stay.
+
+        Raises:
+            StoreError: The table is unknown or was dropped.
+        """
+        known = self.get(table.id, connection)
+        names = {column.name for column in table.columns}
+        others = [column for column in known.columns if column.name not in names]
+        changed = replace(
+            known,
+            columns=(*table.columns, *others),
+            snapshot_id=table.snapshot_id,
+            mixed=True,
+        )
+        connection.execute(
+            update(schema.tables)
+            .where(_TABLE.table_id == table.id, _TABLE.status == LIVE)
+            .values(
+                columns=dump_columns(changed),
+                columns_version=content_version(changed),
+                snapshot_id=changed.snapshot_id,
+            )
+        )
 
     def rehash(self, table: PhysicalTable) -> bool:
         """Store the hashes that a newer canonicaliser gives to what a table holds.
@@ -175,7 +248,7 @@ class TableStore:
             False when another live table has just these hashes; then nothing is stored, and the
             other one serves from now on.
         """
-        version = columns_version(table.columns)
+        version = content_version(table)
 
         def work(conn: Connection) -> bool:
             known = schema.tables.c
@@ -195,7 +268,7 @@ class TableStore:
                 .values(
                     fill_version=table.fill_version,
                     columns_version=version,
-                    columns=dump_columns(table.columns),
+                    columns=dump_columns(table),
                 )
             )
             return True
@@ -255,13 +328,27 @@ def _read_intervals(
     return found
 
 
+def _place(table: PhysicalTable) -> str:
+    """Return the name under which the ledger has a table: a preview's is that of its branch."""
+    return table.ref.name if table.branch is None else f"{table.ref.name}@{table.branch}"
+
+
+def parse_place(name: str) -> tuple[str, str | None]:
+    """Split the name under which the ledger has a table: its own, and a preview's branch."""
+    own, _, rest = name.rpartition(f"@{PREVIEW_PREFIX}")
+    return (own, f"{PREVIEW_PREFIX}{rest}") if own else (name, None)
+
+
 def _table(row: Row[Any], ranges: list[tuple[datetime, datetime]]) -> PhysicalTable:
+    columns, special = load_columns(row.columns)
+    name, _ = parse_place(row.name)
     return PhysicalTable(
         id=row.table_id,
-        ref=TableRef(row.namespace, row.name),
+        ref=TableRef(row.namespace, name),
         fill_version=row.fill_version,
-        columns=load_columns(row.columns),
+        columns=columns,
         snapshot_id=row.snapshot_id,
         intervals=IntervalSet.of(Interval(start, end) for start, end in ranges),
         created=row.created,
+        **special,
     )

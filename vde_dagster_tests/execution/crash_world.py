@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.errors import AuditFailedError, VdeError
+from vde_dagster.errors import AuditFailedError, UsageError, VdeError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.janitor import JanitorReport
 from vde_dagster.state.effects import Effects
@@ -114,6 +114,22 @@ def apply_stored(workspace: Workspace, environment: str = "prod") -> object:
     return workspace.apply(plan, concurrency=1, who="me")
 
 
+def deploy(workspace: Workspace) -> object:
+    """`vde apply prod --forward-only --effective-from …`; a repetition may find it done."""
+    since = NOW.replace(day=2, hour=0)
+    try:
+        plan = workspace.plan("prod", forward_only=True, effective_from=since)
+    except UsageError:
+        plan = workspace.plan("prod", forward_only=True)
+    return workspace.apply(plan, concurrency=1, who="me")
+
+
+def preview(workspace: Workspace) -> object:
+    """`vde apply dev --forward-only`."""
+    plan = workspace.plan("dev", forward_only=True)
+    return workspace.apply(plan, concurrency=1, who="me")
+
+
 def run_again(workspace: Workspace) -> object:
     """`vde run prod`."""
     return workspace.apply(workspace.plan_run("prod"), concurrency=1, who="me")
@@ -132,6 +148,34 @@ def _change(world: World) -> None:
 def _changed(world: World) -> None:
     _published(world)
     _change(world)
+
+
+def _changed_in_place(world: World) -> None:
+    """Add a column to what production shows; the engine of these tests knows only text."""
+    world.edit(
+        "models/marts/daily.sql",
+        "SELECT day, count(*) AS orders, sum(amount) AS revenue",
+        "SELECT CAST(day AS STRING) AS day, CAST(count(*) AS STRING) AS orders, "
+        "CAST(sum(amount) AS STRING) AS revenue",
+    )
+    _published(world)
+    world.edit(
+        "models/marts/daily.sql", "AS revenue", "AS revenue, CAST(max(amount) AS STRING) AS most"
+    )
+
+
+def _previewed(world: World) -> None:
+    _changed_in_place(world)
+    preview(world.process())
+    world.clock.advance(hours=1)
+
+
+def _much_previewed(world: World) -> None:
+    _previewed(world)
+    world.process().drop_environment("dev")
+    world.clock.advance(days=40)
+    world.process().janitor()
+    world.clock.advance(days=2)
 
 
 def _changed_and_due(world: World) -> None:
@@ -192,6 +236,10 @@ OPERATIONS = (
     Operation("run", _due, run_again),
     Operation("run of a stored plan", _due_and_planned, apply_stored),
     Operation("apply with a failing audit", _changed_and_failing, apply_again, ends_well=False),
+    Operation("preview", _changed_in_place, preview),
+    Operation("deployment in place", _changed_in_place, deploy),
+    Operation("deployment of a preview", _previewed, deploy),
+    Operation("clean-up of previews", _much_previewed, lambda workspace: workspace.janitor()),
     Operation("rollback", _published_twice, lambda workspace: workspace.rollback("prod", 1)),
     Operation("drop", _with_dev, lambda workspace: workspace.drop_environment("dev")),
     Operation("clean-up", _much_to_clean, lambda workspace: workspace.janitor()),

@@ -147,7 +147,7 @@ class FakeSpark:
         name = task.branch or "main"
         head = head_of(metadata, task.branch)
         if head is None:
-            head = head_of(metadata)
+            head = head_of(metadata, task.table.branch)
         now = max(self._now(), metadata["last-updated-ms"])
         sequence = metadata["last-sequence-number"] + 1
         snapshot: dict[str, Any] = {

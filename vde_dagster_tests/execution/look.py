@@ -16,6 +16,7 @@ from typing import Any
 from vde_dagster_tests.lakehouse.oracle import load, pointers, query
 
 _TABLE = re.compile(r"`\w+`\.`(vde__[^`]+)`\.`([^`]+)`")
+_PREVIEW = re.compile(r"vde_preview_\w+")
 _MICROSECONDS = 1_000_000
 
 
@@ -29,6 +30,7 @@ class Warehouse:
         environments: (version, publication id, table by model) by environment.
         filled: Filled ranges in seconds since 1970 by table, as the state has them.
         locations: Metadata file by view and table.
+        previews: Branches that are tables of their own, as the state has them.
     """
 
     views: dict[str, str] = field(default_factory=dict)
@@ -36,6 +38,7 @@ class Warehouse:
     environments: dict[str, tuple[int, str, dict[str, str]]] = field(default_factory=dict)
     filled: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     locations: dict[str, str] = field(default_factory=dict)
+    previews: set[str] = field(default_factory=set)
 
     def read_by(self, view: str) -> list[str]:
         """Name the tables that a view reads."""
@@ -48,7 +51,7 @@ class Warehouse:
     def branches(self) -> dict[str, list[str]]:
         """Name the branches beside `main`, of the tables that have any."""
         found = {
-            name: [ref for ref in metadata["refs"] if ref != "main"]
+            name: [ref for ref in metadata["refs"] if ref not in ("main", *self.previews)]
             for name, metadata in self.tables.items()
         }
         return {name: refs for name, refs in found.items() if refs}
@@ -63,6 +66,7 @@ class Warehouse:
             views[view] = _TABLE.sub(
                 lambda match: numbers[f"{match[1]}.{match[2]}"], self.views[view]
             )
+            views[view] = _PREVIEW.sub("preview", views[view])
         rows = {number: ranges(self.tables[name]) for name, number in numbers.items()}
         models = {name: sorted(models) for name, (_, _, models) in self.environments.items()}
         return views, rows, models
@@ -131,6 +135,7 @@ def _read_state(url: str, seen: Warehouse) -> None:
             url, "SELECT table_id, namespace, name FROM vde_tables WHERE status <> 'dropped'"
         )
     }
+    seen.previews = {name.partition("@")[2] for name in refs.values() if "@" in name}
     versions = {
         (name, version): publication
         for name, version, publication in query(
@@ -143,7 +148,10 @@ def _read_state(url: str, seen: Warehouse) -> None:
             "SELECT model_namespace, model_name, table_id FROM vde_entries "
             f"WHERE environment = '{name}' AND valid_to IS NULL",
         )
-        models = {f"{row[0]}.{row[1]}": refs[row[2]] if row[2] else "" for row in entries}
+        models = {
+            f"{row[0]}.{row[1]}": refs[row[2]].partition("@")[0] if row[2] else ""
+            for row in entries
+        }
         seen.environments[name] = (version, versions[name, version], models)
     for table_id, start, end in query(url, "SELECT table_id, start_at, end_at FROM vde_intervals"):
         filled = seen.filled.setdefault(refs[table_id], [])
@@ -182,7 +190,8 @@ def _check_nothing_unpublished_was_read(seen: Warehouse) -> None:
             for other, snapshot_id in read.items():
                 if other not in seen.tables:
                     continue
-                main = {item["snapshot-id"] for item in line(seen.tables[other])}
+                branches = ("main", *(seen.previews & seen.tables[other]["refs"].keys()))
+                main = {i["snapshot-id"] for b in branches for i in line(seen.tables[other], b)}
                 kept = {item["snapshot-id"] for item in seen.tables[other]["snapshots"]}
                 lost = snapshot_id in kept - main
                 assert not lost, f"{name} was computed from rows that were never published"

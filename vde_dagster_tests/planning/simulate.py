@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError
 from vde_dagster.execution.ask_signals import signals_of
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.environment import PRODUCTION, Environment, protected_tables
+from vde_dagster.planning.forward_only import (
+    ForwardOnly,
+    is_concerned,
+    require_known,
+    require_used,
+)
 from vde_dagster.planning.gaps import require_no_gaps
+from vde_dagster.planning.in_place import ColumnChanges
 from vde_dagster.planning.memo import Built, Memo
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.outdated import Changed, Made, Scope, outdated
@@ -20,8 +28,9 @@ from vde_dagster.planning.plan import Plan, PlanKind
 from vde_dagster.planning.planner import PlanRequest, WarehouseState, make_plan
 from vde_dagster.planning.request import models_to_fill, window_of
 from vde_dagster.planning.restatement import restate_published
+from vde_dagster.planning.serve import deployed, extended
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.table import PhysicalTable, Preview
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
 
@@ -84,7 +93,21 @@ class Warehouse:
         snapshots = build_snapshots(
             project.models, lambda name: self.external.get(str(name)) or None, memo=_MEMO
         )
-        return self._make(environment, snapshots, PlanKind.PLAN, PlanOptions(now=now, **said))
+        options = PlanOptions(now=now, **said)
+        resolved = ForwardOnly(self._state(environment), options)
+        require_known(options, snapshots)
+        if is_concerned(snapshots, self._state(environment), options):
+            snapshots = build_snapshots(
+                project.models,
+                lambda name: self.external.get(str(name)) or None,
+                memo=_MEMO,
+                revise=resolved.revise,
+            )
+            if resolved.mistakes:
+                raise ProjectError.of(resolved.mistakes)
+        plan = self._make(environment, snapshots, PlanKind.PLAN, options, resolved.changes)
+        require_used(options, plan)
+        return replace(plan, warnings=tuple(resolved.warnings))
 
     def plan_snapshots(
         self,
@@ -113,14 +136,9 @@ class Warehouse:
         snapshots: dict[ModelName, Snapshot],
         kind: PlanKind,
         options: PlanOptions,
+        changes: dict[ModelName, ColumnChanges] | None = None,
     ) -> Plan:
-        state = WarehouseState(
-            self.environments.get(environment),
-            self.environments.get(PRODUCTION),
-            self.snapshots,
-            self.tables,
-            self.view_types,
-        )
+        state = self._state(environment)
         request = PlanRequest(
             environment,
             window_of(options, options.now or NOW, None),
@@ -128,6 +146,7 @@ class Warehouse:
             options,
             models_to_fill(snapshots, options.backfill),
             signals_of(environment, options.now or NOW),
+            changes=changes or {},
         )
         number = next(self._ids)
         plan = make_plan(
@@ -156,6 +175,15 @@ class Warehouse:
         shown = (Scope(env.entries, name) for name, env in self.environments.items())
         return Made((*shown, *self.earlier), self.snapshots, self.tables)
 
+    def _state(self, environment: str) -> WarehouseState:
+        return WarehouseState(
+            self.environments.get(environment),
+            self.environments.get(PRODUCTION),
+            self.snapshots,
+            self.tables,
+            self.view_types,
+        )
+
     def apply(self, plan: Plan) -> Plan:
         """Pretend that a plan was applied."""
         self.snapshots.update(plan.snapshots)
@@ -165,8 +193,14 @@ class Warehouse:
         if plan.environment in self.environments:
             self.earlier.append(Scope(self.environments[plan.environment].entries))
         for model in plan.models:
-            if model.table is not None:
+            if model.table is not None and model.snapshot_id is not None:
                 known = self.tables.get(model.table.id, model.table)
+                if model.deploys and model.in_place is not None:
+                    widened = {c.column: c.becomes or "" for c in model.in_place.widened}
+                    snapshot = plan.snapshots[model.snapshot_id]
+                    known = deployed(model.table, snapshot, widened)
+                if known.preview is not None and not known.created:
+                    known = self._branched(known, known.preview, plan.snapshots[model.snapshot_id])
                 filled = known.intervals | model.intervals
                 self.tables[known.id] = replace(known, created=True, intervals=filled)
         self.environments[plan.environment] = Environment(
@@ -179,3 +213,11 @@ class Warehouse:
             plan.id,
         )
         return plan
+
+    def _branched(
+        self, table: PhysicalTable, preview: Preview, snapshot: Snapshot
+    ) -> PhysicalTable:
+        """Make a branch of a table, which gets the branch's columns."""
+        base = self.tables[preview.of]
+        self.tables[base.id] = extended(base, snapshot)
+        return replace(table, preview=replace(preview, inherited=base.intervals))

@@ -27,6 +27,9 @@ _OPTIONS = (
     "empty_backfill",
     "backfill",
     "no_gaps",
+    "forward_only",
+    "allow_destructive",
+    "allow_additive",
 )
 """What a step may say of its plan beside the range, as fields of `PlanOptions`."""
 
@@ -85,8 +88,16 @@ def take(step: dict[str, Any], world: World) -> None:
         assert [broken.describe() for broken in plan.breaks] == (step["breaks"] or [])
     if "outdates" in step:
         assert outdates(plan) == (step["outdates"] or {})
+    if "in_place" in step:
+        found = {str(m.name): list(m.in_place.sentences()) for m in plan.models if m.in_place}
+        expected = step["in_place"] or {}
+        assert found.keys() == expected.keys()
+        for name, words in expected.items():
+            assert all(part in " | ".join(found[name]) for part in words), found[name]
     if "warnings" in step:
-        assert list(plan.warnings) == (step["warnings"] or [])
+        words = step["warnings"] or []
+        assert len(plan.warnings) == len(words)
+        assert all(any(word in said for said in plan.warnings) for word in words)
     if "audits" in step:
         assert [str(model.name) for model in plan.models if model.audits] == step["audits"]
     for one, other in (step.get("same_table") or {}).items():
@@ -179,6 +190,8 @@ class World:
         now = at(step["now"]) if "now" in step else NOW
         ranges = {key: at(step[key]) for key in ("start", "end") if key in step}
         said = {key: step[key] for key in _OPTIONS if key in step}
+        if "effective_from" in step:
+            said["effective_from"] = at(step["effective_from"])
         if "restate" in step:
             given = step["restate"].split()
             return self.warehouse.plan_restatement(environment, now=now, restate=given, **ranges)

@@ -54,7 +54,9 @@ def test_a_bumped_canonicaliser_plans_no_changes_and_keeps_the_tables(
     production = warehouse.environments["prod"]
     state = WarehouseState(production, production, warehouse.snapshots, warehouse.tables)
     state, changed = rehash(
-        state, module.CANONICALISER, lambda models: build_snapshots(models, lambda name: None)
+        state,
+        module.CANONICALISER,
+        lambda models, revise: build_snapshots(models, lambda name: None, revise=revise),
     )
     assert {table.id for table in changed} == set(before)
     warehouse.snapshots = dict(state.snapshots)
@@ -80,7 +82,9 @@ def test_hashing_again_twice_changes_nothing_more(
     earlier_canonicaliser.undo()
     production = warehouse.environments["prod"]
     state = WarehouseState(production, production, warehouse.snapshots, warehouse.tables)
-    build = lambda models: build_snapshots(models, lambda name: None)  # noqa: E731
+    build = lambda models, revise: build_snapshots(  # noqa: E731
+        models, lambda name: None, revise=revise
+    )
     once, _ = rehash(state, module.CANONICALISER, build)
     stored = WarehouseState(production, production, warehouse.snapshots, once.tables)
     twice, changed = rehash(stored, module.CANONICALISER, build)

@@ -26,6 +26,7 @@ def test_the_schema_has_every_kind_with_its_required_properties() -> None:
     assert key["required"] == ["name", "unique_key"]
     own = {"unique_key", "when_matched", "merge_filter", "lookback", "batch_size"}
     own |= {"disable_restatement", "auto_restatement_cron"}
+    own |= {"forward_only", "on_destructive_change", "on_additive_change"}
     assert set(key["properties"]) == {"name", *own}
     assert json.loads(json.dumps(model_schema()))["properties"]["kind"] == schema
 

@@ -56,7 +56,9 @@ SELECT ds, amount, m, s FROM b.t WHERE ds BETWEEN @start_ds AND @end_ds;
 def test_every_property_of_a_header_is_read(load_model: LoadModel) -> None:
     model = load_model(HEADER)
 
-    assert model.kind == IncrementalByTimeRange("ds", "%Y-%m-%d", 2, 30)
+    assert model.kind == IncrementalByTimeRange(
+        "ds", "%Y-%m-%d", 2, 30, on_destructive_change="allow"
+    )
     assert model.cron == "0 * * * *"
     assert model.start == datetime(2013, 1, 1, tzinfo=timezone.utc)
     assert model.end == datetime(2014, 1, 1, tzinfo=timezone.utc)

@@ -12,9 +12,11 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.contents import Skipped
 from vde_dagster.planning.contracts import ContractBreak, Reader
+from vde_dagster.planning.in_place import ColumnChange, TableChange
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Category, Change, Plan, PlannedModel
 from vde_dagster.planning.plan_codec import StoredPlan
+from vde_dagster.planning.table import PhysicalColumn, Preview
 from vde_dagster.planning.work import AuditResult, AuditTask
 from vde_dagster.project.kinds import External, Full, IncrementalByUniqueKey, Seed, View
 from vde_dagster.state import StateStore
@@ -184,6 +186,7 @@ _EMPTY = {
     "previous_snapshot_id": None, "table": None, "builds": False, "intervals": IntervalSet(),
     "audits": False, "restate": False, "layout": False,
     "breaks": (), "records_only": False, "skippable": False, "skips": None, "always": "",
+    "in_place": None,
 }  # fmt: skip
 
 
@@ -219,7 +222,22 @@ def several_plans() -> Plan:
                 ),
             ),
         ),
+        in_place=TableChange(
+            table().ref,
+            deploys=True,
+            columns=(ColumnChange("n", "widened", "INT", "BIGINT"), ColumnChange("x", "added")),
+            effective_from=T0,
+        ),
     )
+    assert first.table is not None
+    preview = replace(
+        first.table,
+        preview=Preview("of", "vde_preview_1p", days(0, 1)),
+        computed_from=("other",),
+        mixed=True,
+        columns=(*first.table.columns, PhysicalColumn("x", "vx", "INT", ("old",), in_place=True)),
+    )
+    tried = replace(busy, name=ModelName("db", "tried"), table=preview)
     idle = replace(
         first,
         change=Change.UNCHANGED,
@@ -232,7 +250,7 @@ def several_plans() -> Plan:
     gone = PlannedModel(
         ModelName("db", "gone"), Change.REMOVED, None, ("removed",), None, "b", None, False
     )
-    return replace(made, models=(idle, *rest, busy, gone))
+    return replace(made, models=(idle, *rest, busy, tried, gone))
 
 
 def test_plan_does_not_look_for_snapshots_that_environments_hold(store: StateStore) -> None:

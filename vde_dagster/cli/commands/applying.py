@@ -9,14 +9,18 @@ import typer
 
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import (
+    AllowAdditive,
+    AllowDestructive,
     BackfillModel,
     Concurrency,
     Create,
     Debug,
+    EffectiveFrom,
     EmptyBackfill,
     End,
     EnvironmentName,
     ExecutionTime,
+    ForwardOnly,
     Full,
     IgnoreCron,
     Json,
@@ -51,6 +55,10 @@ def apply(
     min_intervals: MinIntervals = 0,
     no_gaps: NoGaps = False,
     execution_time: ExecutionTime = None,
+    forward_only: ForwardOnly = False,
+    effective_from: EffectiveFrom = None,
+    allow_destructive: AllowDestructive = None,
+    allow_additive: AllowAdditive = None,
     skip_tests: SkipTests = False,
     concurrency: Concurrency = None,
     yes: Yes = False,
@@ -79,6 +87,10 @@ def apply(
         ignore_cron=ignore_cron,
         min_intervals=min_intervals,
         no_gaps=no_gaps,
+        forward_only=forward_only,
+        effective_from=effective_from,
+        allow_destructive=tuple(allow_destructive or ()),
+        allow_additive=tuple(allow_additive or ()),
     )
     if plan_id is not None and options:
         raise UsageError(

@@ -9,14 +9,18 @@ import typer
 
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import (
+    AllowAdditive,
+    AllowDestructive,
     BackfillModel,
     Check,
     Create,
     Debug,
+    EffectiveFrom,
     EmptyBackfill,
     End,
     EnvironmentName,
     ExecutionTime,
+    ForwardOnly,
     IgnoreCron,
     Json,
     MinIntervals,
@@ -49,6 +53,10 @@ def plan(
     min_intervals: MinIntervals = 0,
     no_gaps: NoGaps = False,
     execution_time: ExecutionTime = None,
+    forward_only: ForwardOnly = False,
+    effective_from: EffectiveFrom = None,
+    allow_destructive: AllowDestructive = None,
+    allow_additive: AllowAdditive = None,
     create: Create = False,
     check: Check = False,
     summary: Summary = False,
@@ -75,6 +83,10 @@ def plan(
         ignore_cron=ignore_cron,
         min_intervals=min_intervals,
         no_gaps=no_gaps,
+        forward_only=forward_only,
+        effective_from=effective_from,
+        allow_destructive=tuple(allow_destructive or ()),
+        allow_additive=tuple(allow_additive or ()),
     )
     with opened(project) as workspace:
         from vde_dagster.cli.applying import meant_environment, previous_snapshots

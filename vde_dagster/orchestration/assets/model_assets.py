@@ -203,7 +203,7 @@ def _check_parents(
         start = catalog.live.starts.get(parent, EPOCH)
         end = known.model.end_at(datetime.now(timezone.utc)) or FAR
         needed = intervals & IntervalSet.of([Interval(start, end)] if start < end else [])
-        left = needed - combination.tables[entry.table_id].intervals
+        left = needed - combination.tables[entry.table_id].available
         if left:
             raise dg.Failure(
                 f"{name} reads {parent}, which holds no data for {spans(left)} yet: fill it first",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, VdeError
+from vde_dagster.execution.beside_production import beside_production
 from vde_dagster.orchestration.models.live import LiveModel, LiveProject, live_models
 from vde_dagster.planning.missing import Window, infer_starts
 from vde_dagster.planning.snapshot import Snapshot
@@ -162,7 +163,8 @@ def _build(
     """Build the working copy's snapshots, leaving out what cannot be understood."""
     while True:
         try:
-            return workspace.warehouse.snapshots_of(models, warnings=[])
+            alone = workspace.warehouse.snapshots_of(models, warnings=[])
+            return beside_production(workspace.warehouse, models, alone)
         except ProjectError as error:
             wrong = _by_model(error, models)
             if not wrong:

@@ -24,6 +24,7 @@ _WORDS = {
     Category.NON_BREAKING: "non-breaking",
     Category.BREAKING: "**breaking**",
     Category.AFFECTED: "affected",
+    Category.FORWARD_ONLY: "forward-only",
 }
 
 Estimate = Callable[[PlannedModel], float | None]
@@ -271,7 +272,8 @@ def _changes(plan: Plan, previous: Mapping[str, Snapshot]) -> str:
 def _change(model: PlannedModel, plan: Plan, previous: Mapping[str, Snapshot]) -> str:
     category = f" · {_WORDS[model.category]}" if model.category else ""
     lines = [f"**`{model.name}`** {model.change.value}{category}"]
-    lines += ["", *(f"- {reason}" for reason in model.reasons)]
+    in_place = model.in_place.sentences() if model.in_place else ()
+    lines += ["", *(f"- {sentence}" for sentence in (*in_place, *model.reasons))]
     diff = _diff(model, plan, previous)
     if diff:
         lines += ["", "```diff", *diff, "```"]
@@ -335,6 +337,11 @@ def _risks(plan: Plan) -> str:
 def risks(plan: Plan) -> list[str]:
     """Return what a reader should look at twice, in sentences."""
     out = [f"`{model.name}` is breaking: {'; '.join(model.reasons)}" for model in breaking(plan)]
+    out += [
+        f"`{model.name}` changes a table that readers see: {'; '.join(model.in_place.sentences())}"
+        for model in plan.models
+        if model.in_place is not None and model.in_place.deploys
+    ]
     readers: dict[ModelName, int] = {}
     for snapshot in plan.snapshots.values():
         for parent in snapshot.model.depends_on:

@@ -75,6 +75,26 @@ class AutoRestatement:
     intervals: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """How tables of a kind may change while their rows stay.
+
+    Args:
+        forward_only: Whether every change of a model of it is made in place.
+        on_destructive_change: What to do when columns go or change their type: one of `POLICIES`.
+        on_additive_change: The same when columns are added or widen.
+        fixed: What tells the table's rows apart: columns and expressions that have to stay.
+    """
+
+    forward_only: bool = False
+    on_destructive_change: str = "error"
+    on_additive_change: str = "allow"
+    fixed: tuple[str, ...] = ()
+
+
+POLICIES = ("error", "warn", "allow", "ignore")
+
+
 class Kind:
     """What decides how a model's table is filled; a frozen dataclass a kind, `name` its last field.
 
@@ -135,6 +155,11 @@ class Kind:
     @property
     def interval_column(self) -> IntervalColumn | None:
         """The column that tells intervals apart; None when rows do not say where they belong."""
+        return None
+
+    @property
+    def in_place(self) -> InPlace | None:
+        """How its tables may change in place; None when a change always makes a new table."""
         return None
 
     @property

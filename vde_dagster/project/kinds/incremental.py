@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vde_dagster.project.kinds.base import AutoRestatement, Kind, Property
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.project.kinds.base import POLICIES, AutoRestatement, InPlace, Kind, Property
 
 if TYPE_CHECKING:
     from vde_dagster.project.reading.header import Value
@@ -52,6 +53,34 @@ class Incremental(Kind):
         return AutoRestatement(cron, None) if cron else None
 
 
+class ChangesInPlace(Incremental):
+    """Filled by intervals, so that a table can go on with another definition.
+
+    Attributes:
+        forward_only: Whether every change is made in place, and rows that are there stay.
+        on_destructive_change: What to do when such a change removes or retypes columns.
+        on_additive_change: What to do when it adds or widens columns.
+    """
+
+    __slots__ = ()
+
+    forward_only: bool
+    on_destructive_change: str
+    on_additive_change: str
+
+    @property
+    def in_place(self) -> InPlace:
+        """What its properties say."""
+        return InPlace(
+            self.forward_only, self.on_destructive_change, self.on_additive_change, self.fixed
+        )
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """What tells its tables' rows apart."""
+        return self.named_columns
+
+
 def _batch_size(value: Value) -> int:
     size = value.integer()
     if size < 1:
@@ -80,6 +109,22 @@ RESTATEMENT = (
 LAST_INTERVALS = Property(
     "auto_restatement_intervals", _last_intervals, {"type": "integer", "minimum": 1}
 )
+
+
+def _policy(value: Value) -> str:
+    policy = value.text().lower()
+    if policy not in POLICIES:
+        raise value.error(f"'{policy}' is not a policy", suggest(policy, POLICIES, "policies"))
+    return policy
+
+
+_POLICY_SCHEMA = {"type": "string", "enum": list(POLICIES)}
+IN_PLACE = (
+    Property("forward_only", lambda value: value.boolean(), {"type": "boolean"}),
+    Property("on_destructive_change", _policy, _POLICY_SCHEMA),
+    Property("on_additive_change", _policy, _POLICY_SCHEMA),
+)
+"""Properties of kinds whose tables may change in place."""
 
 
 def key_columns(value: Value) -> tuple[str, ...]:

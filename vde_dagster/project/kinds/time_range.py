@@ -15,10 +15,11 @@ from vde_dagster.project.kinds.base import (
 )
 from vde_dagster.project.kinds.incremental import (
     BATCH_SIZE,
+    IN_PLACE,
     LAST_INTERVALS,
     LOOKBACK,
     RESTATEMENT,
-    Incremental,
+    ChangesInPlace,
 )
 from vde_dagster.project.kinds.time_format import strftime_format
 
@@ -45,7 +46,7 @@ def _time_column(value: Value) -> tuple[str, str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalByTimeRange(Incremental):
+class IncrementalByTimeRange(ChangesInPlace):
     """Filled interval by interval; filling one overwrites exactly its rows.
 
     Args:
@@ -56,6 +57,9 @@ class IncrementalByTimeRange(Incremental):
         disable_restatement: Whether production keeps what is filled for good.
         auto_restatement_cron: When production's runs fill it again by themselves, or None.
         auto_restatement_intervals: How many of the last intervals they do, or None for all.
+        forward_only: Whether every change is made in place, and rows that are there stay.
+        on_destructive_change: What to do when such a change removes or retypes columns.
+        on_additive_change: What to do when it adds or widens columns.
     """
 
     time_column: str
@@ -65,6 +69,9 @@ class IncrementalByTimeRange(Incremental):
     disable_restatement: bool = later(False)
     auto_restatement_cron: str | None = later(None)
     auto_restatement_intervals: int | None = later(None)
+    forward_only: bool = later(False)
+    on_destructive_change: str = later("error")
+    on_additive_change: str = later("allow")
     name: Literal["INCREMENTAL_BY_TIME_RANGE"] = "INCREMENTAL_BY_TIME_RANGE"
 
     summary = "interval by interval; filling one overwrites exactly its rows"
@@ -81,6 +88,7 @@ class IncrementalByTimeRange(Incremental):
         BATCH_SIZE,
         *RESTATEMENT,
         LAST_INTERVALS,
+        *IN_PLACE,
     )
 
     @classmethod

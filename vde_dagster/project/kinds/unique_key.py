@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from vde_dagster.project.kinds.base import Kind, Property, later
-from vde_dagster.project.kinds.incremental import BATCH_SIZE, LOOKBACK, RESTATEMENT, Incremental
+from vde_dagster.project.kinds.incremental import (
+    BATCH_SIZE,
+    IN_PLACE,
+    LOOKBACK,
+    RESTATEMENT,
+    ChangesInPlace,
+)
 from vde_dagster.project.kinds.merge_clauses import (
     ALL,
     Clause,
@@ -19,7 +25,7 @@ from vde_dagster.project.kinds.merge_clauses import (
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalByUniqueKey(Incremental):
+class IncrementalByUniqueKey(ChangesInPlace):
     """Filled interval by interval; rows are merged on a key.
 
     Args:
@@ -34,6 +40,9 @@ class IncrementalByUniqueKey(Incremental):
         merge_columns: Output columns that these name.
         disable_restatement: Whether production keeps what is filled for good.
         auto_restatement_cron: When production's runs fill it again by themselves, or None.
+        forward_only: Whether every change is made in place, and rows that are there stay.
+        on_destructive_change: What to do when such a change removes or retypes columns.
+        on_additive_change: What to do when it adds or widens columns.
     """
 
     unique_key: tuple[str, ...]
@@ -45,6 +54,9 @@ class IncrementalByUniqueKey(Incremental):
     merge_columns: tuple[str, ...] = later(())
     disable_restatement: bool = later(False)
     auto_restatement_cron: str | None = later(None)
+    forward_only: bool = later(False)
+    on_destructive_change: str = later("error")
+    on_additive_change: str = later("allow")
     name: Literal["INCREMENTAL_BY_UNIQUE_KEY"] = "INCREMENTAL_BY_UNIQUE_KEY"
 
     summary = "interval by interval; rows are merged on the key"
@@ -63,6 +75,7 @@ class IncrementalByUniqueKey(Incremental):
         LOOKBACK,
         BATCH_SIZE,
         *RESTATEMENT,
+        *IN_PLACE,
     )
 
     @classmethod
@@ -90,3 +103,8 @@ class IncrementalByUniqueKey(Incremental):
         known = {name.lower() for name in self.unique_key}
         others = (name for name in self.merge_columns if name.lower() not in known)
         return (*self.unique_key, *others)
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """The key; how rows are merged may change."""
+        return (*self.unique_key, *self.key_expressions)

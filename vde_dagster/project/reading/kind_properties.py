@@ -36,7 +36,7 @@ _IGNORED = frozenset(
     ]
 )
 _FALSE_ONLY = {
-    "forward_only": "forward-only models are not supported yet",
+    "forward_only": "tables of this kind are always made anew",
     "materialized": "materialised views are not supported; use kind FULL",
 }
 
