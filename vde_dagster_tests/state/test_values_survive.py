@@ -237,7 +237,7 @@ def several_plans() -> Plan:
         mixed=True,
         columns=(*first.table.columns, PhysicalColumn("x", "vx", "INT", ("old",), in_place=True)),
     )
-    tried = replace(busy, name=ModelName("db", "tried"), table=preview)
+    tried = replace(busy, name=ModelName("db", "tried"), table=preview, breaks=())
     idle = replace(
         first,
         change=Change.UNCHANGED,
