@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.environment import PRODUCTION, Entry
+from vde_dagster.planning.environment import Entry
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.order import in_order
 from vde_dagster.planning.plan import Outdated, Plan
@@ -69,14 +69,19 @@ class Made:
     """What is there to become outdated.
 
     Args:
-        scopes: Everything that is shown, can be shown again, or may be applied.
+        scopes: Everything that is shown, can be shown again, or may be applied; of each at least
+            what a change reaches.
         snapshots: The snapshots that scopes and tables name, by id; others are not looked at.
         tables: Every live table with what is filled in it, by id.
+        covered: Tables of which some scope knows what they read.
+        production: Tables that production shows.
     """
 
     scopes: tuple[Scope, ...]
     snapshots: Mapping[str, Snapshot]
     tables: Mapping[str, PhysicalTable]
+    covered: Set[str]
+    production: Set[str]
 
 
 def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
@@ -86,34 +91,39 @@ def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
         changed: What is restated.
         made: What there is.
     """
-    kept = set(changed.tables) | _shown_by_production(made.scopes)
-    found = _Found(made, kept)
+    found = _Found(made, changed.tables.keys() | made.production)
     names = dict(changed.names)
-    covered: set[str] = set()
     for scope in made.scopes:
-        covered |= {entry.table_id for entry in scope.entries.values() if entry.table_id}
         for name, ranges in found.follow(scope, changed).items():
             names[name] = names.get(name, IntervalSet()) | ranges
-    found.follow_names(names, made.tables.keys() - covered)
+    found.follow_names(names, made.tables.keys() - made.covered)
     return found.all()
 
 
-def touches(scope: Scope, changed: Changed) -> bool:
-    """Say whether a scope has anything that is restated, so that its snapshots matter."""
-    return any(
-        entry.table_id in changed.tables if entry.table_id else name in changed.external
-        for name, entry in scope.entries.items()
-    )
+def reached(
+    entries: Iterable[Entry], snapshots: Mapping[str, Snapshot], changed: Changed
+) -> set[ModelName]:
+    """Name what a change can reach among models that may read each other by name.
 
-
-def _shown_by_production(scopes: Iterable[Scope]) -> set[str]:
-    return {
-        entry.table_id
-        for scope in scopes
-        if scope.environment == PRODUCTION
-        for entry in scope.entries.values()
-        if entry.table_id
-    }
+    Args:
+        entries: The models, of any number of versions.
+        snapshots: Their snapshots, by id.
+        changed: What is restated.
+    """
+    readers: dict[ModelName, set[ModelName]] = {}
+    found: set[ModelName] = set()
+    for entry in entries:
+        if entry.table_id in changed.tables if entry.table_id else entry.name in changed.external:
+            found.add(entry.name)
+        snapshot = snapshots.get(entry.snapshot_id)
+        for parent in snapshot.parents if snapshot else ():
+            readers.setdefault(parent, set()).add(entry.name)
+    waiting = list(found)
+    while waiting:
+        new = readers.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
+    return found
 
 
 class _Found:
@@ -128,8 +138,6 @@ class _Found:
 
     def follow(self, scope: Scope, changed: Changed) -> dict[ModelName, IntervalSet]:
         """Follow a change through a scope; return where its models show other rows."""
-        if not touches(scope, changed):
-            return {}
         snapshots = {
             name: self.made.snapshots[entry.snapshot_id]
             for name, entry in scope.entries.items()

@@ -7,29 +7,27 @@ meanwhile may have read the old rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
-from vde_dagster.base.names import ModelName
 from vde_dagster.planning.cadence import FAR
-from vde_dagster.planning.environment import Entry
+from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.outdated import Changed, Made, Scope, outdated, touches
+from vde_dagster.planning.outdated import Changed, Made, outdated
 from vde_dagster.planning.plan import Outdated
 from vde_dagster.planning.redo import EVERYTHING
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.state import schema
-from vde_dagster.state.codec import load_stored_plan
 from vde_dagster.state.database import Database
-from vde_dagster.state.plans import OPEN_PLANS
 from vde_dagster.state.rows import chunks
 from vde_dagster.state.snapshots import SnapshotStore
 from vde_dagster.state.tables import TableStore
+from vde_dagster.state.worlds import OpenPlan, World, open_plans, shown_worlds
 
 if TYPE_CHECKING:
     from vde_dagster.state.fills import FillStore
@@ -75,19 +73,20 @@ class OutdatedStore:
             connection: A transaction to read in.
         """
         with self.database.reading(connection) as conn:
-            plans = list(_open_plans(conn))
-            scopes = (*_shown(conn), *(Scope(plan.entries) for plan in plans))
+            plans = list(open_plans(conn))
+            shown = shown_worlds(conn)
             tables = self._tables(conn, plans)
-            covered = {entry.table_id for scope in scopes for entry in scope.entries.values()}
-            ids = {
-                entry.snapshot_id
-                for scope in scopes
-                if touches(scope, changed)
-                for entry in scope.entries.values()
-            }
+            # A plan is a version that ends with itself.
+            worlds = [*shown.values(), *(World(None, plan.rows()) for plan in plans)]
+            covered = {e.table_id for world in worlds for _, _, e in world.rows if e.table_id}
+            touched = [world for world in worlds if world.has(changed)]
+            ids = {entry.snapshot_id for world in touched for _, _, entry in world.rows}
             ids |= {table.snapshot_id for key, table in tables.items() if key not in covered}
             read = self.snapshots.load(sorted(ids - known.keys()), conn)
-        return outdated(changed, Made(scopes, {**known, **read}, tables))
+        snapshots = {**known, **read}
+        scopes = tuple(s for world in touched for s in world.scopes(snapshots, changed))
+        production = shown[PRODUCTION].current() if PRODUCTION in shown else frozenset()
+        return outdated(changed, Made(scopes, snapshots, tables, covered, production))
 
     def mark(self, connection: Connection, changed: Changed, known: Mapping[str, Snapshot]) -> None:
         """Give up, in a publication's transaction, what it makes outdated.
@@ -165,7 +164,7 @@ class OutdatedStore:
         with self.database.reading() as conn:
             return max(conn.execute(query).scalars(), default=None)
 
-    def _tables(self, conn: Connection, plans: Iterable[_OpenPlan]) -> dict[str, PhysicalTable]:
+    def _tables(self, conn: Connection, plans: Iterable[OpenPlan]) -> dict[str, PhysicalTable]:
         """Read every live table; what plans have computed, or may be computing, counts as filled.
 
         It may have been made of the old rows, and is recorded later.
@@ -185,19 +184,6 @@ class OutdatedStore:
                 intervals = table.intervals | IntervalSet.of(ranges)
                 tables[table_id] = replace(table, intervals=intervals)
         return tables
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenPlan:
-    """A plan that may still be applied.
-
-    Args:
-        entries: Its target.
-        computing: What an apply that is under way computes, by table.
-    """
-
-    entries: dict[ModelName, Entry]
-    computing: dict[str, IntervalSet]
 
 
 _DELETE_WITHIN = delete(schema.outdated).where(
@@ -251,36 +237,6 @@ def still_outdated(
         ]
         conn.execute(insert(schema.outdated), listed)
     return IntervalSet.of(late) & filled
-
-
-def _open_plans(conn: Connection) -> Iterator[_OpenPlan]:
-    table = schema.plans.c
-    query = select(table.status, table.payload).where(table.status.in_(OPEN_PLANS))
-    rows: Iterable[Any] = conn.execute(query)
-    for status, payload in rows:
-        stored = load_stored_plan(payload)
-        computing = {}
-        if status == "applying":
-            computing = {m.table.id: m.intervals for m in stored.models if m.table and m.builds}
-        yield _OpenPlan({entry.name: entry for entry in stored.entries}, computing)
-
-
-def _shown(conn: Connection) -> Iterator[Scope]:
-    """Yield what environments show and showed, each set of entries once."""
-    entry, head = schema.entries.c, schema.environments.c
-    live: set[str] = set(conn.execute(select(head.environment).where(head.live)).scalars())
-    columns = (entry.environment, entry.valid_from, entry.valid_to)
-    names = (entry.model_namespace, entry.model_name, entry.snapshot_id, entry.table_id)
-    rows: dict[str, list[tuple[int, int | None, Entry]]] = {}
-    for row in conn.execute(select(*columns, *names)):
-        found = Entry(ModelName(row[3], row[4]), row[5], row[6])
-        rows.setdefault(row[0], []).append((row[1], row[2], found))
-    for environment, listed in rows.items():
-        points = sorted({v for since, until, _ in listed for v in (since, until) if v is not None})
-        for version in points:
-            valid = (e for s, u, e in listed if s <= version and (u is None or u > version))
-            current = version == points[-1] and environment in live
-            yield Scope({e.name: e for e in valid}, environment if current else None)
 
 
 def _forget_pending(conn: Connection, table_id: str, interval: Interval) -> None:

@@ -172,8 +172,11 @@ class Warehouse:
 
     def _made(self) -> Made:
         """What there is: environments as they are, and tables of which nothing else is known."""
-        shown = (Scope(env.entries, name) for name, env in self.environments.items())
-        return Made((*shown, *self.earlier), self.snapshots, self.tables)
+        shown = [Scope(env.entries, name) for name, env in self.environments.items()]
+        scopes = (*shown, *self.earlier)
+        covered = {e.table_id for s in scopes for e in s.entries.values() if e.table_id}
+        production = self.environments[PRODUCTION].tables
+        return Made(scopes, self.snapshots, self.tables, covered, production)
 
     def _state(self, environment: str) -> WarehouseState:
         return WarehouseState(

@@ -7,7 +7,6 @@ from datetime import datetime, timezone
 
 import pytest
 
-from vde_dagster.base.names import ModelName
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.redo import EVERYTHING, redo
 from vde_dagster.planning.snapshot import Snapshot
@@ -17,10 +16,9 @@ from vde_dagster_tests.state.builders import days, snapshot
 FILLED = days(0, 1, 2, 5, 6)
 
 
-def of_kind(kind: Kind, cron: str = "0 0 * * *", reads: str | None = None) -> Snapshot:
+def of_kind(kind: Kind, cron: str = "0 0 * * *", *, reads_itself: bool = False) -> Snapshot:
     made = snapshot("db.orders", kind=kind)
-    parents = (ModelName.parse(reads),) if reads else made.model.depends_on
-    return replace(made, model=replace(made.model, cron=cron, depends_on=parents))
+    return replace(made, model=replace(made.model, cron=cron, reads_itself=reads_itself))
 
 
 TIME = IncrementalByTimeRange("ts")
@@ -59,14 +57,14 @@ def test_a_change_without_an_end_stays_within_what_is_filled() -> None:
 
 
 def test_a_model_that_reads_itself_follows_to_its_end() -> None:
-    found = redo(of_kind(TIME, reads="db.orders"), FILLED, days(2))
+    found = redo(of_kind(TIME, reads_itself=True), FILLED, days(2))
     assert found.intervals == days(2, 5, 6)
     assert found.changed.contains(Interval(days(2).ranges[0].start, days(30).ranges[0].end))
     assert "earlier ones" in found.widened
 
 
 def test_a_model_that_reads_itself_is_not_widened_where_it_ends_anyway() -> None:
-    assert redo(of_kind(TIME, reads="db.orders"), FILLED, days(5, 6)).widened == ""
+    assert redo(of_kind(TIME, reads_itself=True), FILLED, days(5, 6)).widened == ""
 
 
 def test_a_model_without_rows_by_interval_follows_from_its_beginning() -> None:
