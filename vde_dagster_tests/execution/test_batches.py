@@ -1,0 +1,86 @@
+"""Batches of one model: how its missing intervals become jobs, and in which order."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.work import FillResult, FillTask
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+NOW = datetime(2024, 1, 6, 12, tzinfo=timezone.utc)
+KINDS = {
+    "time range": "INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 2)",
+    "unique key": "INCREMENTAL_BY_UNIQUE_KEY (unique_key n, batch_size 2)",
+}
+
+
+class WatchedSpark(FakeSpark):
+    """Notes in which order tables are made and ranges are filled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[str] = []
+        self.queries: list[str] = []
+
+    def create_table(
+        self,
+        table: PhysicalTable,
+        snapshot: Snapshot,
+        columns: tuple[tuple[str, str], ...],
+        *,
+        branch: str | None = None,
+    ) -> None:
+        self.done.append("table")
+        super().create_table(table, snapshot, columns, branch=branch)
+
+    def fill(self, task: FillTask) -> FillResult:
+        self.done.append(f"{task.interval.start.day}-{task.interval.end.day}")
+        self.queries.append(task.query or "")
+        return super().fill(task)
+
+
+def filled(tmp_path: Path, model: str) -> WatchedSpark:
+    folder = ProjectFolder(tmp_path / "project", {"models/m.sql": model})
+    spark = WatchedSpark()
+    with open_fake(folder.root, spark) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW))
+    return spark
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_follow_each_other_and_the_table_is_made_once_before_them(
+    kind: str, tmp_path: Path
+) -> None:
+    spark = filled(
+        tmp_path,
+        f"""
+        MODEL (name db.m, start '2024-01-01', kind {KINDS[kind]});
+        SELECT CAST('2024-01-01' AS DATE) AS day, 1 AS n
+        """,
+    )
+    assert spark.done == ["table", "1-3", "3-5", "5-6"]
+
+
+@pytest.mark.parametrize(("size", "expected"), [("", "1-2 2-3 3-4 4-5 5-6"), ("3", "1-4 4-6")])
+def test_a_model_that_reads_itself_goes_day_by_day_unless_it_says_more(
+    size: str, expected: str, tmp_path: Path
+) -> None:
+    batches = f", batch_size {size}" if size else ""
+    spark = filled(
+        tmp_path,
+        f"""
+        MODEL (name db.m, start '2024-01-01', columns (day DATE, n INT),
+          kind INCREMENTAL_BY_TIME_RANGE (time_column day{batches}));
+        SELECT CAST(@start_ds AS DATE) AS day, CAST(COALESCE(MAX(n), 0) + 1 AS INT) AS n FROM db.m
+        """,
+    )
+    assert spark.done == ["table", *expected.split()]
+    assert all("WHERE false" not in query for query in spark.queries), (
+        "reads the table, no stand-in"
+    )
