@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.orchestration.definitions import vde_definitions
-    from vde_dagster.project.macros.registry import macro, model, signal
+    from vde_dagster.project.macros.registry import macro, materialization, model, signal
 
-__all__ = ["Workspace", "macro", "model", "signal", "vde_definitions"]
+__all__ = ["Workspace", "macro", "materialization", "model", "signal", "vde_definitions"]
 
 _HOMES = {
     "Workspace": "vde_dagster.execution.workspace",
     "macro": "vde_dagster.project.macros.registry",
+    "materialization": "vde_dagster.project.macros.registry",
     "model": "vde_dagster.project.macros.registry",
     "signal": "vde_dagster.project.macros.registry",
     "vde_definitions": "vde_dagster.orchestration.definitions",

@@ -50,7 +50,7 @@ class Unknown:
         name: The name, as it is written.
     """
 
-    what: Literal["macro", "audit", "variable", "signal"]
+    what: Literal["macro", "audit", "variable", "signal", "materialization"]
     name: str
 
 

@@ -111,6 +111,30 @@ class IcebergTable:
 
         self._retried(drop)
 
+    def parent(self, snapshot_id: int | None) -> int | None:
+        """Return the snapshot that a snapshot was committed on, or None for the first one."""
+        if snapshot_id is None:
+            return None
+        parent = self._handle.snapshot(snapshot_id).parentId()
+        return int(parent) if parent is not None else None
+
+    def roll_back(self, snapshot_id: int) -> None:
+        """Take `main` back to what a snapshot was committed on, unless others wrote since."""
+
+        def take_back() -> None:
+            before = self.parent(snapshot_id)
+            if self.head(None) != snapshot_id:
+                return
+            if before is None:
+                self._handle.newDelete().deleteFromRowFilter(self._always()).commit()
+            else:
+                self._handle.manageSnapshots().replaceBranch(MAIN, before).commit()
+
+        self._retried(take_back)
+
+    def _always(self) -> Any:
+        return java_class(self._session, "org.apache.iceberg.expressions.Expressions").alwaysTrue()
+
     def fast_forward(self, branch: str | None, to: str) -> bool:
         """Move a branch forward to the head of another; False when it has moved since.
 

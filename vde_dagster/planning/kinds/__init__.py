@@ -1,6 +1,7 @@
 """What each kind of model means for plans."""
 
 from vde_dagster.planning.kinds.base import Meaning, meaning_of, register
+from vde_dagster.planning.kinds.custom import CustomMeaning
 from vde_dagster.planning.kinds.incremental import TimeRangeMeaning
 from vde_dagster.planning.kinds.partitions import PartitionMeaning, UnmanagedMeaning
 from vde_dagster.planning.kinds.queries import ExternalMeaning, QueryMeaning
@@ -8,6 +9,7 @@ from vde_dagster.planning.kinds.scd_type_2 import ScdMeaning
 from vde_dagster.planning.kinds.unique_key import UniqueKeyMeaning
 from vde_dagster.planning.kinds.whole import SeedMeaning, WholeMeaning
 from vde_dagster.project.kinds import (
+    Custom,
     Embedded,
     External,
     Full,
@@ -30,5 +32,6 @@ register(UniqueKeyMeaning(), IncrementalByUniqueKey)
 register(ScdMeaning(), ScdType2ByTime, ScdType2ByColumn)
 register(PartitionMeaning(), IncrementalByPartition)
 register(UnmanagedMeaning(), IncrementalUnmanaged)
+register(CustomMeaning(), Custom)
 
 __all__ = ["Meaning", "meaning_of", "register"]

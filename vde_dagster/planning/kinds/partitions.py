@@ -18,10 +18,6 @@ class PartitionMeaning(IncrementalMeaning):
         """Add what the table is partitioned by."""
         return digest("partitions", version.rows, *_over_versions(model, version))
 
-    def metadata(self, model: Model) -> list[str | None]:
-        """Return how the work is cut, and whether what is filled may be filled again."""
-        return [*super().metadata(model), *(["restatable"] if model.kind.restatable else [])]
-
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the query's keys that tell partitions apart: a fill writes whole partitions."""
         by = {name.lower() for text in model.partitioned_by for name in _columns_of(text)}

@@ -9,6 +9,7 @@ from vde_dagster.project.kinds.base import (
     kind_from_json,
     kind_names,
 )
+from vde_dagster.project.kinds.custom import Custom
 from vde_dagster.project.kinds.embedded import Embedded
 from vde_dagster.project.kinds.external import External
 from vde_dagster.project.kinds.partition import IncrementalByPartition
@@ -22,11 +23,12 @@ from vde_dagster.project.kinds.whole import Full
 
 KINDS.add(Full, View, Embedded, Seed, External, IncrementalByTimeRange, IncrementalByUniqueKey)
 KINDS.add(ScdType2ByTime, ScdType2ByColumn)
-KINDS.add(IncrementalByPartition, IncrementalUnmanaged)
+KINDS.add(IncrementalByPartition, IncrementalUnmanaged, Custom)
 
 __all__ = [
     "KINDS",
     "AddedColumn",
+    "Custom",
     "Embedded",
     "External",
     "Full",

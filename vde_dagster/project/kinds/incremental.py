@@ -90,9 +90,6 @@ def _batch_size(value: Value) -> int:
 
 LOOKBACK = Property("lookback", lambda value: value.integer(), {"type": "integer", "minimum": 0})
 BATCH_SIZE = Property("batch_size", _batch_size, {"type": "integer", "minimum": 1})
-DISABLE_RESTATEMENT = Property(
-    "disable_restatement", lambda value: value.boolean(), {"type": "boolean"}
-)
 
 
 def _last_intervals(value: Value) -> int:

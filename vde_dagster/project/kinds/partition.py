@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from vde_dagster.project.kinds.base import later
 from vde_dagster.project.kinds.incremental import (
     BATCH_SIZE,
-    DISABLE_RESTATEMENT,
     LOOKBACK,
+    RESTATEMENT,
     Incremental,
 )
 
@@ -20,20 +21,18 @@ class IncrementalByPartition(Incremental):
     Args:
         lookback: How many earlier intervals each new one fills again.
         batch_size: The most intervals that one job fills, or None for as many as are missing.
-        disable_restatement: Whether what is filled stays when it is asked to be filled again.
+        disable_restatement: Whether production keeps what is filled for good: its sources may have
+            it no longer.
+        auto_restatement_cron: When production's runs fill it again by themselves, or None.
     """
 
     lookback: int = 0
     batch_size: int | None = None
     disable_restatement: bool = True
+    auto_restatement_cron: str | None = later(None)
     name: Literal["INCREMENTAL_BY_PARTITION"] = "INCREMENTAL_BY_PARTITION"
 
     summary = "interval by interval; the partitions that a fill has rows of are replaced"
     needs = ("partitioned_by",)
     restates_whole = True
-    properties = (LOOKBACK, BATCH_SIZE, DISABLE_RESTATEMENT)
-
-    @property
-    def restatable(self) -> bool:
-        """Not unless the author says so: earlier rows may come from what is gone."""
-        return not self.disable_restatement
+    properties = (LOOKBACK, BATCH_SIZE, *RESTATEMENT)

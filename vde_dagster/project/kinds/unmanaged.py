@@ -5,41 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vde_dagster.project.kinds.base import Kind, Property
-from vde_dagster.project.kinds.incremental import BATCH_SIZE, DISABLE_RESTATEMENT
+from vde_dagster.project.kinds.base import Property, later
+from vde_dagster.project.kinds.incremental import BATCH_SIZE, RESTATEMENT, Incremental
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalUnmanaged(Kind):
+class IncrementalUnmanaged(Incremental):
     """Filled interval by interval; the rows are added to those that are there.
 
     Args:
         insert_overwrite: Whether the partitions that a fill has rows of are replaced instead; all
             rows, where the table has no partitions.
         batch_size: The most intervals that one job fills, or None for as many as are missing.
-        disable_restatement: Whether what is filled stays when it is asked to be filled again.
+        disable_restatement: Whether production keeps what is filled for good: its sources may have
+            it no longer.
+        auto_restatement_cron: When production's runs fill it again by themselves, or None.
     """
 
     insert_overwrite: bool = False
     batch_size: int | None = None
     disable_restatement: bool = True
+    auto_restatement_cron: str | None = later(None)
     name: Literal["INCREMENTAL_UNMANAGED"] = "INCREMENTAL_UNMANAGED"
 
     summary = "interval by interval; rows are added, once for each interval"
-    by_intervals = True
     restates_whole = True
     properties = (
         Property("insert_overwrite", lambda value: value.boolean(), {"type": "boolean"}),
         BATCH_SIZE,
-        DISABLE_RESTATEMENT,
+        *RESTATEMENT,
     )
 
     @property
-    def most_intervals(self) -> int | None:
-        """The batch size."""
-        return self.batch_size
-
-    @property
-    def restatable(self) -> bool:
-        """Not unless the author says so: earlier rows may come from what is gone."""
-        return not self.disable_restatement
+    def earlier_intervals(self) -> int:
+        """None: their rows would be added again."""
+        return 0

@@ -1,4 +1,4 @@
-"""The `@macro()`, `@signal()` and `@model(…)` decorators, and where they leave what they decorate.
+"""The decorators that Python files of a project have, and where they leave what they decorate.
 
 A decorator only notes the function in the collector of the load that is going on: a module of
 the project can be executed by several threads, or outside any load, without shared state.
@@ -40,6 +40,7 @@ class Collector:
     macros: dict[str, Callable[..., Any]] = field(default_factory=dict)
     models: list[PythonModelDefinition] = field(default_factory=list)
     signals: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    materializations: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
 
 _current: ContextVar[Collector | None] = ContextVar("vde_collector", default=None)
@@ -96,6 +97,27 @@ def signal(name: str | None = None) -> Callable[[F], F]:
         collector = _current.get()
         if collector is not None:
             collector.signals[(name or function.__name__).lower()] = function
+        return function
+
+    return decorate
+
+
+def materialization(name: str) -> Callable[[F], F]:
+    """Make a Python function write the tables of models of kind CUSTOM.
+
+    It is called as `write(rows, target)`, with the rows to write as a Spark DataFrame, and makes
+    one commit on `target`; see `CustomTarget`.
+
+    Args:
+        name: How models call it: `kind CUSTOM (materialization 'name')`.
+    """
+    if callable(name):
+        raise TypeError("write @materialization('name') with a name")
+
+    def decorate(function: F) -> F:
+        collector = _current.get()
+        if collector is not None:
+            collector.materializations[name.lower()] = function
         return function
 
     return decorate

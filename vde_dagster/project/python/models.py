@@ -21,6 +21,7 @@ from vde_dagster.project.python.blueprints import filled_in, python_blueprints, 
 from vde_dagster.project.python.files import execute, parse_python
 from vde_dagster.project.python.statements import STATEMENTS, read_parts
 from vde_dagster.project.reading.audits import AuditCall
+from vde_dagster.project.reading.completion import completed
 from vde_dagster.project.reading.header import parse_header
 from vde_dagster.project.reading.model_properties import METADATA, READ, read_model_properties
 from vde_dagster.project.reading.rendering import render
@@ -72,7 +73,8 @@ def load_python_file(
             made = filled_in(definition, variables)
             here = context.with_variables(texts_of(variables))
             models.append(_read(made, python, location, text, tree, here))
-    uses = {*files, *outside.paths} - {path.as_posix()}
+    made_of = (used for loaded in models for used in loaded.model.kind.files)
+    uses = {*files, *outside.paths, *made_of} - {path.as_posix()}
     return LoadedFile(path, tuple(models), uses=tuple(sorted(uses)), variables=outside.variables)
 
 
@@ -130,7 +132,7 @@ def _read(
         reads_itself=reads_itself,
         **fields,
     )
-    return LoadedModel(model, reads)
+    return LoadedModel(completed(context, model, location.path), reads)
 
 
 def _properties(

@@ -10,7 +10,6 @@ from vde_dagster.project.reading.header import Value
 
 NOT_YET = frozenset(
     [
-        "CUSTOM",
         "HUB",
         "LINK",
         "SATELLITE",

@@ -11,6 +11,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.project.kinds.custom import FoundCode
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.expansion import Expanded, Expander, MacroScope
 from vde_dagster.project.model import Audit, Model
@@ -48,6 +49,8 @@ class FileContext:
         audits: Custom audits by name.
         parsed: Takes the trees of the models' queries.
         signals: Python signals by name in lower case.
+        materializations: Functions that write tables, by name in lower case; several of one name
+            are a mistake of whoever asks for it.
         variables: SQL text of the variables of a blueprint, by name in lower case.
     """
 
@@ -57,6 +60,7 @@ class FileContext:
     audits: Mapping[str, AuditDefinition]
     parsed: ParsedQueries = field(default_factory=ParsedQueries)
     signals: Mapping[str, SignalDefinition] = field(default_factory=dict)
+    materializations: Mapping[str, tuple[FoundCode, ...]] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def scope(self, dialect: str) -> MacroScope:
@@ -170,7 +174,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         reads_itself=reads_itself,
         **fields,
     )
-    return LoadedModel(completed(context.settings, model, source.path), reads)
+    return LoadedModel(completed(context, model, source.path), reads)
 
 
 def _on_virtual_update(
@@ -209,7 +213,7 @@ def _without_query(
         on_virtual_update=on_virtual_update,
         **properties.fields,
     )
-    return LoadedModel(completed(context.settings, model, source.path), reads)
+    return LoadedModel(completed(context, model, source.path), reads)
 
 
 def read_audits(

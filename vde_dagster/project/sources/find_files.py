@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from vde_dagster.project.settings import Settings
 
+MATERIALIZATIONS = "materializations"
+"""The folder of functions that write tables of kind CUSTOM."""
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 SIGNALS = "signals"
 """The folder of Python signals, beside the models or inside their folder."""
@@ -25,6 +27,7 @@ class FoundFiles:
         externals: Files of external models.
         tests: Files of unit tests.
         data: CSV files.
+        materializations: Files of functions that write tables.
     """
 
     sql: tuple[str, ...]
@@ -34,6 +37,7 @@ class FoundFiles:
     externals: tuple[str, ...]
     tests: tuple[str, ...]
     data: tuple[str, ...]
+    materializations: tuple[str, ...] = ()
 
 
 def find_files(settings: Settings) -> FoundFiles:
@@ -44,6 +48,7 @@ def find_files(settings: Settings) -> FoundFiles:
     groups: dict[str, list[str]] = {
         name: [] for name in ("sql", "python", "macros", "signals", "externals", "tests", "data")
     }
+    groups[MATERIALIZATIONS] = []
     root, models = str(settings.root), settings.models_dir.strip("/")
     for path in _walk(root, models):
         inside = path[len(models) + 1 :]
@@ -55,6 +60,7 @@ def find_files(settings: Settings) -> FoundFiles:
         settings.tests_dir,
         settings.seeds_dir,
         SIGNALS,
+        MATERIALIZATIONS,
     ):
         if not folder.startswith(models + "/"):
             for path in _walk(root, folder.strip("/")):
@@ -78,6 +84,8 @@ def _sort_in(groups: dict[str, list[str]], path: str, folder: str, settings: Set
             groups["externals"].append(path)
     elif ending == "csv":
         groups["data"].append(path)
+    elif ending == "py" and folder == MATERIALIZATIONS:
+        groups[MATERIALIZATIONS].append(path)
     elif ending == "py" and folder == settings.macros_dir:
         groups["macros"].append(path)
     elif ending == "py" and folder == SIGNALS:

@@ -22,12 +22,13 @@ from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText
 
 if TYPE_CHECKING:
+    from vde_dagster.project.kinds.custom import FoundCode
     from vde_dagster.project.reading.audits import AuditDefinition
     from vde_dagster.project.reading.signals import SignalDefinition
     from vde_dagster.project.reading.sql_models import FileContext
 
-_FOLLOWING = ("macro", "audit", "signal")
-"""What a broken file of macros, audits or signals may have defined."""
+_FOLLOWING = ("macro", "audit", "signal", "materialization")
+"""What a broken file of shared code or audits may have defined."""
 
 Reader = Callable[[Path, str], LoadedFile]
 
@@ -72,6 +73,7 @@ class OwnFiles:
             *found.signals,
             *self._signal_uses,
             *found.data,
+            *found.materializations,
         ]
 
     def draws_in(self, path: str) -> Sequence[str]:
@@ -154,6 +156,8 @@ class OwnFiles:
         state.update(combined(self._audit_files).encode())
         if self._found.signals:
             state.update(combined([*self._found.signals, *self._signal_uses]).encode())
+        if self._found.materializations:
+            state.update(combined(self._found.materializations).encode())
         return state.hexdigest()
 
     # -- reading ---------------------------------------------------------------------------
@@ -172,6 +176,7 @@ class OwnFiles:
             audits,
             self._folder.parsed,
             self._signals(mistakes),
+            self._materializations(mistakes),
         )
         return mistakes
 
@@ -208,6 +213,24 @@ class OwnFiles:
                 python = PythonSource(f"{path}:{function.__name__}", files)
                 signals[name] = SignalDefinition(function, python)
         return signals
+
+    def _materializations(self, mistakes: list[ProjectError]) -> dict[str, tuple[FoundCode, ...]]:
+        from vde_dagster.project.python.materializations import read_materializations
+
+        folder = self._folder
+        found: dict[str, tuple[FoundCode, ...]] = {}
+        for path in self._found.materializations:
+            try:
+                with folder.in_time(path):
+                    code = read_materializations(
+                        folder.root, path, folder.text(path), folder.hasher.hash
+                    )
+            except ProjectError as error:
+                mistakes.append(error)
+                continue
+            for name, one in code.items():
+                found[name] = (*found.get(name, ()), one)
+        return found
 
     def _audits(self, mistakes: list[ProjectError]) -> dict[str, AuditDefinition]:
         from vde_dagster.project.reading.audits import read_audit

@@ -1,6 +1,7 @@
 """One write strategy per family of model kinds; a new kind is a new module in this list."""
 
 from vde_dagster.spark.strategies import (
+    custom,
     partitions,
     scd_type_2,
     seed,
@@ -14,6 +15,7 @@ __all__ = [
     "Layout",
     "Strategy",
     "Write",
+    "custom",
     "find_strategy",
     "partitions",
     "scd_type_2",

@@ -1,0 +1,45 @@
+"""Finding the function that writes a model of kind CUSTOM."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import ProjectError, Unknown
+from vde_dagster.project.kinds import Custom
+from vde_dagster.project.kinds.custom import FoundCode
+from vde_dagster.project.model import Model
+
+
+def with_its_code(model: Model, known: Mapping[str, tuple[FoundCode, ...]]) -> Model:
+    """Return a model with the code of the function that writes its table.
+
+    Args:
+        model: A model of kind CUSTOM.
+        known: The functions of the project, by name in lower case.
+
+    Raises:
+        ProjectError: No file has such a function, or several have.
+    """
+    assert isinstance(model.kind, Custom)
+    wanted = model.kind.materialization
+    found = known.get(wanted.lower(), ())
+    if len(found) > 1:
+        places = " and ".join(one.entrypoint.rpartition(":")[0] for one in found)
+        raise ProjectError(
+            f"the materialization '{wanted}' is defined in {places}",
+            hint="give one of them another name",
+            location=model.location,
+        )
+    if not found:
+        hint = f"write a function under @materialization('{wanted}') in materializations/"
+        raise ProjectError(
+            f"{model.name} asks for the materialization '{wanted}', which no file defines",
+            hint=suggest(wanted, known, "materializations") if known else hint,
+            location=model.location,
+            unknown=Unknown("materialization", wanted),
+        )
+    entrypoint, code, outside = found[0]
+    kind = dataclasses.replace(model.kind, entrypoint=entrypoint, code=code, outside=outside)
+    return dataclasses.replace(model, kind=kind)

@@ -1,0 +1,160 @@
+"""CUSTOM: a function of the project writes the table, on a branch that is looked at afterwards."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import quote
+from vde_dagster.errors import ConflictError, ExecutionError
+from vde_dagster.lakehouse.fill_summaries import FILL_KEY
+from vde_dagster.planning.interval import Interval
+from vde_dagster.project.kinds import Custom
+from vde_dagster.project.model import PythonSource
+from vde_dagster.spark.strategies.base import Strategy, Write, strategy_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
+
+_RULE = "a materialization makes exactly one commit, on the target that it is given"
+
+
+@dataclass(frozen=True, slots=True)
+class CustomTarget:
+    """Where the function of a CUSTOM model writes to, its second argument.
+
+    Args:
+        spark: The session, of this fill only.
+        name: The quoted name of the table's branch, for SQL such as MERGE INTO.
+        interval: The half-open UTC range that is filled.
+        anew: Whether nothing that the table holds counts any more: replace everything.
+        properties: What the model's `materialization_properties` say.
+        columns: The table's column by the model's column; they differ where a column was renamed.
+    """
+
+    spark: SparkSession
+    name: str
+    interval: Interval
+    anew: bool
+    properties: Mapping[str, Any]
+    columns: Mapping[str, str]
+    _write: Write = field(repr=False)
+    _branch: str = field(repr=False)
+
+    def read(self) -> DataFrame:
+        """Return the rows that the table holds, under the model's names."""
+        rows = self.spark.table(self.name)
+        return rows.selectExpr(*(f"{quote(at)} AS {quote(to)}" for to, at in self.columns.items()))
+
+    def writer(self, rows: DataFrame) -> DataFrameWriterV2:
+        """Return Spark's writer of rows under the model's names: append, overwrite, …
+
+        Args:
+            rows: A column for each of the model's, in any order.
+        """
+        types = self._write.types
+        named = (
+            f"CAST({quote(to)} AS {types[at]}) AS {quote(at)}" for to, at in self.columns.items()
+        )
+        return self._write.writer(rows.selectExpr(*named), self._branch)
+
+
+@strategy_for(Custom)
+class CustomTable(Strategy):
+    """Calls the function on a branch of its own, and puts it in place when it kept the rule.
+
+    What it did wrong, or did not end, is on that branch alone; the attempt's branch never has it.
+    """
+
+    own_session = True
+
+    def write(self, write: Write) -> None:
+        """Call the function, look at what it committed, and fast-forward to it.
+
+        Raises:
+            ExecutionError: It failed, or committed not once, or elsewhere.
+            ConflictError: Others wrote to the table meanwhile.
+        """
+        task, table = write.task, write.table
+        staging = f"vde_fill_{uuid.uuid4().hex}"
+        table.branch_at(staging, task.branch)
+        before, main = table.head(staging), table.head(None)
+        # So that commits by SQL say whose they are, too; the session is this fill's alone.
+        settings = {
+            f"spark.sql.iceberg.snapshot-property.{key}": value
+            for key, value in write.summary.items()
+        }
+        for name, value in settings.items():
+            write.session.conf.set(name, value)
+        try:
+            self._call(write, staging)
+            table.refresh()
+            self._check(write, staging, before, main)
+            if not table.fast_forward(task.branch, staging):
+                raise ConflictError(
+                    f"{task.table.ref} was changed by others while {task.snapshot.name} "
+                    f"{task.interval} was being written",
+                    hint="apply the plan again when the other writers are done",
+                )
+        finally:
+            for name in settings:
+                write.session.conf.unset(name)
+            table.drop_branch(staging)
+
+    def _call(self, write: Write, staging: str) -> None:
+        from vde_dagster.project.python.runtime import run_source
+        from vde_dagster.spark.failures import execution_error
+
+        model = write.task.snapshot.model
+        kind = model.kind
+        assert isinstance(kind, Custom)
+        outputs = dict(write.task.columns)
+        target = CustomTarget(
+            spark=write.session,
+            name=write.target(staging),
+            interval=write.task.interval,
+            anew=write.task.anew,
+            properties=kind.settings,
+            columns=outputs,
+            _write=write,
+            _branch=staging,
+        )
+        rows = write.frame.selectExpr(
+            *(f"{quote(at)} AS {quote(to)}" for to, at in outputs.items())
+        )
+        try:
+            run_source(PythonSource(kind.entrypoint, dict(kind.code)))(rows, target)
+        except Exception as error:
+            what = f"{model.name} {write.task.interval}: the materialization {kind.materialization}"
+            raised = execution_error(error, what)
+            raised.location = raised.location or model.location
+            raise raised from error
+
+    def _check(self, write: Write, staging: str, before: int | None, main: int | None) -> None:
+        """Look for one commit on the branch, and none on `main`."""
+        table, mark = write.table, {FILL_KEY: write.summary[FILL_KEY]}
+        astray = table.find_commit(None, mark) if table.head(None) != main else None
+        if astray is not None:
+            table.roll_back(astray.snapshot_id)
+            raise _broken(write, "it wrote to the table's main branch, which readers see")
+        head = table.head(staging)
+        if head == before:
+            raise _broken(write, "it wrote nothing")
+        if table.parent(head) != before:
+            raise _broken(write, "it wrote more than once")
+        if table.find_commit(staging, mark) is None:
+            raise _broken(write, "its commit does not say whose it is")
+
+
+def _broken(write: Write, what: str) -> ExecutionError:
+    model = write.task.snapshot.model
+    kind = model.kind
+    assert isinstance(kind, Custom)
+    return ExecutionError(
+        f"{model.name} {write.task.interval}: the materialization '{kind.materialization}' "
+        f"({kind.entrypoint.rpartition(':')[0]}) did not keep to its target: {what}",
+        hint=f"{_RULE}: target.writer(rows).append(), or one statement on target.name",
+        location=model.location,
+    )
