@@ -237,8 +237,11 @@ class TableFiller:
     ) -> PhysicalTable:
         written = self.tasks.written
         skipping = self._skipping()
-        looked = skipping.look(filler)
-        task = self.tasks.fill(filler, table, interval, target.branch, anew=anew)
+        looked = skipping.look(filler, table)
+        anew = anew or looked.anew
+        task = self.tasks.fill(
+            filler, table, interval, target.branch, anew=anew, commits=looked.commits
+        )
         if not table.created:
             task = self._create(filler, table, task, target.branches.lease)
             table = task.table

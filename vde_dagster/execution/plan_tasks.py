@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.execution.digest_sets import MOST_DIGESTS
 from vde_dagster.execution.written import Written
+from vde_dagster.planning.commits import CommitRange
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.render import relation, render_audit, render_query
@@ -24,6 +26,8 @@ from vde_dagster.planning.statements import render_statements
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AuditTask, FillTask
 from vde_dagster.project.model import Audit
+
+NO_COMMITS: Mapping[ModelName, CommitRange] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class PlanTasks:
         branch: str | None,
         *,
         anew: bool = False,
+        commits: Mapping[ModelName, CommitRange] = NO_COMMITS,
     ) -> FillTask:
         """Make the task that fills a range of a table.
 
@@ -61,11 +66,12 @@ class PlanTasks:
             interval: The range (UTC).
             branch: The branch to write.
             anew: Whether nothing that the table holds is true any more.
+            commits: What to read of parents of which not all rows are read.
         """
         model = filler.model
         query = None
         sources = {}
-        resolver = self._resolver()
+        resolver = replace(self._resolver(), commits=commits)
         if model.reads_itself:
             resolver = resolver.with_itself(filler, table)
         if model.query is not None:
@@ -107,6 +113,11 @@ class PlanTasks:
     def tables_read(self, filler: Snapshot) -> tuple[TableRead, ...]:
         """Return the tables that a definition reads in this plan, with their branches."""
         return tables_read(filler, self._resolver(), self.catalog)
+
+    def key_of(self, name: ModelName) -> str:
+        """Return the key by which what is read of a model with a table is known."""
+        entry = self.target.entries.get(name)
+        return entry.table_id if entry is not None and entry.table_id else str(name)
 
     def _digest_ranges(
         self, filler: Snapshot, table: PhysicalTable, interval: Interval

@@ -9,13 +9,16 @@ before stops the work below it in the same run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.input_states import Inputs, input_states, moved
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse.commit_line import commit_line
 from vde_dagster.lakehouse.table_metadata import head_of
+from vde_dagster.planning.commits import CommitRange, range_since
 from vde_dagster.planning.contents import FillFacts, InputState, Output, changed_inputs, compared
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
@@ -31,10 +34,14 @@ class Looked:
     Args:
         reads: The tables.
         inputs: What they held.
+        commits: What is read of parents of which not all rows are read, as of that look.
+        anew: Whether that replaces what was read of them before.
     """
 
     reads: tuple[TableRead, ...]
     inputs: Inputs
+    commits: Mapping[ModelName, CommitRange] = field(default_factory=dict)
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +75,43 @@ class Skipping:
             return None
         return last, FillFacts(now, last.facts.output, skipped)
 
-    def look(self, filler: Snapshot) -> Looked:
-        """Look at what a fill is going to read, before anything of it is read."""
+    def look(self, filler: Snapshot, table: PhysicalTable) -> Looked:
+        """Look at what a fill is going to read, before anything of it is read.
+
+        Args:
+            filler: The definition that fills the table.
+            table: The table.
+        """
         reads = self.tasks.tables_read(filler)
-        return Looked(reads, input_states(self.warehouse.lakehouse, reads))
+        looked = Looked(reads, input_states(self.warehouse.lakehouse, reads))
+        parent = filler.model.kind.parent_by_commits
+        return looked if parent is None else self._by_commits(looked, parent, table)
+
+    def _by_commits(self, looked: Looked, parent: ModelName, table: PhysicalTable) -> Looked:
+        """Add the commits of a parent that its reader has not seen.
+
+        Raises:
+            ExecutionError: The parent is no Iceberg table of the project's catalog.
+        """
+        key = self.tasks.key_of(parent)
+        read = next((read for read in looked.reads if read.key == key), None)
+        state = looked.inputs.states.get(key)
+        if read is None or state is None:
+            raise ExecutionError(
+                f"the commits of {parent} cannot be read: it is no Iceberg table of this catalog",
+                hint="read it whole: choose another kind for its reader",
+            )
+        metadata = self.warehouse.lakehouse.table_metadata(read.ref)
+        found = range_since(commit_line(metadata, state.read_id, read.key), self._seen(table, key))
+        return replace(looked, commits={parent: found}, anew=found.since is None)
+
+    def _seen(self, table: PhysicalTable, key: str) -> int | None:
+        """Return the last commit of a parent that is in a table, if nobody else wrote the table."""
+        last = self.warehouse.store.facts.latest([table.id]).get(table.id)
+        if last is None or last.facts.inputs is None or key not in last.facts.inputs:
+            return None
+        holds = self._holds(table, last.as_skipped().commit)
+        return last.facts.inputs[key].read_id if holds else None
 
     def facts(
         self, looked: Looked, output: Output | None, table: PhysicalTable, interval: Interval
@@ -86,7 +126,8 @@ class Skipping:
         """
         after = input_states(self.warehouse.lakehouse, looked.reads, looked.inputs.states)
         inputs: Mapping[str, InputState] | None = looked.inputs.states
-        if moved(looked.inputs, after, looked.reads):
+        pinned = {self.tasks.key_of(parent) for parent in looked.commits}
+        if moved(looked.inputs, after, [r for r in looked.reads if r.key not in pinned]):
             inputs = None
         if output is not None and not output.whole:
             plan_id = self.tasks.plan.id

@@ -6,7 +6,7 @@ from typing import Any
 
 from vde_dagster.lakehouse.fill_summaries import PLAN_KEY, TABLE_KEY
 from vde_dagster.lakehouse.table_metadata import history
-from vde_dagster.planning.contents import TableCommit
+from vde_dagster.planning.commits import KeptCommit
 
 _COUNTS = (
     "added-data-files",
@@ -26,7 +26,7 @@ _COUNTS = (
 
 def commit_line(
     metadata: dict[str, Any], head: int | None, table_id: str
-) -> tuple[TableCommit, ...]:
+) -> tuple[KeptCommit, ...]:
     """Return a table's commits from a head back, as far as they are kept.
 
     Args:
@@ -39,11 +39,12 @@ def commit_line(
         parent = snapshot.get("parent-snapshot-id")
         summary = snapshot.get("summary", {})
         out.append(
-            TableCommit(
+            KeptCommit(
                 int(snapshot["snapshot-id"]),
                 int(parent) if parent is not None else None,
                 is_quiet(summary),
                 PLAN_KEY in summary and summary.get(TABLE_KEY) == table_id,
+                summary.get("operation") == "append",
             )
         )
     return tuple(out)

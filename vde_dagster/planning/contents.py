@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from vde_dagster.planning.commits import KeptCommit
 from vde_dagster.planning.interval import Interval, iso
 from vde_dagster.planning.sources import Columns, covers
 
@@ -136,26 +137,8 @@ class FillFacts:
     skipped: Skipped | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TableCommit:
-    """A commit to a table, as far as it is to be judged.
-
-    Args:
-        snapshot_id: Its Iceberg snapshot.
-        parent_id: The one before, or None for the first.
-        quiet: Whether Iceberg says that no row was added or removed: files were rewritten, or
-            there was nothing to write.
-        ours: Whether a fill made it.
-    """
-
-    snapshot_id: int
-    parent_id: int | None
-    quiet: bool
-    ours: bool
-
-
 def state_of(
-    line: Sequence[TableCommit], columns: Columns, output: Callable[[int], Output | None]
+    line: Sequence[KeptCommit], columns: Columns, output: Callable[[int], Output | None]
 ) -> InputState:
     """Return what a table holds of some columns.
 
@@ -185,7 +168,7 @@ def state_of(
     return InputState(None, read, columns=columns)
 
 
-def _untouched(line: Sequence[TableCommit], against: tuple[int, ...]) -> bool:
+def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:
     """Say whether only fills wrote between a commit and those that it was compared with."""
     wanted = set(against)
     for commit in line:

@@ -61,7 +61,8 @@ def relation(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
         return None
     binding = resolver.resolve(name)
     if binding.external is not None:
-        return f"SELECT * FROM {binding.external.quoted(catalog)}"
+        commits = binding.commits.clause if binding.commits is not None else ""
+        return f"SELECT * FROM {binding.external.quoted(catalog)}{commits}"
     if binding.table is not None:
         return select_physical(binding, catalog)
     return render_query(binding.snapshot.model, resolver, catalog)

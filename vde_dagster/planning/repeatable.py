@@ -25,8 +25,12 @@ _SPECIAL_INSTANT = re.compile(
 
 
 def may_be_skipped(snapshot: Snapshot) -> bool:
-    """Say whether a kind's tables are ones that a run may leave as they are: those made whole."""
-    return meaning_of(snapshot.model.kind).replaces_all
+    """Say whether a run may leave a kind's tables as they are, when nothing new is to be read.
+
+    Those are what is made whole, and what reads its parent by commits.
+    """
+    kind = snapshot.model.kind
+    return meaning_of(kind).replaces_all or kind.parent_by_commits is not None
 
 
 def why_always(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> str | None:

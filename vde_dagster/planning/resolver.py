@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.planning.commits import CommitRange
 from vde_dagster.planning.environment import PRODUCTION, Entry
 from vde_dagster.planning.external_table import ExternalTable, external_table
 from vde_dagster.planning.snapshot import Snapshot
@@ -27,6 +28,7 @@ class Binding:
         branch: The Iceberg branch to read, or None for `main`.
         external: The table that others write.
         stand_in: A subquery in place of the table, which is not there yet.
+        commits: The commits to read, where not all rows are read.
     """
 
     snapshot: Snapshot
@@ -35,6 +37,7 @@ class Binding:
     branch: str | None = None
     external: ExternalTable | None = None
     stand_in: str | None = None
+    commits: CommitRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class Resolver:
         branches: Branch by table id, for tables that are being written beside `main`.
         production: Ids of the tables that production reads.
         stand_ins: A subquery by table id, in place of tables that are not there yet.
+        commits: What to read of models of which not all rows are read.
     """
 
     environment: str
@@ -58,6 +62,7 @@ class Resolver:
     branches: Mapping[str, str] = field(default_factory=dict)
     production: frozenset[str] = frozenset()
     stand_ins: Mapping[str, str] = field(default_factory=dict)
+    commits: Mapping[ModelName, CommitRange] = field(default_factory=dict)
 
     def resolve(self, name: ModelName) -> Binding:
         """Return what a name stands for.
@@ -74,7 +79,8 @@ class Resolver:
         snapshot = self.snapshots[entry.snapshot_id]
         if entry.table_id is None:
             if snapshot.model.kind.is_external:
-                return Binding(snapshot, external=external_table(snapshot.model))
+                external = external_table(snapshot.model)
+                return Binding(snapshot, external=external, commits=self.commits.get(name))
             return Binding(snapshot)
         table = self.tables[entry.table_id]
         return Binding(
@@ -83,6 +89,7 @@ class Resolver:
             column_map(snapshot, table),
             self.branches.get(entry.table_id, table.branch),
             stand_in=self.stand_ins.get(entry.table_id),
+            commits=self.commits.get(name),
         )
 
     def with_itself(self, filler: Snapshot, table: PhysicalTable) -> Resolver:
@@ -208,7 +215,9 @@ def select_physical(binding: Binding, catalog: str, only: tuple[str, ...] | None
         if only is None or name in only
     )
     at = ""
-    if binding.branch:
+    if binding.commits is not None:
+        at = binding.commits.clause
+    elif binding.branch:
         escaped = binding.branch.replace("'", "\\'")
         at = f" VERSION AS OF '{escaped}'"
     source = binding.stand_in or qualified(binding.table.ref, catalog)

@@ -17,10 +17,10 @@ from typing import Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.digest_sets import digest_sets
+from vde_dagster.planning.commits import KeptCommit
 from vde_dagster.planning.contents import (
     InputState,
     Output,
-    TableCommit,
     Tile,
     changed_inputs,
     compared,
@@ -71,7 +71,7 @@ class SkippingLake(Lake):
         super().__init__(external)
         self.work = work
         self.ids = itertools.count(1)
-        self.lines: dict[str, tuple[TableCommit, ...]] = {}
+        self.lines: dict[str, tuple[KeptCommit, ...]] = {}
         self.outputs: dict[int, Output] = {}
         self.history: dict[str, list[tuple[Interval, int | None, Output | None]]] = {}
         self.inputs: dict[str, Mapping[str, InputState]] = {}
@@ -88,7 +88,7 @@ class SkippingLake(Lake):
         line = self.lines.get(key, ())
         number = next(self.ids)
         parent = line[0].snapshot_id if line else None
-        self.lines[key] = (TableCommit(number, parent, quiet, ours), *line)
+        self.lines[key] = (KeptCommit(number, parent, quiet, ours), *line)
         return number
 
     def states(self, reads: Sequence[TableRead]) -> dict[str, InputState]:
@@ -226,7 +226,7 @@ class Others:
     rng: random.Random
     lakes: tuple[SkippingLake, ...]
     rows: dict[str, tuple[Row, ...]]
-    past: dict[str, list[tuple[tuple[Row, ...], tuple[TableCommit, ...]]]] = field(
+    past: dict[str, list[tuple[tuple[Row, ...], tuple[KeptCommit, ...]]]] = field(
         default_factory=dict
     )
 

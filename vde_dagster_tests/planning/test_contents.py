@@ -8,12 +8,12 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from vde_dagster.lakehouse.commit_line import is_quiet
+from vde_dagster.planning.commits import KeptCommit
 from vde_dagster.planning.contents import (
     FillFacts,
     InputState,
     Output,
     Skipped,
-    TableCommit,
     Tile,
     changed_inputs,
     compared,
@@ -28,13 +28,13 @@ T0 = datetime(2024, 1, 1, tzinfo=timezone.utc)
 AB, A = ("a", "b"), ("a",)
 
 
-def line(*commits: str) -> tuple[TableCommit, ...]:
+def line(*commits: str) -> tuple[KeptCommit, ...]:
     """Commits from the oldest: `q1` is quiet, `f2` a fill, `x3` somebody else's."""
-    out: list[TableCommit] = []
+    out: list[KeptCommit] = []
     for text in commits:
         number = int(text[1:])
         parent = out[-1].snapshot_id if out else None
-        out.append(TableCommit(number, parent, text[0] == "q", text[0] == "f"))
+        out.append(KeptCommit(number, parent, text[0] == "q", text[0] == "f"))
     return tuple(reversed(out))
 
 
@@ -55,7 +55,7 @@ def test_commits_that_change_no_row_are_passed_over() -> None:
 
 
 def test_oldest_commit_that_is_kept_stands_for_those_before_it() -> None:
-    kept = (TableCommit(3, 2, True, False), TableCommit(2, 1, True, False))
+    kept = (KeptCommit(3, 2, True, False), KeptCommit(2, 1, True, False))
     assert state_of(kept, A, {}.get).snapshot_id == 2
 
 

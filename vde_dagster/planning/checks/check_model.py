@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.checks.audits import audited_columns
-from vde_dagster.planning.checks.filling import reads_itself, unfiltered
+from vde_dagster.planning.checks.filling import commits_of, reads_itself, unfiltered
 from vde_dagster.planning.checks.known import Known
 from vde_dagster.planning.checks.named_columns import named_columns, undeclared
 from vde_dagster.planning.checks.queries import query_problems
@@ -22,6 +22,7 @@ _CHECKS = (
     reads_itself,
     unfiltered,
     time_columns,
+    commits_of,
 )
 
 

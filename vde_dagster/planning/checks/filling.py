@@ -55,6 +55,23 @@ def unfiltered(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
     )
 
 
+def commits_of(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find a model that reads the commits of what is not read, or has none."""
+    model = known.model
+    name = model.kind.parent_by_commits
+    if name is None:
+        return
+    place = place_in_header(model, "kind")
+    parent = parents.get(name)
+    if parent is None:
+        what = f"{model.name} does not read {name}, whose commits its kind {model.kind.name} adds"
+        hint = f"it reads {', '.join(map(str, parents)) or 'nothing'}"
+        yield Problem(what, hint, place)
+    elif not (parent.has_table or parent.model.kind.is_external):
+        what = f"{name} has no table, so no commits that {model.name} could read"
+        yield Problem(what, f"make {name} a kind with a table, or read what it reads", place)
+
+
 def _has_interval(model: Model) -> bool:
     texts = (model.query, *model.pre_statements)
     return any(text is not None and _INTERVAL.search(text) for text in texts)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
+    from vde_dagster.base.names import ModelName
     from vde_dagster.project.reading.header import Value
 
 Json = Any
@@ -170,6 +171,14 @@ class Kind:
     @property
     def most_intervals(self) -> int | None:
         """The most intervals that one job fills, or None for as many as are missing."""
+        return None
+
+    @property
+    def parent_by_commits(self) -> ModelName | None:
+        """The parent of which a fill reads what was committed since the fill before, if any.
+
+        Rows that came are added; where it lost or changed some, the table is filled anew.
+        """
         return None
 
     @property

@@ -1,0 +1,176 @@
+"""A kind that reads its parent commit by commit, in three modules of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.execution.events import Event, IntervalFilled
+from vde_dagster.execution.target import Target
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.build_snapshots import build_snapshots
+from vde_dagster.planning.commits import CommitRange, KeptCommit, range_since
+from vde_dagster.project.kinds import KINDS
+from vde_dagster.project.loading.loader import load_project
+from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.kinds import appended_meaning, appended_writer
+from vde_dagster_tests.kinds.appended import Appended
+from vde_dagster_tests.projects import ProjectFolder
+
+FIRST = datetime(2024, 1, 3, 12, tzinfo=timezone.utc)
+FILES = {
+    "models/log.sql": """
+        MODEL (name marts.log, kind APPENDED (parent raw.events));
+        SELECT id, upper(kind) AS kind FROM raw.events WHERE id > 0
+    """,
+    "models/through.sql": """
+        MODEL (name marts.through, kind APPENDED (parent marts.log));
+        SELECT id FROM marts.log
+    """,
+}
+
+
+@pytest.fixture(autouse=True)
+def kind() -> Iterator[None]:
+    """The kind, whose meaning and writer register themselves when they are imported."""
+    assert appended_meaning.AppendedMeaning
+    assert appended_writer.AppendedRows
+    KINDS.add(Appended)
+    yield
+    KINDS.remove(Appended)
+
+
+def commit(number: int, *, appends: bool = True, quiet: bool = False) -> KeptCommit:
+    return KeptCommit(number, number - 1 or None, quiet, False, appends)
+
+
+@pytest.mark.parametrize(
+    ("line", "since", "found"),
+    [
+        ([], None, CommitRange(None, None)),
+        ([commit(1)], None, CommitRange(None, 1)),
+        ([commit(3), commit(2), commit(1)], 1, CommitRange(1, 3)),
+        ([commit(2), commit(1)], 2, CommitRange(2, 2)),
+        ([commit(3, appends=False, quiet=True), commit(2), commit(1)], 1, CommitRange(1, 3)),
+        ([commit(3), commit(2, appends=False), commit(1)], 1, CommitRange(None, 3)),
+        ([commit(3), commit(2)], 1, CommitRange(None, 3)),
+        ([commit(3), commit(2), commit(1, appends=False)], 1, CommitRange(1, 3)),
+    ],
+)
+def test_what_is_read_goes_on_from_what_was_read_while_rows_only_came(
+    line: list[KeptCommit], since: int | None, found: CommitRange
+) -> None:
+    assert range_since(line, since) == found
+
+
+def test_the_parent_has_to_be_a_table_that_the_query_reads(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path, FILES)
+    folder.edit("models/log.sql", "parent raw.events", "parent raw.evnts")
+    with pytest.raises(ProjectError, match=r"does not read raw.evnts, whose commits"):
+        build_snapshots(load_project(folder.root).models, lambda name: None, warnings=[])
+    folder.edit("models/log.sql", "parent raw.evnts", "parent raw.events")
+    folder.edit("models/log.sql", "APPENDED (parent raw.events)", "VIEW")
+    with pytest.raises(ProjectError, match=r"marts.log has no table, so no commits"):
+        build_snapshots(load_project(folder.root).models, lambda name: None, warnings=[])
+
+
+class World:
+    """A project over an external Iceberg table, run day by day."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = ProjectFolder(root, FILES)
+        self.workspace = Workspace.open(root)
+        self.now = FIRST
+
+    def sql(self, text: str) -> None:
+        """Let somebody else do something."""
+        self.workspace.engine().session.sql(text)  # type: ignore[attr-defined]
+
+    def run(self) -> dict[str, int | None]:
+        """Run the next day; return how many rows were added, by model; None where skipped."""
+        self.now += timedelta(days=1)
+        events: list[Event] = []
+        self.workspace.apply(self.workspace.plan_run("prod", now=self.now), on_event=events.append)
+        filled = [event for event in events if isinstance(event, IntervalFilled)]
+        return {
+            str(event.snapshot.name): None if event.skipped else event.result.rows
+            for event in filled
+        }
+
+    def ids(self, model: str = "marts.log") -> list[int]:
+        """The ids in production."""
+        rows = self.workspace.query("prod", f"SELECT id FROM {model}").rows
+        return sorted(row[0] for row in rows)
+
+
+@pytest.fixture
+def world(spark_engine: SparkEngine, tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "project")
+    made.sql("CREATE NAMESPACE IF NOT EXISTS lakehouse.raw")
+    made.sql("CREATE TABLE lakehouse.raw.events (id INT, kind STRING) USING iceberg")
+    made.sql("INSERT INTO lakehouse.raw.events VALUES (1, 'a'), (2, 'b')")
+    made.workspace.apply(made.workspace.plan("prod", now=FIRST))
+    yield made
+    made.workspace.close()
+
+
+@pytest.mark.spark
+def test_each_commit_is_read_once_and_a_change_reads_everything_anew(world: World) -> None:
+    assert world.ids() == world.ids("marts.through") == [1, 2]
+    world.sql("INSERT INTO lakehouse.raw.events VALUES (3, 'c'), (0, 'none')")
+    world.sql("INSERT INTO lakehouse.raw.events VALUES (4, 'd')")
+    assert world.run() == {"marts.log": 2, "marts.through": 2}
+    assert world.run() == {"marts.log": None, "marts.through": None}
+    world.sql("CALL lakehouse.system.rewrite_data_files(table => 'raw.events')")
+    world.sql("INSERT INTO lakehouse.raw.events VALUES (5, 'e')")
+    assert world.run() == {"marts.log": 1, "marts.through": 1}
+    assert world.ids() == world.ids("marts.through") == [1, 2, 3, 4, 5]
+
+    world.sql("DELETE FROM lakehouse.raw.events WHERE id = 2")
+    assert world.run() == {"marts.log": 4, "marts.through": 4}
+    world.sql("INSERT INTO lakehouse.raw.events VALUES (6, 'f')")
+    assert world.run() == {"marts.log": 1, "marts.through": 1}
+    assert world.ids() == world.ids("marts.through") == [1, 3, 4, 5, 6]
+
+
+@pytest.mark.spark
+def test_rows_that_come_while_it_is_filled_are_read_by_the_next_fill_only(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = world.workspace.engine()
+    fill = engine.fill
+    late = itertools.count(100)
+
+    def filling(task: object) -> object:
+        world.sql(f"INSERT INTO lakehouse.raw.events VALUES ({next(late)}, 'late')")
+        return fill(task)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine, "fill", filling)
+    world.sql("INSERT INTO lakehouse.raw.events VALUES (3, 'c')")
+    assert world.run()["marts.log"] == 1
+    monkeypatch.setattr(engine, "fill", fill)
+    assert world.run()["marts.log"] == 2
+    assert world.ids() == world.ids("marts.through") == [1, 2, 3, 100, 101]
+
+
+@pytest.mark.spark
+def test_a_fill_that_was_not_recorded_adds_nothing_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    world.sql("INSERT INTO lakehouse.raw.events VALUES (3, 'c')")
+    with monkeypatch.context() as patch:
+        patch.setattr(Target, "record", die)
+        with pytest.raises(KeyboardInterrupt):
+            world.run()
+    world.sql("INSERT INTO lakehouse.raw.events VALUES (4, 'd')")
+    world.run()
+    world.run()
+    assert world.ids() == world.ids("marts.through") == [1, 2, 3, 4]
