@@ -129,7 +129,7 @@ def _assets(
     yield apply_asset(catalog)
     yield reject_asset(catalog)
     yield environment_asset(catalog)
-    for name, spec in model_specs(catalog).items():
+    for name, spec in model_specs(catalog, virtual_views=settings.dagster.virtual_views).items():
         if spec.key not in taken:
             yield model_asset(catalog, spec, name)
             # A model that is never materialised has no step that its checks could belong to.

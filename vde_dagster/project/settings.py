@@ -93,6 +93,8 @@ class DagsterSettings:
         prefix: Begins every name of the project in Dagster, asset keys too, where several
             projects share a code location or an instance; empty for the short names.
         preview_rows: How many of the newest rows of a fill Dagster shows, and keeps; 0 for none.
+        virtual_views: Whether assets of VIEW models tell Dagster that they are virtual, see
+            docs/dagster.md for what that makes stale.
         check_queries: Whether Spark analyses what a plan changes before anybody approves it.
     """
 
@@ -106,6 +108,7 @@ class DagsterSettings:
     prefix: str = ""
     preview_rows: int = 10
     check_queries: bool = True
+    virtual_views: bool = False
 
 
 @dataclass(frozen=True, slots=True)

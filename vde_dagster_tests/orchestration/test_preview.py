@@ -45,6 +45,12 @@ def test_the_newest_partition_of_a_fill_shows_its_rows(
     assert partition == version_of(built, "marts.top")
     assert rows.count("\n") >= 2
 
+    # A view's rows are computed by the engine that has just computed others.
+    ((partition, rows),) = previews(instance, "staging/orders")
+    assert partition == version_of(built, "staging.orders")
+    assert rows.startswith("| id | customer | amount | day |")
+    assert rows.count("\n") == 5, "four orders were not cancelled"
+
     version = version_of(built, "marts.daily")
     assert materialize(built, instance, "marts/daily", f"{version}|2024-01-03").success
     (day, rows) = previews(instance, "marts/daily")[-1]
@@ -61,6 +67,7 @@ def test_a_project_can_keep_its_rows_out_of_dagster(
     built.write("pyproject.toml", "[tool.vde.dagster]\npreview_rows = 0\n")
     apply_all(built, instance)
     assert previews(instance, "marts/daily") == previews(instance, "marts/top") == []
+    assert previews(instance, "staging/orders") == []
 
 
 def test_rows_that_cannot_be_read_are_a_warning(

@@ -1,6 +1,7 @@
 """One asset per model, filled from its page, from a backfill or from the lineage."""
 
 # Dagster reads the annotations of its functions, so they are not postponed here.
+import warnings
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,15 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
 
-def model_specs(catalog: AssetCatalog) -> dict[ModelName, dg.AssetSpec]:
-    """Complete the translator's specs with parents, partitions and code versions."""
+def model_specs(
+    catalog: AssetCatalog, *, virtual_views: bool = False
+) -> dict[ModelName, dg.AssetSpec]:
+    """Complete the translator's specs with parents, partitions and code versions.
+
+    Args:
+        catalog: The code location's models.
+        virtual_views: Whether assets of VIEW models are virtual.
+    """
     out = {}
     for name, model in catalog.live.models.items():
         spec = catalog.specs[name]
@@ -42,6 +50,11 @@ def model_specs(catalog: AssetCatalog) -> dict[ModelName, dg.AssetSpec]:
             partitions_def=catalog.partitions[name],
             code_version=current.key if current else None,
         )
+        if virtual_views and model.snapshot.is_virtual:
+            with warnings.catch_warnings():
+                # Virtual assets are a preview in Dagster; who asks for them was told so.
+                warnings.simplefilter("ignore")
+                out[name] = out[name].replace_attributes(is_virtual=True)
     return out
 
 

@@ -181,14 +181,26 @@ def partition_tags(filled: Filled) -> dict[str, str]:
 
 
 def view_event(
-    catalog: AssetCatalog, snapshot: Snapshot, inputs: Sequence[Input], tags: Mapping[str, str]
+    catalog: AssetCatalog,
+    snapshot: Snapshot,
+    inputs: Sequence[Input],
+    tags: Mapping[str, str],
+    rows: Mapping[str, Any] | None = None,
 ) -> dg.AssetMaterialization:
-    """Return the event of a published VIEW model, which holds no rows of its own."""
+    """Return the event of a published VIEW model, which holds no rows of its own.
+
+    Args:
+        catalog: Asset keys.
+        snapshot: The model.
+        inputs: Its parents.
+        tags: More tags.
+        rows: Metadata that shows some of its rows.
+    """
     key = snapshot.table_version
     return dg.AssetMaterialization(
         asset_key=catalog.key(snapshot.name),
         partition=key,
-        metadata={"vde/version": key},
+        metadata={"vde/version": key, **(rows or {})},
         tags={**provenance_tags(key, key, inputs), **tags},
     )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -65,6 +65,7 @@ def published_events(
     *,
     built: Set[ModelName],
     tags: Mapping[str, str],
+    rows: Callable[[Snapshot], Mapping[str, Any]] | None = None,
 ) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation | dg.AssetObservation]:
     """Yield what a publication changes in Dagster beside the intervals it filled.
 
@@ -78,6 +79,7 @@ def published_events(
         environment: The published version.
         built: Models whose events are written by the fills.
         tags: Tags of the events.
+        rows: Makes the metadata that shows some rows of a view.
     """
     combination = combination_of(store, environment)
     moved = store.versions.changed(environment.name, environment.version)
@@ -91,7 +93,8 @@ def published_events(
             inputs = combination.inputs(instance, catalog, snapshot, None)
             latest = _latest(instance, catalog, snapshot, snapshot.table_version)
             if latest is None or _moved(catalog, combination, snapshot, inputs, latest):
-                yield view_event(catalog, snapshot, inputs, tags)
+                shown = rows(snapshot) if rows is not None else None
+                yield view_event(catalog, snapshot, inputs, tags, shown)
         elif entry.table_id:
             yield from _again(catalog, store, instance, snapshot, combination, tags)
     add_partitions(store.database.effects, instance, catalog.names.environments, [environment.name])

@@ -32,6 +32,7 @@ from vde_dagster.orchestration.events.publication import published_events
 from vde_dagster.orchestration.events.unit_test_checks import UnitTestEvents
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.pages.markdown import span, spans
+from vde_dagster.orchestration.pages.preview import view_preview
 from vde_dagster.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ class EventRecorder:
             event.environment,
             built=built,
             tags=self._tags(),
+            rows=view_preview(self.workspace, self.log, event.environment.name),
         )
 
     def unpublished(self) -> Iterator[dg.AssetObservation]:

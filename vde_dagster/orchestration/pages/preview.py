@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from vde_dagster.base.names import quote
 from vde_dagster.orchestration.pages.markdown_table import markdown_table
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.resolver import column_map
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
 MAX_CHARACTERS = 100
+VIEW_SECONDS = 20.0
+"""After so long no further view of a publication is read."""
 
 
 def preview(
@@ -67,6 +71,47 @@ def preview(
         return {}
     shown = [{name: _cell(value) for name, value in row.items()} for row in rows]
     return {"vde/preview": dg.MetadataValue.md(markdown_table(shown))}
+
+
+def view_preview(
+    workspace: Workspace, log: logging.Logger | dg.DagsterLogManager, environment: str
+) -> Callable[[Snapshot], dict[str, Any]]:
+    """Return what shows some rows of a view that an environment has just published.
+
+    A view's rows are computed when they are read. That is done by an engine that runs already, and
+    for as long as nobody waits for it: what has no rows says why.
+
+    Args:
+        workspace: The project; its settings say how many rows.
+        log: The run's log.
+        environment: The environment.
+    """
+    limit = workspace.settings.dagster.preview_rows
+    until = time.monotonic() + VIEW_SECONDS
+
+    def rows_of(snapshot: Snapshot) -> dict[str, Any]:
+        if limit <= 0:
+            return {}
+        if workspace.warehouse.started_engine is None:
+            return _none("Spark did not run for this publication")
+        if time.monotonic() > until:
+            return _none(f"the views before it took {VIEW_SECONDS:.0f} seconds to read")
+        name = f"{quote(snapshot.name.namespace)}.{quote(snapshot.name.name)}"
+        try:
+            result = workspace.query(environment, f"SELECT * FROM {name}", limit)
+        except Exception as error:
+            # What is shown beside the data must never stop the work on the data.
+            log.warning(f"{snapshot.name}: no rows to show: {type(error).__name__}: {error}")
+            return {}
+        names = [column for column, _ in result.columns]
+        shown = [dict(zip(names, map(_cell, row), strict=True)) for row in result.rows]
+        return {"vde/preview": dg.MetadataValue.md(markdown_table(shown))} if shown else {}
+
+    return rows_of
+
+
+def _none(why: str) -> dict[str, Any]:
+    return {"vde/preview": dg.MetadataValue.md(f"No rows are shown: {why}.")}
 
 
 def _cell(value: object) -> str | None:
