@@ -82,6 +82,27 @@ def test_the_code_and_what_it_imports_are_stored_with_the_model(folder: ProjectF
     assert kind_from_json(kind.to_json()) == kind
 
 
+def test_a_python_model_is_written_by_it_too(folder: ProjectFolder) -> None:
+    folder.write(
+        "models/made.py",
+        """
+        from vde_dagster import model
+
+
+        @model("marts.made", columns={"customer": "INT", "amount": "INT"}, kind={
+            "name": "CUSTOM", "materialization": "keep_largest",
+            "materialization_properties": {"keep": 2, "by": "amount", "of": ["customer"]},
+        })
+        def execute(context):
+            return None
+        """,
+    )
+    kind = load_project(folder.root).models[ModelName("marts", "made")].kind
+    assert isinstance(kind, Custom)
+    assert kind.settings == {"by": "amount", "keep": 2, "of": ("customer",)}
+    assert kind.entrypoint == "materializations/keep.py:write"
+
+
 def test_what_the_function_does_and_is_told_decides_the_tables_version(
     folder: ProjectFolder,
 ) -> None:

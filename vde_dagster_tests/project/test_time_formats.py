@@ -74,6 +74,25 @@ def test_the_models_dialect_counts(write_project: WriteProject) -> None:
         assert kind.time_format == "%d.%m.%Y"
 
 
+def test_a_python_model_has_a_format_with_blanks(write_project: WriteProject) -> None:
+    root = write_project(
+        {
+            "models/m.py": """
+from vde_dagster import model
+
+@model("a.m", columns={"ds": "STRING"}, kind={
+    "name": "INCREMENTAL_BY_TIME_RANGE", "time_column": ["ds", "%Y-%m-%d %H:%M"],
+})
+def execute(context):
+    return None
+"""
+        }
+    )
+    kind = load_project(root).models[ModelName("a", "m")].kind
+    assert isinstance(kind, IncrementalByTimeRange)
+    assert kind.time_format == "%Y-%m-%d %H:%M"
+
+
 def test_the_format_is_where_the_message_points(write_project: WriteProject) -> None:
     header = "MODEL (name a.m,\n  kind INCREMENTAL_BY_TIME_RANGE (time_column (ds, '%d/%m')));\n"
     root = write_project({"models/m.sql": header + "SELECT '' AS ds"})

@@ -36,11 +36,13 @@ def _time_column(value: Value) -> tuple[str, str | None]:
         )
     if len(items) == 1:
         return items[0].text(), None
+    # Python models have it without quotes.
+    written = items[1].text() if len(items[1].tokens) == 1 else items[1].raw
     try:
-        return items[0].text(), strftime_format(items[1].text(), value.dialect)
+        return items[0].text(), strftime_format(written, value.dialect)
     except ValueError as error:
         raise items[1].error(
-            f"the format '{items[1].text()}' of the time column cannot be used: {error}",
+            f"the format '{written}' of the time column cannot be used: {error}",
             "write it with strftime's directives ('%Y-%m-%d'), or in the model's dialect",
         ) from error
 
