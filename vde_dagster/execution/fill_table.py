@@ -136,7 +136,10 @@ class TableFiller:
         self.emit(ModelStarted(snapshot, table, missing))
         taken = recover(model, snapshot, target, left, missing, self._auditor())
         missing = missing - taken
-        anew = snapshot.model.kind.restates_whole and not (left.recorded or taken)
+        # What goes on in place keeps the rows that are there, whichever ranges are filled again.
+        goes_on = model.in_place is not None or table.preview is not None
+        begins = not goes_on and not (left.recorded or taken)
+        anew = snapshot.model.kind.restates_whole and begins
         missing = with_lookback(snapshot, missing, model.intervals)
         if not missing:
             return self.warehouse.store.tables.get(table.id)

@@ -187,6 +187,33 @@ def test_two_environments_preview_one_table_and_leave_no_branch(
     assert len(_previews(workspace, table)) == 2
 
 
+def test_what_reads_a_preview_is_made_again_for_production(
+    folder: ProjectFolder, open_workspace: Open
+) -> None:
+    folder.edit(
+        "models/daily.sql",
+        "INCREMENTAL_BY_TIME_RANGE (time_column day,",
+        "INCREMENTAL_BY_UNIQUE_KEY (unique_key id,",
+    )
+    workspace = open_workspace(folder)
+    apply(workspace)
+    folder.edit("models/daily.sql", "id, v FROM", "id, v + 1 AS v, s FROM")
+    folder.edit("models/total.sql", "sum(v) AS total", "sum(v) AS total, count(s) AS named")
+    apply(workspace, "dev")
+    query = "SELECT total, named FROM m.total"
+    assert workspace.query("dev", query).rows == ((61, 1),)
+
+    workspace.apply(workspace.plan_run("prod", PlanOptions(now=LATER)))
+    assert rows(workspace) == [(1, 10), (2, 20), (3, 30), (4, 40)]
+    deployed = apply(workspace, now=LATER, effective_from=LATER.replace(day=4, hour=0))
+    assert [str(model.name) for model in deployed.builds] == ["m.daily", "m.total"]
+    assert workspace.query("prod", query).rows == ((101, 1),), "rows that are there stay"
+    later = LATER + timedelta(days=1)
+    workspace.apply(workspace.plan_run("prod", PlanOptions(now=later)))
+    apply(workspace, "dev", now=later)
+    assert workspace.query("dev", query).rows == workspace.query("prod", query).rows
+
+
 def _previews(workspace: Workspace, table: PhysicalTable) -> list[str]:
     refs = workspace.lakehouse.table_metadata(table.ref)["refs"]
     return [name for name in refs if name.startswith("vde_preview_")]

@@ -90,3 +90,37 @@ def test_hashing_again_twice_changes_nothing_more(
     twice, changed = rehash(stored, module.CANONICALISER, build)
     assert changed == []
     assert twice.tables == once.tables
+
+
+def test_a_table_that_changed_in_place_goes_on_after_an_upgrade(
+    tmp_path: Path, earlier_canonicaliser: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "models/daily.sql": "MODEL (name m.daily, start '2024-01-01', kind "
+        "INCREMENTAL_BY_TIME_RANGE (time_column day, forward_only true));\n"
+        "SELECT day, id FROM m.rows WHERE day BETWEEN @start_ds AND @end_ds",
+        "models/rows.sql": "MODEL (name m.rows, kind FULL);\nSELECT DATE '2024-01-01' AS day, "
+        "1 AS id, 'a' AS s",
+        "models/total.sql": "MODEL (name m.total, kind FULL);\nSELECT count(id) AS n FROM m.daily",
+    }
+    folder = ProjectFolder(tmp_path, files)
+    warehouse = Warehouse()
+    warehouse.apply(warehouse.plan(tmp_path))
+    folder.edit("models/daily.sql", "day, id FROM", "day, id + 1 AS id, s FROM")
+    deployed = warehouse.apply(warehouse.plan(tmp_path))
+    assert [str(model.name) for model in deployed.models if model.deploys] == ["m.daily"]
+    assert warehouse.plan(tmp_path).is_empty
+
+    earlier_canonicaliser.undo()
+    production = warehouse.environments["prod"]
+    state, _ = rehash(
+        WarehouseState(production, production, warehouse.snapshots, warehouse.tables),
+        module.CANONICALISER,
+        lambda models, revise: build_snapshots(models, lambda name: None, revise=revise),
+    )
+    warehouse.snapshots, warehouse.tables = dict(state.snapshots), dict(state.tables)
+    assert warehouse.plan(tmp_path).is_empty
+    folder.edit("models/daily.sql", "id + 1 AS id", "id + 2 AS id")
+    again = warehouse.plan(tmp_path)
+    assert [str(model.name) for model in again.models if model.deploys] == ["m.daily"]
+    assert not again.builds
