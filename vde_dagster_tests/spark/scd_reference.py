@@ -140,17 +140,17 @@ def states(seed: int, number: int, keys: int) -> Iterator[list[Row]]:
     """
     chance = random.Random(seed)
     start = datetime(2024, 1, 1)
-    known = [(chance.choice([None, n]), chance.choice([None, "a", "b"])) for n in range(keys)]
+    known = [(n if n % 8 else None, chance.choice([None, "a", "b"])) for n in range(keys)]
     rows = {key: _row(chance, key, start) for key in known}
     for step in range(number):
         now = start + timedelta(days=step)
         for key in known:
             what = chance.random()
-            if what < 0.25:
+            if what < 0.25 or (key not in rows and what < 0.6):
                 rows[key] = _row(chance, key, now)
-            elif what < 0.35:
+            elif what < 0.45:
                 rows.pop(key, None)
-            elif what < 0.45 and key in rows:
+            elif what < 0.55 and key in rows:
                 rows[key] = {**rows[key], "v": chance.choice([None, 1, 2])}
         twice = [_row(chance, key, now) for key in chance.sample(sorted(rows, key=str), 3)]
         found = [*rows.values(), *twice]

@@ -78,7 +78,7 @@ def test_the_table_is_what_a_model_in_plain_python_says(
     seed = sorted(KINDS).index(name)
     kind = in_utc(KINDS[name])
     table, history = dimension(spark_engine, kind), History(kind)
-    for day, rows in enumerate(states(seed, 4, 80)):
+    for day, rows in enumerate(states(seed, 4, 120)):
         fill(table, query(rows), day)
         history.load(rows, at(day).replace(tzinfo=None))
         assert table.rows() == history.rows(), f"seed {seed}, day {day}"
