@@ -96,7 +96,7 @@ def ranges(workspace: Workspace, now: datetime) -> list[str]:
 
 
 def test_a_history_goes_on_over_pauses_edits_and_rollbacks(world: World) -> None:
-    first, second, third, fourth = states(7, 4, 12)
+    first, second, third, fourth, fifth = states(7, 5, 12)
     world.says(first)
     with world.process() as workspace:
         workspace.apply(workspace.plan("prod", now=noon(0)))
@@ -128,6 +128,17 @@ def test_a_history_goes_on_over_pauses_edits_and_rollbacks(world: World) -> None
         world.says(fourth)
         workspace.apply(workspace.plan_run("prod", now=noon(6)))
         world.check(workspace, noon(6))
+
+    # In place, the history goes on: what is there has not the new column.
+    with world.process() as workspace:
+        workspace.apply(workspace.plan("prod", now=noon(6), forward_only=True))
+        world.says(fifth)
+        workspace.apply(workspace.plan_run("prod", now=noon(7)))
+        world.history.load(fifth, noon(7).replace(tzinfo=None))
+        shown = "SELECT * EXCEPT (more) FROM marts.customers"
+        assert sorted(workspace.query("prod", shown).rows, key=str) == world.history.rows()
+        new = "SELECT count(*) FROM marts.customers WHERE more = v + 1"
+        assert workspace.query("prod", new).rows[0][0] > 0
 
 
 Kill = Callable[[pytest.MonkeyPatch], None]

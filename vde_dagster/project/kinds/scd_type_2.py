@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from vde_dagster.project.kinds.base import AddedColumn, Kind, Property
-from vde_dagster.project.kinds.incremental import BATCH_SIZE
+from vde_dagster.project.kinds.base import AddedColumn, InPlace, Kind, Property
+from vde_dagster.project.kinds.incremental import BATCH_SIZE, IN_PLACE
 from vde_dagster.project.kinds.keys import key_columns_of, key_parts
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ class ScdType2(Kind):
         invalidate_hard_deletes: Whether a key that the query no longer returns ends.
         batch_size: The most intervals that one job fills; None for all that are missing, as one.
         disable_restatement: Whether the history may not be made anew from today's sources.
+        forward_only: Whether every change is made in place, and the history goes on.
+        on_destructive_change: What to do when such a change removes or retypes columns.
+        on_additive_change: What to do when it adds or widens columns.
     """
 
     __slots__ = ()
@@ -46,6 +49,9 @@ class ScdType2(Kind):
     invalidate_hard_deletes: bool
     batch_size: int | None
     disable_restatement: bool
+    forward_only: bool
+    on_destructive_change: str
+    on_additive_change: str
 
     by_intervals = True
     in_order = True
@@ -90,6 +96,15 @@ class ScdType2(Kind):
     def restatable(self) -> bool:
         """Not by default: sources of today do not know the past."""
         return not self.disable_restatement
+
+    @property
+    def in_place(self) -> InPlace:
+        """What its properties say; the key and what tells the time have to stay."""
+        updated = (self.updated_at,) if self.updated_at else ()
+        fixed = (*self.unique_key, *updated, *(column.name for column in self.added_columns))
+        return InPlace(
+            self.forward_only, self.on_destructive_change, self.on_additive_change, fixed
+        )
 
 
 def _time_type(value: Value) -> str:
@@ -146,6 +161,7 @@ _SHARED = (
     _flag("invalidate_hard_deletes"),
     BATCH_SIZE,
     _flag("disable_restatement"),
+    *IN_PLACE,
 )
 
 
@@ -169,6 +185,9 @@ class ScdType2ByTime(ScdType2):
     invalidate_hard_deletes: bool = False
     batch_size: int | None = None
     disable_restatement: bool = True
+    forward_only: bool = False
+    on_destructive_change: str = "error"
+    on_additive_change: str = "allow"
     name: Literal["SCD_TYPE_2_BY_TIME"] = "SCD_TYPE_2_BY_TIME"
 
     summary = "a row per version of a key; a newer `updated_at` ends the version before"
@@ -214,6 +233,9 @@ class ScdType2ByColumn(ScdType2):
     invalidate_hard_deletes: bool = False
     batch_size: int | None = None
     disable_restatement: bool = True
+    forward_only: bool = False
+    on_destructive_change: str = "error"
+    on_additive_change: str = "allow"
     name: Literal["SCD_TYPE_2_BY_COLUMN"] = "SCD_TYPE_2_BY_COLUMN"
 
     summary = "a row per version of a key; a change of one of the columns ends the version before"
