@@ -195,6 +195,8 @@ def compared(
     same = set(range(len(output.sets)))
     against: set[int] = set()
     for tile in output.tiles:
+        if not tile.rows and not any(_overlap(tile.interval, filled) for filled, *_ in earlier):
+            continue  # Nothing was there before, and nothing is there now.
         found = _last_of(tile.interval, earlier)
         if found is None:
             return output
@@ -209,11 +211,15 @@ def compared(
     return Output(output.sets, output.tiles, False, tuple(sorted(same)), tuple(sorted(against)))
 
 
+def _overlap(one: Interval, other: Interval) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
 def _last_of(
     interval: Interval, earlier: Sequence[tuple[Interval, int | None, Output | None]]
 ) -> tuple[int, Tile, tuple[Columns, ...]] | None:
     for filled, commit, output in earlier:
-        if filled.end <= interval.start or interval.end <= filled.start:
+        if not _overlap(filled, interval):
             continue
         tiles = output.tiles if output is not None else ()
         tile = next((tile for tile in tiles if tile.interval == interval), None)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.cli.applying import result_json
+from vde_dagster.cli.plan_view import show_plan, show_summary
 from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.lakehouse.new_table import NewTable
@@ -128,6 +132,24 @@ def test_run_skips_what_has_nothing_new_and_says_of_the_rest_why_not(world: Worl
     assert said["db.coded"].always == "is Python, which nobody declares to be deterministic"
     assert world.run() == (ALWAYS, SKIPPED)
     assert world.run(full=True) == (SKIPPED | ALWAYS, set())
+
+
+def test_result_of_a_run_says_what_was_skipped_why_and_what_that_saved(world: World) -> None:
+    plan = world.workspace.plan_run("prod", now=FIRST + DAY)
+    console = Console(file=StringIO(), width=200)
+    show_plan(console, plan, {})
+    show_summary(console, plan)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "skips 4 models, which saves 0.4 kB" in shown
+    assert "db.whole  unchanged  skipped, nothing that it reads has changed since 2" in shown
+    assert "skips     4 models" in shown
+    result = world.workspace.apply(plan)
+    said = result_json(result)["skipped"]
+    assert {one["model"] for one in said} == SKIPPED
+    (whole,) = (one for one in said if one["model"] == "db.whole")
+    assert whole["why"].startswith("nothing that it reads has changed since 2")
+    assert whole["saved_bytes"] == 100
+    assert whole["saved_seconds"] == 0.0
 
 
 def test_skipped_slot_counts_as_filled_with_the_rows_of_the_last_fill(world: World) -> None:

@@ -94,6 +94,17 @@ def test_rows_that_somebody_else_changed_in_between_are_not_passed_over() -> Non
     assert state_of(line("f7", "q8", "f9"), A, outputs.get).snapshot_id == 7
 
 
+def test_range_that_had_no_rows_and_has_none_is_as_it_was() -> None:
+    refilled = day(1, "r", "s")
+    empty = replace(day(2, "0", "0").tiles[0], rows=0)
+    both = replace(refilled, tiles=(*refilled.tiles, empty))
+    earlier = [(refilled.tiles[0].interval, 7, refilled)]
+    assert compared(both, earlier).same == (0, 1)
+    assert compared(replace(both, tiles=(empty,)), []).same == (0, 1)
+    with_rows = replace(both, tiles=(*refilled.tiles, replace(empty, rows=1)))
+    assert compared(with_rows, earlier).same == ()
+
+
 @pytest.mark.parametrize("earlier", [None, day(1, "r", "s")], ids=["unknown", "another range"])
 def test_range_that_cannot_be_compared_counts_as_changed(earlier: Output | None) -> None:
     wide = Interval(T0, T0 + 5 * DAY)
