@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vde_dagster.base.hashing import digest
+from vde_dagster.errors import ProjectError
 from vde_dagster.planning.cadence import Cadence
+from vde_dagster.planning.checks.places import place_in_header
 from vde_dagster.planning.kinds.base import version_of
 from vde_dagster.planning.kinds.incremental import IncrementalMeaning
 from vde_dagster.project.kinds import IncrementalUnmanaged
 from vde_dagster.project.model import Model
 from vde_dagster.semantics import SemanticVersion
+
+if TYPE_CHECKING:
+    from vde_dagster.sql.expressions import Expression
 
 
 class PartitionMeaning(IncrementalMeaning):
@@ -20,7 +27,7 @@ class PartitionMeaning(IncrementalMeaning):
 
     def unique_keys(self, model: Model, version: SemanticVersion) -> tuple[frozenset[str], ...]:
         """Return the query's keys that tell partitions apart: a fill writes whole partitions."""
-        by = {name.lower() for text in model.partitioned_by for name in _columns_of(text)}
+        by = {name.lower() for text in model.partitioned_by for name in _columns_of(model, text)}
         keys = (key for key in version.unique_keys if by <= {name.lower() for name in key})
         return tuple(keys)
 
@@ -48,17 +55,27 @@ class UnmanagedMeaning(PartitionMeaning):
         return super().unique_keys(model, version) if kind.insert_overwrite else ()
 
 
-def _columns_of(text: str) -> tuple[str, ...]:
+def _read(model: Model, text: str) -> Expression:
     from vde_dagster.sql.expressions import read_expression
 
-    return tuple(parts[0] for parts, _ in read_expression(text).mentions)
+    try:
+        return read_expression(text)
+    except ValueError as error:
+        raise ProjectError(
+            f"{model.name}: '{text}' in partitioned_by is not an expression: {error}",
+            hint="write columns, or Iceberg's transforms of them such as days(at)",
+            location=place_in_header(model, "partitioned_by"),
+        ) from error
+
+
+def _columns_of(model: Model, text: str) -> tuple[str, ...]:
+    return tuple(parts[0] for parts, _ in _read(model, text).mentions)
 
 
 def _over_versions(model: Model, version: SemanticVersion) -> list[str]:
-    from vde_dagster.sql.expressions import read_expression
-
     out = []
     for text in model.partitioned_by:
-        names = {name.lower(): version_of(model, version, name) for name in _columns_of(text)}
-        out.append(read_expression(text).renamed(names))
+        columns = _columns_of(model, text)
+        names = {name.lower(): version_of(model, version, name) for name in columns}
+        out.append(_read(model, text).renamed(names))
     return sorted(out)
