@@ -154,3 +154,47 @@ def test_statements_on_virtual_update_run_on_the_views_of_the_environment(
     assert "marts__dev" in failed.statement
     assert failed.error is not None
     assert "GRANT is not valid" in failed.error, "Spark itself has no grants"
+
+
+def test_python_models_have_statements_blueprints_and_unit_tests_of_both(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    shop.write(
+        "models/python.py",
+        """
+        from vde_dagster import model
+
+        @model(
+            "marts.place_@{number}",
+            columns={"customer": "INT", "number": "INT"},
+            blueprints=[{"number": 1}, {"number": 2}],
+            pre_statements=["CREATE TEMPORARY VIEW own AS SELECT * FROM marts.top"
+                            " WHERE place = @number"],
+        )
+        def execute(context):
+            number = context.blueprint_var("number")
+            return context.sql(f"SELECT customer, {number} AS number FROM own")
+
+        @model("marts.places", is_sql=True, kind="VIEW")
+        def places(evaluator):
+            return " UNION ALL ".join(f"SELECT * FROM marts.place_{n}" for n in (1, 2))
+        """,
+    )
+    shop.write(
+        "tests/test_place.yaml",
+        """
+        test_place:
+          model: marts.place_2
+          inputs:
+            marts.top:
+              rows:
+                - {customer: 7, revenue: 2.0, place: 1}
+                - {customer: 8, revenue: 1.0, place: 2}
+          outputs:
+            query:
+              rows: [{customer: 8, number: 2}]
+        """,
+    )
+    workspace = open_workspace(shop)
+    workspace.apply(workspace.plan("prod"))
+    assert sorted(rows(workspace, "SELECT * FROM marts.places")) == [(11, 2), (12, 1)]
