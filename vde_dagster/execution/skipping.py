@@ -138,7 +138,7 @@ class Skipping:
     def _holds(self, table: PhysicalTable, commit: int | None) -> bool:
         """Say whether a table's rows are still those of its last fill, and nobody else's."""
         metadata = self.warehouse.lakehouse.table_metadata(table.ref)
-        for found in commit_line(metadata, head_of(metadata), table.id):
+        for found in commit_line(metadata, head_of(metadata, table.branch), table.id):
             if found.snapshot_id == commit:
                 return True
             if not found.quiet:
