@@ -64,6 +64,8 @@ def said(plan: Plan) -> dict[str, str]:
 def take(step: dict[str, Any], world: World) -> None:
     """Edit, plan, compare, apply."""
     world.edit(step.get("edit") or {})
+    if "forget" in step:
+        del world.warehouse.environments[step["forget"]]
     for name, ranges in (step.get("filled") or {}).items():
         world.set_filled(name, ranges)
     for name, types in (step.get("written") or {}).items():
