@@ -195,7 +195,7 @@ class SkippingLake(Lake):
             rows = self.db.execute(f"SELECT {listed} FROM {place} WHERE {inside}").fetchall()
             text = repr(sorted(Counter(map(repr, rows)).items()))
             digests.append(hashlib.sha256(text.encode()).hexdigest())
-        return Output(sets, (Tile(batch, 0, tuple(digests)),), whole)
+        return Output(sets, (Tile(batch, self._count(place, inside), tuple(digests)),), whole)
 
     def _count(self, place: str, inside: str = "true") -> int:
         found: Any = self.db.execute(f"SELECT count(*) FROM {place} WHERE {inside}").fetchone()
