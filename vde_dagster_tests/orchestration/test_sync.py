@@ -21,17 +21,22 @@ ASSETS = ("marts/daily", "marts/running", "marts/top", "marts/customers", "raw/o
 
 
 def figures_of(instance: dg.DagsterInstance) -> dict[str, tuple[object, object]]:
-    """Return rows and bytes of each day, of what one fill wrote."""
+    """Return rows and bytes of each day, of what one fill wrote; its own are at the newest day."""
     records = instance.fetch_materializations(dg.AssetKey(["marts", "daily"]), limit=99).records
     found = {}
+    of_fill = set()
     for record in records:
         event = record.asset_materialization
         assert event is not None
         facts = {name: value.value for name, value in event.metadata.items()}
-        assert (facts["vde/fill_intervals"], facts["vde/fill_rows"]) == (5, 3)
-        assert facts["vde/fill_seconds"] > 0
+        assert facts["vde/fill_intervals"] == 5
         day = str(event.partition).partition("|")[2]
+        if "vde/fill_rows" in facts:
+            assert facts["vde/fill_rows"] == 3
+            assert facts["vde/fill_seconds"] > 0
+            of_fill.add(day)
         found[day] = (facts["dagster/partition_row_count"], facts["vde/bytes"])
+    assert of_fill == {max(found)}
     return dict(sorted(found.items()))
 
 

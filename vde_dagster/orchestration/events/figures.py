@@ -76,18 +76,27 @@ def filled_by(
 
 
 def fill_facts(
-    snapshot: Snapshot, interval: Interval, result: FillResult, found: Sequence[Filled]
+    snapshot: Snapshot,
+    interval: Interval,
+    result: FillResult,
+    found: Sequence[Filled],
+    filled: Filled,
 ) -> dict[str, Any]:
-    """Return what is to be said of the fill itself, on each partition's event.
+    """Return what is to be said of the fill itself on one partition's event.
+
+    Its own figures stand at its newest partition alone, so that a sum over partitions is true.
 
     Args:
         snapshot: The model.
         interval: What was filled (UTC).
         result: The fill.
-        found: The partitions that it filled.
+        found: The partitions that it filled, in order of time.
+        filled: The one of them that the event is about.
     """
     count = snapshot.cadence.unit.count(interval) if snapshot.is_incremental else 1
     facts: dict[str, Any] = {"vde/fill_intervals": count}
+    if filled != found[-1]:
+        return facts
     if result.seconds is not None:
         facts["vde/fill_seconds"] = result.seconds
     if len(found) > 1:

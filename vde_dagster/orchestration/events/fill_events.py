@@ -99,10 +99,10 @@ class FillEvents:
             found = filled_by(
                 self.workspace, self.log, snapshot, table, partitions, fill.interval, fill.result
             )
-            facts = self._facts(fill, snapshot, found)
-            for number, filled in enumerate(found, 1):
+            for filled in found:
+                facts = self._facts(fill, snapshot, found, filled)
                 rows: dict[str, Any] = {}
-                if fill.newest and number == len(found):
+                if fill.newest and filled == found[-1]:
                     commit, ranges = filled.iceberg_snapshot_id, (filled.interval, fill.interval)
                     rows = preview(self.workspace, self.log, snapshot, table, commit, ranges)
                 yield FilledPartition(snapshot, table.version, filled, {**facts, **rows})
@@ -130,12 +130,14 @@ class FillEvents:
         """The tags of every event of the plan."""
         return {PLAN_TAG: self.plan.id, ENVIRONMENT_TAG: self.plan.environment}
 
-    def _facts(self, fill: Fill, snapshot: Snapshot, found: list[Filled]) -> dict[str, Any]:
+    def _facts(
+        self, fill: Fill, snapshot: Snapshot, found: list[Filled], filled: Filled
+    ) -> dict[str, Any]:
         facts: dict[str, Any] = {
             "vde/plan": self.plan.id,
             "vde/table": str(fill.table.ref),
             "vde/environments": self.plan.environment,
-            **fill_facts(snapshot, fill.interval, fill.result, found),
+            **fill_facts(snapshot, fill.interval, fill.result, found, filled),
         }
         if fill.recovered:
             facts["vde/recovered"] = True

@@ -78,13 +78,15 @@ def missing_events(
                 del missing[key]
             continue
         counted = filled_by(workspace, log, snapshot, table, partitions, interval, result)
-        facts = {"vde/plan": row.plan_id, **fill_facts(snapshot, interval, result, counted)}
         skipped = load_skipped(row.skipped)
-        if skipped is not None:
-            facts |= skipped_facts(skipped)
         for item in counted:
-            if item.partition in own:
-                found[item.partition] = (item, facts, {PLAN_TAG: row.plan_id})
+            if item.partition not in own:
+                continue
+            facts = fill_facts(snapshot, interval, result, counted, item)
+            if skipped is not None:
+                facts |= skipped_facts(skipped)
+            facts["vde/plan"] = row.plan_id
+            found[item.partition] = (item, facts, {PLAN_TAG: row.plan_id})
     newest = held[-1]
     for key, item in missing.items():
         filled, facts, tags = found.get(key, (replace(item), {}, {}))
