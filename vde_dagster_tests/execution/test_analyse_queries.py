@@ -49,7 +49,8 @@ NEW = {
     "models/marts/when.sql": """
         MODEL (name marts.when, start '2024-01-01', cron '@daily',
           kind INCREMENTAL_BY_TIME_RANGE (time_column amount));
-        SELECT amount FROM staging.orders WHERE amount > 0
+        SELECT aggregate(array(amount), 0D, (a, b) -> a + b) AS amount
+        FROM staging.orders WHERE amount > 0
     """,
     # It has the rows and a column of marts.customers, so one table serves both.
     "models/marts/audited.sql": """
