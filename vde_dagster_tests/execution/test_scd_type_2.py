@@ -31,7 +31,8 @@ FILES = {
     "models/customers.sql": """
         MODEL (name marts.customers, start '2024-01-01', cron '@daily',
           kind SCD_TYPE_2_BY_TIME (
-            unique_key (id, part), time_data_type TIMESTAMP_NTZ, invalidate_hard_deletes true),
+            unique_key (id, part), time_data_type TIMESTAMP_NTZ, invalidate_hard_deletes true,
+            forward_only false),
           audits (unique_combination_of_columns(columns := (id, part, valid_to))));
         SELECT id, part, v, w, updated_at FROM crm.customers
     """,

@@ -185,7 +185,7 @@ class ScdType2ByTime(ScdType2):
     invalidate_hard_deletes: bool = False
     batch_size: int | None = None
     disable_restatement: bool = True
-    forward_only: bool = False
+    forward_only: bool = True
     on_destructive_change: str = "error"
     on_additive_change: str = "allow"
     name: Literal["SCD_TYPE_2_BY_TIME"] = "SCD_TYPE_2_BY_TIME"
@@ -233,7 +233,7 @@ class ScdType2ByColumn(ScdType2):
     invalidate_hard_deletes: bool = False
     batch_size: int | None = None
     disable_restatement: bool = True
-    forward_only: bool = False
+    forward_only: bool = True
     on_destructive_change: str = "error"
     on_additive_change: str = "allow"
     name: Literal["SCD_TYPE_2_BY_COLUMN"] = "SCD_TYPE_2_BY_COLUMN"
