@@ -72,11 +72,13 @@ class _Assignment:
     starts: Mapping[ModelName, datetime]
     unique_id: Callable[[], str]
     tables: TablesByContent = field(init=False)
+    protected: frozenset[str] = field(init=False)
     previews: dict[ModelName, frozenset[str]] = field(default_factory=dict)
     """The previews that are seen through a model, by model."""
 
     def __post_init__(self) -> None:
         self.tables = TablesByContent(self.state.tables.values())
+        self.protected = protected_tables(self.environment, self.state.production)
 
     def table_of(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable:
         """Choose or design a model's table; parents come first."""
@@ -86,11 +88,10 @@ class _Assignment:
         kept = self._kept(name, snapshot)
         if kept is not None:
             return kept
-        protected = protected_tables(self.environment, self.state.production)
 
         def usable(table: PhysicalTable) -> bool:
             if table.computed_from != made_of and (
-                table.computed_from or table.id not in protected
+                table.computed_from or table.id not in self.protected
             ):
                 return False
             definition = self.state.snapshots.get(table.snapshot_id)
@@ -132,9 +133,9 @@ class _Assignment:
         table = self.state.tables.get(forward.table_id)
         deployed = self.environment == PRODUCTION or is_deployed_already(snapshot, self.state)
         if not deployed:
-            wanted = preview_version(snapshot)
-            for known in self.state.tables.values():
-                if known.fill_version == wanted and known.computed_from == made_of:
+            wanted = preview_version(snapshot) or ""
+            for known in self.tables.of_version(wanted):
+                if known.computed_from == made_of:
                     return known
         if table is None:
             raise UsageError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -84,6 +84,10 @@ class TablesByContent:
         columns = self._by_column.get(table.fill_version)
         if columns is not None:
             _index(columns, table)
+
+    def of_version(self, fill_version: str) -> Sequence[PhysicalTable]:
+        """Return the tables of a fill version."""
+        return self._by_fill.get(fill_version, ())
 
     def serving(self, snapshot: Snapshot) -> list[PhysicalTable]:
         """Return the tables that serve a snapshot, see `serves`."""
