@@ -36,7 +36,7 @@ def beside_production(
         return snapshots
     from vde_dagster.planning.forward_only import ForwardOnly, is_concerned
     from vde_dagster.planning.options import NOTHING_SAID
-    from vde_dagster.planning.planner import WarehouseState
+    from vde_dagster.planning.warehouse_state import WarehouseState
 
     entries = {
         name: entry

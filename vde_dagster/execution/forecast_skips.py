@@ -14,7 +14,7 @@ from vde_dagster.planning.sources import TableRead, tables_read
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
-    from vde_dagster.planning.planner import WarehouseState
+    from vde_dagster.planning.warehouse_state import WarehouseState
     from vde_dagster.state.fill_facts import LastFill
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.contracts import ViewTypes
 from vde_dagster.planning.environment import PRODUCTION, Environment
-from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.rehash import Build, rehash
 from vde_dagster.planning.serve import preview_version
 from vde_dagster.planning.snapshot import CANONICALISER, Snapshot
 from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.warehouse_state import WarehouseState
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore

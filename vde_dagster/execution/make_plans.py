@@ -28,8 +28,10 @@ from vde_dagster.planning.interval import utc
 from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.order import in_order
 from vde_dagster.planning.plan import Plan, PlanKind
-from vde_dagster.planning.planner import PlanRequest, WarehouseState, make_plan
+from vde_dagster.planning.plan_request import PlanRequest
+from vde_dagster.planning.planner import make_plan
 from vde_dagster.planning.request import models_to_fill, window_of
+from vde_dagster.planning.warehouse_state import WarehouseState
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse

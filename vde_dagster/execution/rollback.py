@@ -17,10 +17,10 @@ from vde_dagster.planning.environment import Environment, view_ref
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.missing import ALWAYS, Window, infer_starts, missing_intervals
 from vde_dagster.planning.order import in_order
-from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.views import view_refs
 from vde_dagster.planning.virtual_update import virtual_update
+from vde_dagster.planning.warehouse_state import WarehouseState
 from vde_dagster.state.lease_names import environment_lease
 
 if TYPE_CHECKING:

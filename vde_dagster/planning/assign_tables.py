@@ -24,7 +24,7 @@ from vde_dagster.planning.snapshot import Forward, Snapshot
 from vde_dagster.planning.table import PhysicalTable
 
 if TYPE_CHECKING:
-    from vde_dagster.planning.planner import WarehouseState
+    from vde_dagster.planning.warehouse_state import WarehouseState
 
 
 def assign_tables(

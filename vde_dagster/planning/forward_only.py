@@ -24,7 +24,7 @@ from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.semantics import SemanticVersion
 
 if TYPE_CHECKING:
-    from vde_dagster.planning.planner import WarehouseState
+    from vde_dagster.planning.warehouse_state import WarehouseState
 
 TableTypes = Callable[[PhysicalTable], Mapping[str, str]]
 """Reads the Spark SQL types of a table's columns, by name, as the table really has them."""

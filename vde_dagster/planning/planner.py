@@ -3,102 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.assign_tables import assign_tables, is_deployed_already
-from vde_dagster.planning.cadence import FAR
 from vde_dagster.planning.compare import classify, reasons
-from vde_dagster.planning.contracts import ContractBreak, Shown, ViewTypes, contract_breaks
+from vde_dagster.planning.contracts import ContractBreak, Shown, contract_breaks
 from vde_dagster.planning.environment import (
     PRODUCTION,
     Entry,
-    Environment,
     protected_tables,
-    view_ref,
 )
-from vde_dagster.planning.in_place import ColumnChanges, TableChange
-from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.in_place import TableChange
+from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.missing import (
-    Window,
     availability,
     infer_starts,
     missing_intervals,
 )
-from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
-from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel, PlannedViews
-from vde_dagster.planning.readiness import Readiness, Ready
+from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel
+from vde_dagster.planning.plan_request import PlanRequest, filled_of, fills, units_from, window_for
+from vde_dagster.planning.planned_views import planned_views
+from vde_dagster.planning.readiness import Readiness
 from vde_dagster.planning.repeatable import may_be_skipped, why_always
-from vde_dagster.planning.resolver import Binding, Resolver
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.planning.views import has_view, view_signature
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.warehouse_state import WarehouseState
 
 _ANEW = "its history begins anew: what its table keeps of the past is no longer in its sources"
-
-
-@dataclass(frozen=True, slots=True)
-class WarehouseState:
-    """What the planner has to know of what has been built and published.
-
-    Args:
-        target: The environment's current version; None when it does not exist.
-        production: Production's current version, with which a new environment is compared.
-        snapshots: Snapshots that these two and the tables name, by id.
-        tables: Physical tables that these two name, and all those whose fill version is that of a
-            snapshot of the project, by id.
-        view_types: What Spark made of the VIEW models that the plan may change, as far as it is
-            known, by snapshot id.
-    """
-
-    target: Environment | None = None
-    production: Environment | None = None
-    snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
-    tables: Mapping[str, PhysicalTable] = field(default_factory=dict)
-    view_types: ViewTypes = field(default_factory=dict)
-
-    @property
-    def base(self) -> Environment | None:
-        """The environment that the plan's changes are told against."""
-        return self.target or self.production
-
-    @property
-    def held(self) -> frozenset[str]:
-        """The ids of the snapshots that the two environments hold, as they are stored."""
-        return frozenset(
-            entry.snapshot_id
-            for environment in (self.target, self.production)
-            if environment is not None
-            for entry in environment.entries.values()
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRequest:
-    """What the caller asks for.
-
-    Args:
-        environment: The environment's name.
-        window: The range to fill and the instant of the plan.
-        kind: A change of code, or a scheduled run.
-        options: What else the caller says of the plan.
-        backfill: The models that are filled, or None for all.
-        ready: Asks the signals of models, or None to let everything pass.
-        changes: What becomes of the columns of models that go on with a table of production's.
-        time_to_live: How long an environment other than production is kept.
-        catalog: The Spark catalog's name.
-    """
-
-    environment: str
-    window: Window
-    kind: PlanKind = PlanKind.PLAN
-    options: PlanOptions = NOTHING_SAID
-    backfill: frozenset[ModelName] | None = None
-    ready: Ready | None = None
-    time_to_live: timedelta | None = None
-    catalog: str = "lakehouse"
-    changes: Mapping[ModelName, ColumnChanges] = field(default_factory=dict)
 
 
 def make_plan(
@@ -142,7 +75,7 @@ def make_plan(
             *_planned(request, snapshots, old, tables, starts, state),
             *_removed(snapshots, old, state),
         ),
-        views=_views(request, snapshots, tables, entries, state),
+        views=planned_views(request, snapshots, tables, entries, state),
         entries=entries,
         snapshots={snapshot.id: snapshot for snapshot in snapshots.values()},
         start=window.start,
@@ -193,16 +126,18 @@ def _planned(
         again = False
         if table is not None:
             in_place = _in_place(request, snapshot, table, state)
-            if own and _fills(request, snapshot, table, shown):
+            if own and fills(request, snapshot, table, shown):
                 intervals = missing_intervals(
                     snapshot,
-                    _filled(request, table),
-                    _window(request, snapshot, table),
+                    filled_of(request, table),
+                    window_for(request, snapshot, table),
                     starts,
                     available,
                 )
             if in_place is not None and in_place.effective_from is not None:
-                outdated = _from(in_place.effective_from, snapshot, table.intervals & available)
+                outdated = units_from(
+                    in_place.effective_from, snapshot, table.intervals & available
+                )
                 again, intervals = bool(outdated), intervals | outdated
             intervals = readiness.let_pass(snapshot, intervals)
             if snapshot.is_incremental:
@@ -298,52 +233,6 @@ def _in_place(
     return TableChange(table.ref, deploys=True, columns=changes, effective_from=since)
 
 
-def _filled(request: PlanRequest, table: PhysicalTable) -> IntervalSet:
-    """Return what need not be filled: of a preview what the new definition filled.
-
-    A run fills what neither that nor the table it branched off has.
-    """
-    return table.available if request.kind is PlanKind.RUN else table.intervals
-
-
-def _window(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) -> Window:
-    """Return the range to fill: of a preview the latest interval, when nothing else is said."""
-    window = request.window
-    asked = window.start is not None or window.end is not None
-    if table.preview is None or asked or request.kind is PlanKind.RUN:
-        return window
-    since = request.options.effective_from or snapshot.cadence.latest_slot(window.now).start
-    return replace(window, start=since)
-
-
-def _from(since: datetime, snapshot: Snapshot, filled: IntervalSet) -> IntervalSet:
-    """Return the whole units that are filled from an instant on."""
-    unit = snapshot.cadence.unit
-    return snapshot.cadence.align_inward(filled & IntervalSet((Interval(unit.floor(since), FAR),)))
-
-
-def _fills(
-    request: PlanRequest,
-    snapshot: Snapshot,
-    table: PhysicalTable,
-    shown: frozenset[str],
-) -> bool:
-    """Say whether a plan fills a model's missing intervals.
-
-    A run fills whatever is due. A plan fills tables that the environment does not show yet, and
-    what it was asked for by a range; what merely fell due waits for the run.
-    """
-    if request.options.skip_backfill:
-        return False
-    if request.backfill is not None and snapshot.name not in request.backfill:
-        return False
-    if request.kind is PlanKind.RUN:
-        return True
-    if request.window.start is not None or request.window.end is not None:
-        return snapshot.is_incremental or not table.intervals
-    return table.id not in shown
-
-
 def _audits_due(
     snapshot: Snapshot,
     old: Snapshot | None,
@@ -379,79 +268,6 @@ def _layout_differs(
     has = shown.snapshot_id if shown and shown.table_id == table.id else table.snapshot_id
     known = state.snapshots.get(has)
     return known is not None and known.layout_hash != snapshot.layout_hash
-
-
-def _views(
-    request: PlanRequest,
-    snapshots: Mapping[ModelName, Snapshot],
-    tables: Mapping[ModelName, PhysicalTable],
-    entries: Mapping[ModelName, Entry],
-    state: WarehouseState,
-) -> PlannedViews:
-    after = Resolver(
-        request.environment,
-        entries,
-        {snapshot.id: snapshot for snapshot in snapshots.values()},
-        {table.id: table for table in tables.values()},
-    )
-    target = state.target
-    before = (
-        Resolver(request.environment, target.entries, state.snapshots, state.tables)
-        if target
-        else None
-    )
-    same = _unchanged_names(after, before)
-    created: list[TableRef] = []
-    replaced: list[TableRef] = []
-    dropped: list[TableRef] = []
-    for name in entries:
-        if name in same:
-            continue
-        new, old = _shows(after, name), before is not None and _shows(before, name)
-        if new and not old:
-            created.append(view_ref(name, request.environment))
-        elif old and not new:
-            dropped.append(view_ref(name, request.environment))
-        elif new and before is not None:
-            catalog = request.catalog
-            # Rendering costs milliseconds a view; a new environment needs none of it.
-            if view_signature(name, after, catalog) != view_signature(name, before, catalog):
-                replaced.append(view_ref(name, request.environment))
-    if before:
-        for name in before.entries:
-            if name not in entries and _shows(before, name):
-                dropped.append(view_ref(name, request.environment))
-    return PlannedViews(
-        tuple(sorted(created, key=str)),
-        tuple(sorted(replaced, key=str)),
-        tuple(sorted(dropped, key=str)),
-    )
-
-
-def _shows(resolver: Resolver, name: ModelName) -> bool:
-    """Say whether an environment has a view of a model."""
-    entry = resolver.entries.get(name)
-    # Resolving would map the columns of every table, which this does not ask for.
-    return entry is not None and has_view(Binding(resolver.snapshots[entry.snapshot_id]))
-
-
-def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]:
-    """Return the models whose view is the same without rendering it.
-
-    That is so when the entry is the same and, for queries that are inlined, those of all its
-    parents are too.
-    """
-    if before is None:
-        return set()
-    same: set[ModelName] = set()
-    for name, entry in after.entries.items():
-        if before.entries.get(name) != entry:
-            continue
-        snapshot = after.snapshots[entry.snapshot_id]
-        inlines = entry.table_id is None and not snapshot.model.kind.is_external
-        if not inlines or all(parent in same for parent in snapshot.parents):
-            same.add(name)
-    return same
 
 
 def with_tables(plan: Plan, tables: Mapping[str, PhysicalTable]) -> Plan:

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Environment
-from vde_dagster.planning.planner import WarehouseState
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.warehouse_state import WarehouseState
 from vde_dagster.project.model import Model
 
 Revise = Callable[[Snapshot], Snapshot]

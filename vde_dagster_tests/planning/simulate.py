@@ -25,12 +25,14 @@ from vde_dagster.planning.memo import Built, Memo
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.outdated import Changed, Made, Scope, outdated
 from vde_dagster.planning.plan import Plan, PlanKind
-from vde_dagster.planning.planner import PlanRequest, WarehouseState, make_plan
+from vde_dagster.planning.plan_request import PlanRequest
+from vde_dagster.planning.planner import make_plan
 from vde_dagster.planning.request import models_to_fill, window_of
 from vde_dagster.planning.restatement import restate_published
 from vde_dagster.planning.serve import deployed, extended
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, Preview
+from vde_dagster.planning.warehouse_state import WarehouseState
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
 

@@ -1,0 +1,91 @@
+"""What a plan is asked for, and which of a model's intervals it therefore fills."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.cadence import FAR
+from vde_dagster.planning.in_place import ColumnChanges
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.missing import Window
+from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
+from vde_dagster.planning.plan import PlanKind
+from vde_dagster.planning.readiness import Ready
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What the caller asks for.
+
+    Args:
+        environment: The environment's name.
+        window: The range to fill and the instant of the plan.
+        kind: A change of code, or a scheduled run.
+        options: What else the caller says of the plan.
+        backfill: The models that are filled, or None for all.
+        ready: Asks the signals of models, or None to let everything pass.
+        changes: What becomes of the columns of models that go on with a table of production's.
+        time_to_live: How long an environment other than production is kept.
+        catalog: The Spark catalog's name.
+    """
+
+    environment: str
+    window: Window
+    kind: PlanKind = PlanKind.PLAN
+    options: PlanOptions = NOTHING_SAID
+    backfill: frozenset[ModelName] | None = None
+    ready: Ready | None = None
+    time_to_live: timedelta | None = None
+    catalog: str = "lakehouse"
+    changes: Mapping[ModelName, ColumnChanges] = field(default_factory=dict)
+
+
+def filled_of(request: PlanRequest, table: PhysicalTable) -> IntervalSet:
+    """Return what need not be filled: of a preview what the new definition filled.
+
+    A run fills what neither that nor the table it branched off has.
+    """
+    return table.available if request.kind is PlanKind.RUN else table.intervals
+
+
+def window_for(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) -> Window:
+    """Return the range to fill: of a preview the latest interval, when nothing else is said."""
+    window = request.window
+    asked = window.start is not None or window.end is not None
+    if table.preview is None or asked or request.kind is PlanKind.RUN:
+        return window
+    since = request.options.effective_from or snapshot.cadence.latest_slot(window.now).start
+    return replace(window, start=since)
+
+
+def units_from(since: datetime, snapshot: Snapshot, filled: IntervalSet) -> IntervalSet:
+    """Return the whole units that are filled from an instant on."""
+    unit = snapshot.cadence.unit
+    return snapshot.cadence.align_inward(filled & IntervalSet((Interval(unit.floor(since), FAR),)))
+
+
+def fills(
+    request: PlanRequest,
+    snapshot: Snapshot,
+    table: PhysicalTable,
+    shown: frozenset[str],
+) -> bool:
+    """Say whether a plan fills a model's missing intervals.
+
+    A run fills whatever is due. A plan fills tables that the environment does not show yet, and
+    what it was asked for by a range; what merely fell due waits for the run.
+    """
+    if request.options.skip_backfill:
+        return False
+    if request.backfill is not None and snapshot.name not in request.backfill:
+        return False
+    if request.kind is PlanKind.RUN:
+        return True
+    if request.window.start is not None or request.window.end is not None:
+        return snapshot.is_incremental or not table.intervals
+    return table.id not in shown
