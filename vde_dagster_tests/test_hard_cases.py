@@ -25,7 +25,7 @@ SECTIONS = {
 OPEN = {
     "P19": "views are named in one way; there is no setting of the suffix",
     "P20": "there is one mode, in which production has views, too",
-    "P25": "what a damaged snapshot in the state store leaves to a plan is not tried",
+    "P25": "a snapshot that cannot be read is told with its model, and not mended by a plan",
 }
 """Cases that nothing shows yet, with why; one that gets a test leaves this list."""
 

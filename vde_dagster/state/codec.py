@@ -62,9 +62,9 @@ def load_snapshot(data: bytes) -> Snapshot:
     """Read what `dump_snapshot` wrote.
 
     Raises:
-        StoreError: It was written by code whose snapshots were of another form.
+        StoreError: It is damaged, or was written by code whose snapshots were of another form.
     """
-    text = zlib.decompress(data)
+    text = _decompressed(data)
     if not text.startswith(b"["):  # An object by Pydantic, as schema 0001 began with.
         return _read(_snapshot_adapter(), data)
     try:
@@ -83,9 +83,9 @@ def load_stored_plan(data: bytes) -> StoredPlan:
     """Read what `dump_plan` wrote.
 
     Raises:
-        StoreError: It was written by code whose plans were of another form.
+        StoreError: It is damaged, or was written by code whose plans were of another form.
     """
-    text = zlib.decompress(data)
+    text = _decompressed(data)
     if not text.startswith(b"["):  # An object by Pydantic, as the first plans were stored.
         return _read(_plan_adapter(), data)
     try:
@@ -101,6 +101,16 @@ def _read(adapter: TypeAdapter[T], data: bytes) -> T:
         return adapter.validate_json(zlib.decompress(data))
     except ValidationError as error:
         raise _unreadable(error) from error
+
+
+def _decompressed(data: bytes) -> bytes:
+    try:
+        return zlib.decompress(data)
+    except zlib.error as error:
+        raise StoreError(
+            f"a stored value is damaged: {error}",
+            hint="restore the state database from a backup, or from 'vde state export'",
+        ) from error
 
 
 def _unreadable(error: Exception) -> StoreError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select
 
+from vde_dagster.errors import StoreError
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.state import schema
 from vde_dagster.state.codec import dump_snapshot, load_snapshot
@@ -53,7 +54,11 @@ class SnapshotStore:
         )
 
     def load(self, ids: Iterable[str], connection: Connection | None = None) -> dict[str, Snapshot]:
-        """Read snapshots by id in one go; unknown ids are left out."""
+        """Read snapshots by id in one go; unknown ids are left out.
+
+        Raises:
+            StoreError: One cannot be read; it says of which model.
+        """
         wanted = list(dict.fromkeys(ids))
         table = schema.snapshots.c
         payloads: dict[str, bytes] = {}
@@ -61,7 +66,25 @@ class SnapshotStore:
             for part in chunks(wanted):
                 query = select(table.snapshot_id, table.payload).where(table.snapshot_id.in_(part))
                 payloads.update((row[0], row[1]) for row in conn.execute(query))
-        return {key: load_snapshot(payloads[key]) for key in wanted if key in payloads}
+        found: dict[str, Snapshot] = {}
+        for key in wanted:
+            if key in payloads:
+                try:
+                    found[key] = load_snapshot(payloads[key])
+                except StoreError as error:
+                    raise self._of_model(key, error) from error
+        return found
+
+    def _of_model(self, snapshot_id: str, error: StoreError) -> StoreError:
+        """Return the error about a stored value with the model that it is of."""
+        table = schema.snapshots.c
+        query = select(table.model_namespace, table.model_name).where(
+            table.snapshot_id == snapshot_id
+        )
+        with self.database.reading() as conn:
+            namespace, name = conn.execute(query).one()
+        what = f"the definition {snapshot_id[:12]} of {namespace}.{name}: {error.message}"
+        return StoreError(what, hint=error.hint)
 
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
         """Return the known view types of many snapshots in one read."""

@@ -19,7 +19,7 @@ from vde_dagster.planning.plan_codec import StoredPlan
 from vde_dagster.planning.table import PhysicalColumn, Preview
 from vde_dagster.planning.work import AuditResult, AuditTask
 from vde_dagster.project.kinds import External, Full, IncrementalByUniqueKey, Seed, View
-from vde_dagster.state import StateStore
+from vde_dagster.state import StateStore, schema
 from vde_dagster.state.codec import dump_plan, load_stored_plan, to_plan
 from vde_dagster_tests.state.builders import (
     T0,
@@ -49,6 +49,20 @@ def test_snapshot_of_every_kind_is_read_back_equal(store: StateStore, kind) -> N
     read = store.snapshots.load([made.id, "unknown"])
     assert read == {made.id: made}
     assert read[made.id].version.unique_keys == made.version.unique_keys
+
+
+def test_a_damaged_snapshot_is_told_with_its_model(store: StateStore) -> None:
+    made = snapshot("db.orders")
+    store.snapshots.save([made, snapshot("db.other")])
+    with store.database.engine.begin() as connection:
+        connection.execute(
+            schema.snapshots.update()
+            .where(schema.snapshots.c.snapshot_id == made.id)
+            .values(payload=b"no zlib")
+        )
+    with pytest.raises(StoreError, match=r"of db\.orders: a stored value is damaged") as caught:
+        store.snapshots.load([made.id])
+    assert "backup" in str(caught.value.hint)
 
 
 def test_thousands_of_snapshots_are_read_at_once(store: StateStore) -> None:
