@@ -1,7 +1,8 @@
 """A project with state and warehouse as an earlier commit left them, kept as a zip.
 
 Paths stand in databases, in JSON, in Avro and in compressed columns. So the kept ones have a
-length that temporary folders are padded to, and are exchanged byte by byte.
+length that temporary folders are padded to, and are exchanged byte by byte; Avro is kept without
+compression, or its lengths, which Iceberg keeps, would change.
 
 Run as a program it makes the zip, with whatever commit of the package it is run with:
 `python earlier_warehouse.py FOLDER ZIP`.
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 LENGTH = 120
@@ -141,11 +143,97 @@ def make(folder: Path, archive: Path) -> None:
     with sqlite3.connect(folder / ".vde" / "vde.db") as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         db.execute("VACUUM")
-    exchange(folder, str(folder), KEPT)
+    keep(folder, str(folder), archive)
+
+
+def keep(folder: Path, old: str, archive: Path) -> None:
+    """Put a folder into a zip, with its path exchanged for the kept one."""
+    unpack_avro(folder)
+    exchange(folder, old, KEPT)
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as kept:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and "cache" not in path.parts and path.suffix != ".log":
                 kept.write(path, path.relative_to(folder))
+
+
+def unpack_avro(folder: Path) -> None:
+    """Write manifests and lists of them without compression.
+
+    A list's entry begins with a manifest's path and its length, which becomes another one.
+    Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
+    """
+    lengths = {}
+    for manifest in sorted(folder.rglob("*-m*.avro")):
+        _rewrite(manifest, lambda block: block)
+        lengths[manifest.name.encode()] = manifest.stat().st_size
+    for listing in sorted(folder.rglob("snap-*.avro")):
+
+        def with_lengths(block: bytes) -> bytes:
+            for name, length in lengths.items():
+                at = block.find(name)
+                if at >= 0:
+                    begin = at + len(name)
+                    _, end = _long(block, begin)
+                    block = block[:begin] + _as_long(length) + block[end:]
+            return block
+
+        _rewrite(listing, with_lengths)
+
+
+def _rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
+    content = path.read_bytes()
+    head = content.index(b"avro.codec") + len(b"avro.codec")
+    size, begin = _long(content, head)
+    codec = content[begin : begin + size]
+    assert codec in (b"deflate", b"null")
+    # The metadata is a map: blocks of pairs, of which one of no pairs is the last.
+    at = _end_of_map(content)
+    sync = content[at : at + 16]
+    out = content[:head] + _as_long(4) + b"null" + content[begin + size : at] + sync
+    at += 16
+    while at < len(content):
+        count, at = _long(content, at)
+        size, at = _long(content, at)
+        block = content[at : at + size]
+        block = change(zlib.decompress(block, -15) if codec == b"deflate" else block)
+        out += _as_long(count) + _as_long(len(block)) + block + sync
+        at += size + 16
+    path.write_bytes(out)
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+def _end_of_map(content: bytes) -> int:
+    at = 4
+    while True:
+        count, at = _long(content, at)
+        if count == 0:
+            return at
+        if count < 0:
+            _, at = _long(content, at)
+        for _ in range(2 * abs(count)):
+            size, at = _long(content, at)
+            at += size
+
+
+def _long(content: bytes, at: int) -> tuple[int, int]:
+    """Read a number as Avro writes it; return it and where it ends."""
+    value = shift = 0
+    while True:
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+
+
+def _as_long(value: int) -> bytes:
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ def ui(
     from vde_dagster.orchestration.local_ui import local_ui
 
     output = Output(as_json)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _stopped)
+    ended_by = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, _stopped) for number in ended_by}
     output.note("starting Dagster")
     try:
         with local_ui(project, host=host, port=port) as found:
@@ -46,6 +46,9 @@ def ui(
             found.wait()
     except KeyboardInterrupt:
         raise Cancelled from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _stopped(number: int, frame: Any) -> None:
