@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import uuid
 from dataclasses import dataclass
 
 PREFIX = "vde_"
 _PARTS = re.compile(r"vde_(?P<plan>.+)_(?P<attempt>\d+)(?P<shared>s?)")
+_SCRATCH = re.compile(r"vde_(?P<plan>.+)_[0-9a-f]{32}_scratch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +39,25 @@ def parse_branch(name: str) -> BranchName | None:
     if match is None:
         return None
     return BranchName(match["plan"], int(match["attempt"]), bool(match["shared"]))
+
+
+def scratch_branch(plan_id: str) -> str:
+    """Name a branch on which one write is put together before it is put in place at once.
+
+    No attempt takes it over; what a killed process leaves of it, the janitor removes.
+    """
+    return f"{PREFIX}{plan_id}_{uuid.uuid4().hex}_scratch"
+
+
+def plan_of_branch(name: str) -> str | None:
+    """Return the id of the plan that made a branch, if its name is one that plans give.
+
+    >>> plan_of_branch("vde_prod-1f_12s"), plan_of_branch(scratch_branch("prod-1f"))
+    ('prod-1f', 'prod-1f')
+    >>> plan_of_branch("theirs") is None
+    True
+    """
+    if not name.startswith(PREFIX):
+        return None
+    match = _PARTS.fullmatch(name) or _SCRATCH.fullmatch(name)
+    return match["plan"] if match else name.removeprefix(PREFIX)

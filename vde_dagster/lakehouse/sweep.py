@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, select
 
 from vde_dagster.errors import VdeError
-from vde_dagster.lakehouse.branch_names import PREFIX, parse_branch
+from vde_dagster.lakehouse.branch_names import plan_of_branch
 from vde_dagster.lakehouse.catalog import TABLE, Swap
 from vde_dagster.lakehouse.cleaning import Cleaning, Decision
 from vde_dagster.lakehouse.commit import Change, TableState, change_table
@@ -99,10 +99,9 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
     # Another branch may be made meanwhile: it belongs to a plan that is alive, and stays.
     for table, _, metadata in _with_metadata(run, ledger):
         for branch in sorted(metadata.get("refs", {})):
-            if not branch.startswith(PREFIX):
+            plan_id = plan_of_branch(branch)
+            if plan_id is None:
                 continue
-            parsed = parse_branch(branch)
-            plan_id = parsed.plan_id if parsed else branch.removeprefix(PREFIX)
             record = store.plans.record(plan_id)
             dead = plan_id in marked.dead_plans
             if record is None or (record.status in ("planned", "applying", "failed") and not dead):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
+from vde_dagster.lakehouse.branch_names import scratch_branch
 from vde_dagster.lakehouse.catalog import Swap
 from vde_dagster.lakehouse.catalogs import sql_pointers
 from vde_dagster.lakehouse.fsck import fsck
@@ -18,7 +19,7 @@ from vde_dagster.lakehouse.janitor import JanitorReport, clean
 from vde_dagster_tests.faults import Fault, FaultInjector
 from vde_dagster_tests.lakehouse.oracle import look, query
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, World, fast_folder
-from vde_dagster_tests.state.builders import FakeClock, days, plan, snapshot, table
+from vde_dagster_tests.state.builders import FakeClock, day, days, plan, snapshot, table
 
 
 @pytest.fixture
@@ -229,6 +230,21 @@ def test_strangers_are_reported_and_left_alone(world: World, clock: FakeClock) -
     findings = [f for f in fsck(process.lakehouse) if f.problem == "stranger"]
     assert len(findings) == 1
     assert findings[0].subject in look(world.url).tables
+
+
+def test_what_a_killed_write_put_together_goes_with_its_plan(
+    world: World, clock: FakeClock
+) -> None:
+    publish(world, "1")
+    process = world.process()
+    (made,) = process.store.tables.load([t.id for t in process.store.ledger.tables()]).values()
+    scratch = scratch_branch("prod1")
+    for branch, plan_id in ((scratch, "prod1"), ("theirs", "prod1")):
+        process.engine.fill(made, day(1), plan_id, branch)
+    assert told(janitor(world), "drop_branch") == []
+    clock.advance(days=2)
+    assert told(janitor(world), "drop_branch") == [f"{made.ref} {scratch}"]
+    assert look(world.url).branches[str(made.ref)] == ["theirs"]
 
 
 def test_old_iceberg_snapshots_go_and_filled_intervals_stay(world: World, clock: FakeClock) -> None:

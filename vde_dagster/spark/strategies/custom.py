@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ConflictError, ExecutionError
+from vde_dagster.lakehouse.branch_names import scratch_branch
 from vde_dagster.lakehouse.fill_summaries import FILL_KEY
 from vde_dagster.planning.interval import Interval
 from vde_dagster.project.kinds import Custom
@@ -78,7 +78,7 @@ class CustomTable(Strategy):
             ConflictError: Others wrote to the table meanwhile.
         """
         task, table = write.task, write.table
-        staging = f"vde_fill_{uuid.uuid4().hex}"
+        staging = scratch_branch(task.plan_id)
         table.branch_at(staging, task.branch)
         before, main = table.head(staging), table.head(None)
         # So that commits by SQL say whose they are, too; the session is this fill's alone.

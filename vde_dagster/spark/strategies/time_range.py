@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import ConflictError
+from vde_dagster.lakehouse.branch_names import scratch_branch
 from vde_dagster.planning.cadence import IntervalUnit
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
@@ -79,7 +79,7 @@ def _replace_rows(write: Write, rows: str) -> None:
     frame = write.frame.where(condition(rows))
     with write.lock:
         for _ in range(_ATTEMPTS):
-            staging = f"vde_fill_{uuid.uuid4().hex}"
+            staging = scratch_branch(task.plan_id)
             table.refresh()
             table.branch_at(staging, task.branch)
             try:
