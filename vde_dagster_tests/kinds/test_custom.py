@@ -182,7 +182,7 @@ def test_it_is_filled_edited_rolled_back_and_restated(folder: ProjectFolder) -> 
         ),
         ("raise ValueError('not today')", "ValueError: not today"),
         (
-            "import re\n    main = re.sub(r'[.]`branch_\\w+`$', '', target.name)\n"
+            "import re\n    main = re.sub(r'[.]`branch_[^`]+`$', '', target.name)\n"
             "    rows.writeTo(main).append()",
             "main branch, which readers see",
         ),
