@@ -151,6 +151,8 @@ def plan_options(
     select: Sequence[str] | None = None,
     backfill: Sequence[str] | None = None,
     restate: Sequence[str] | None = None,
+    allow_destructive: Sequence[str] | None = None,
+    allow_additive: Sequence[str] | None = None,
     **said: Any,
 ) -> PlanOptions:
     """Read what the options of a command say of a plan.
@@ -162,6 +164,8 @@ def plan_options(
         select: `--select`.
         backfill: `--backfill-model`.
         restate: `--restate`.
+        allow_destructive: `--allow-destructive-model`.
+        allow_additive: `--allow-additive-model`.
         said: Other fields of `PlanOptions`.
 
     Raises:
@@ -178,6 +182,8 @@ def plan_options(
         select=tuple(select or ()),
         backfill=tuple(backfill or ()),
         restate=tuple(restate or ()),
+        allow_destructive=tuple(allow_destructive or ()),
+        allow_additive=tuple(allow_additive or ()),
         **said,
     )
 

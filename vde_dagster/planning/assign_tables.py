@@ -53,8 +53,11 @@ def assign_tables(
 
 def is_deployed_already(snapshot: Snapshot, state: WarehouseState) -> bool:
     """Say whether production shows the meaning of a snapshot that extends its table."""
-    shown = _shown(state, PRODUCTION, snapshot.name)
-    if shown is None or shown.forward is None or snapshot.forward is None:
+    entry = state.production.entries.get(snapshot.name) if state.production is not None else None
+    if entry is None or snapshot.forward is None:
+        return False
+    shown = state.snapshots[entry.snapshot_id]
+    if shown.forward is None:
         return False
     return (
         shown.forward.table_id == snapshot.forward.table_id
@@ -157,9 +160,3 @@ class _Assignment:
             if table is not None and table.mixed and shown.id == snapshot.id:
                 return table
         return None
-
-
-def _shown(state: WarehouseState, environment: str, name: ModelName) -> Snapshot | None:
-    of = state.production if environment == PRODUCTION else state.target
-    entry = of.entries.get(name) if of is not None else None
-    return state.snapshots[entry.snapshot_id] if entry is not None else None

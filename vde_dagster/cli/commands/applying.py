@@ -89,8 +89,8 @@ def apply(
         no_gaps=no_gaps,
         forward_only=forward_only,
         effective_from=effective_from,
-        allow_destructive=tuple(allow_destructive or ()),
-        allow_additive=tuple(allow_additive or ()),
+        allow_destructive=allow_destructive,
+        allow_additive=allow_additive,
     )
     if plan_id is not None and options:
         raise UsageError(

@@ -85,8 +85,8 @@ def plan(
         no_gaps=no_gaps,
         forward_only=forward_only,
         effective_from=effective_from,
-        allow_destructive=tuple(allow_destructive or ()),
-        allow_additive=tuple(allow_additive or ()),
+        allow_destructive=allow_destructive,
+        allow_additive=allow_additive,
     )
     with opened(project) as workspace:
         from vde_dagster.cli.applying import meant_environment, previous_snapshots
