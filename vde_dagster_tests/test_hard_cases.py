@@ -23,7 +23,6 @@ SECTIONS = {
     "state": [f"S{n:02d}" for n in range(1, 11)],
 }
 OPEN = {
-    "P19": "views are named in one way; there is no setting of the suffix",
     "P20": "there is one mode, in which production has views, too",
     "P25": "a snapshot that cannot be read is told with its model, and not mended by a plan",
 }

@@ -28,7 +28,6 @@ from vde_dagster.planning.resolver import Resolver, column_map
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.statements import only_of_session, render_statements
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.views import environment_view_name
 from vde_dagster.project.model import Audit
 from vde_dagster.spark.data_types import is_storable
 from vde_dagster.spark.failures import column_of_cast
@@ -251,7 +250,7 @@ class _Analyser:
         return render_statements(
             snapshot.model.pre_statements,
             lambda name: relation(name, resolver, catalog),
-            environment_view_name(snapshot.name, self.plan.environment, catalog),
+            resolver.views.quoted(snapshot.name, catalog),
             snapshot.cadence.latest_slot(self.plan.created_at),
             self.plan.created_at,
         )
@@ -263,6 +262,7 @@ class _Analyser:
             self.plan.snapshots,
             self.tables,
             stand_ins=self._stand_ins,
+            suffix=self.warehouse.settings.environment_suffix_target,
         )
 
     def _add(self, snapshot: Snapshot, error: VdeError, audit: Audit | None = None) -> None:

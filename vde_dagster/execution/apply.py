@@ -244,6 +244,7 @@ class Applier:
             snapshots=plan.snapshots,
             tables={model.table.id: model.table for model in plan.models if model.table},
             production=production.tables if production else frozenset(),
+            suffix=self.warehouse.settings.environment_suffix_target,
         )
 
     def _hold_tables(self, plan: Plan, until: ExitStack) -> TableLeases:

@@ -173,6 +173,7 @@ def _make(
         backfill=models_to_fill(snapshots, options.backfill, warehouse.changed_files),
         time_to_live=timedelta(days=settings.environment_ttl_days),
         catalog=settings.catalog,
+        suffix=settings.environment_suffix_target,
         changes=changes,
     )
     plan = make_plan(

@@ -12,7 +12,7 @@ from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import FastForward, Publication
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.publication import Deployment
-from vde_dagster.planning.environment import Environment, view_ref
+from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.outdated import Changed
 from vde_dagster.planning.plan import Plan, PlannedModel
 from vde_dagster.planning.render import relation
@@ -23,7 +23,6 @@ from vde_dagster.planning.statements import render_statements
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.views import (
     define_view,
-    environment_view_name,
     has_view,
     view_query,
 )
@@ -80,15 +79,14 @@ def publish_plan(
         plan_id=plan.id,
         expires_at=plan.expires_at,
         note=plan.kind.value,
+        suffix=published.suffix,
     )
     return lakehouse.publish(
         Publication(
             environment=environment,
             base_version=plan.base_version,
             views=views,
-            dropped=dropped_views(
-                current, plan.environment, {TableRef(view.namespace, view.name) for view in views}
-            ),
+            dropped=dropped_views(current, {TableRef(view.namespace, view.name) for view in views}),
             fast_forwards=forwards,
             plan_id=plan.id,
             leases=leases,
@@ -119,16 +117,14 @@ def _deployment(plan: Plan, model: PlannedModel, tables: Mapping[str, PhysicalTa
     return Deployment(after, tuple(changed))
 
 
-def dropped_views(
-    current: Environment | None, environment: str, kept: Collection[TableRef]
-) -> tuple[TableRef, ...]:
+def dropped_views(current: Environment | None, kept: Collection[TableRef]) -> tuple[TableRef, ...]:
     """Name the views of an environment's current version that a new set no longer has.
 
     External and embedded models are named too; the publication drops only views that exist.
     """
     if current is None:
         return ()
-    refs = (view_ref(name, environment) for name in current.entries)
+    refs = (current.views.ref(name) for name in current.entries)
     return tuple(sorted((ref for ref in refs if ref not in kept), key=str))
 
 
@@ -181,7 +177,7 @@ def _statements(
         render_statements(
             statements,
             lambda parent: relation(parent, resolver, catalog),
-            environment_view_name(model.name, resolver.environment, catalog),
+            resolver.views.quoted(model.name, catalog),
             slot,
             now,
         )

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
-from vde_dagster.planning.environment import PRODUCTION, Environment
+from vde_dagster.planning.environment import PRODUCTION, Environment, ViewNames
 from vde_dagster.planning.external_table import ExternalTable, external_table
-from vde_dagster.planning.views import environment_view_name
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
 
@@ -57,7 +56,7 @@ def query_environment(
             )
         externals = _externals(warehouse, before)
         table_names = _table_names(warehouse.settings, externals.values())
-        names = set(before.entries)
+        names, shown = set(before.entries), before.views
         production = warehouse.store.environments.get(PRODUCTION)
         elsewhere = set(production.entries) - names if production else set()
 
@@ -66,11 +65,12 @@ def query_environment(
             names: set[ModelName] = names,
             elsewhere: set[ModelName] = elsewhere,
             externals: dict[ModelName, ExternalTable] = externals,
+            views: ViewNames = shown,
         ) -> str | None:
             if name in externals:
                 return externals[name].quoted(warehouse.settings.catalog)
             if name in names:
-                return environment_view_name(name, environment, warehouse.settings.catalog)
+                return views.quoted(name, warehouse.settings.catalog)
             if name in elsewhere:
                 # Left as it is, the name would silently mean production's view.
                 raise UsageError(

@@ -13,7 +13,7 @@ from vde_dagster.execution.gather_state import complete_state
 from vde_dagster.execution.publish import define_views, dropped_views
 from vde_dagster.execution.virtual_update import run_virtual_update
 from vde_dagster.lakehouse import Publication
-from vde_dagster.planning.environment import Environment, view_ref
+from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.missing import ALWAYS, Window, infer_starts, missing_intervals
 from vde_dagster.planning.order import in_order
@@ -64,16 +64,22 @@ def rollback(
         assert current is not None
         old = _find(warehouse, current, version)
         moved = warehouse.lakehouse.moved_views(environment)
+        # The history's views were where the setting of their time had them.
+        suffix = warehouse.settings.environment_suffix_target
+        old = replace(old, suffix=suffix)
+        if not old.views.same_as(current.views):
+            moved |= {current.views.ref(name) for name in current.entries}
+            moved |= {old.views.ref(name) for name in old.entries}
         part = _part(store, current, old, moved)
         state = complete_state(store, part, None, ())
         _check_tables(part, state)
-        resolver = Resolver(environment, part.entries, state.snapshots, state.tables)
+        resolver = Resolver(environment, part.entries, state.snapshots, state.tables, suffix=suffix)
         own = view_refs(resolver)
         differing = _differing(current, part, state)
         # The other views are as they were published, and as they have to be.
         changed = differing | {name for name, ref in own.items() if ref in moved}
         views = define_views(resolver, warehouse, changed)
-        kept = {view_ref(name, environment) for name in old.entries.keys() - part.entries.keys()}
+        kept = {old.views.ref(name) for name in old.entries.keys() - part.entries.keys()}
         published = warehouse.lakehouse.publish(
             Publication(
                 environment=Environment(
@@ -85,10 +91,11 @@ def rollback(
                     published_by=who,
                     expires_at=current.expires_at,
                     note=f"rollback to {old.version}",
+                    suffix=suffix,
                 ),
                 base_version=current.version,
                 views=views,
-                dropped=dropped_views(current, environment, kept | set(own.values())),
+                dropped=dropped_views(current, kept | set(own.values())),
                 fast_forwards=(),
                 plan_id=None,
                 leases=(held.lease,),
@@ -151,7 +158,7 @@ def _part(
         for name, entry in old.entries.items()
         if current.entries.get(name) != entry
         or entry.table_id is None
-        or view_ref(name, old.name) in moved
+        or old.views.ref(name) in moved
     }
     needed: set[ModelName] = set()
     while waiting:

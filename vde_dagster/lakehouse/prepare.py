@@ -73,11 +73,20 @@ def differences(
     connection: Connection,
     definitions: Sequence[ViewDefinition],
     dropped: Sequence[TableRef],
+    environment: str | None = None,
 ) -> Differences:
     """Compare definitions with the catalog, reading no file.
 
+    Args:
+        catalog: The catalog.
+        connection: The transaction to read in.
+        definitions: The views that are wanted.
+        dropped: Views that are not; those that no publication made are left alone.
+        environment: Whose views they are; None when that does not matter.
+
     Raises:
-        ConflictError: A name is taken by a table, or by a view that no publication made.
+        ConflictError: A name is taken by a table, by a view that no publication made, or by
+            another environment's.
     """
     wanted = {ref_of(definition): definition for definition in definitions}
     hashes = {ref: definition_hash(definition) for ref, definition in wanted.items()}
@@ -93,13 +102,15 @@ def differences(
             continue
         if pointer.kind != VIEW or known is None:
             raise _in_the_way(ref, pointer)
+        if not _owned(known, environment):
+            raise _of_another(ref, known)
         current = known.metadata_location == pointer.location
         if not current or known.definition_hash != hashes[ref]:
             replaced.append((definition, pointer))
     gone = [
         (ref, _view(pointers.get(ref)))
         for ref in dict.fromkeys(dropped)
-        if ref not in wanted and ref in ledger
+        if ref not in wanted and ref in ledger and _owned(ledger[ref], environment)
     ]
     return Differences(tuple(created), tuple(replaced), tuple(gone), hashes)
 
@@ -107,6 +118,17 @@ def differences(
 def _view(pointer: Pointer | None) -> Pointer | None:
     """Return the pointer if it is a view's: a table that took its place is somebody else's."""
     return pointer if pointer is not None and pointer.kind == VIEW else None
+
+
+def _owned(known: PublishedView, environment: str | None) -> bool:
+    return environment is None or known.environment == environment
+
+
+def _of_another(ref: TableRef, known: PublishedView) -> ConflictError:
+    return ConflictError(
+        f"the view {ref} is that of another model in the environment '{known.environment}'",
+        hint="give the model or the environment another name: views of both would have this one",
+    )
 
 
 def _in_the_way(ref: TableRef, pointer: Pointer) -> ConflictError:
@@ -129,7 +151,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         dropped = list(publication.dropped)
         if publication.ends_environment:
             dropped.extend(published_views(conn, catalog.name, environment=environment))
-        found = differences(catalog, conn, publication.views, dropped)
+        found = differences(catalog, conn, publication.views, dropped, environment)
         namespaces = dict.fromkeys(view.namespace for view in publication.views)
         moves = _moves(publication)
         tables = catalog.pointers([move.ref for move in moves], conn)

@@ -5,11 +5,44 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from vde_dagster.base.names import ModelName
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.table import TableRef
+from vde_dagster.project.settings import SuffixTarget
 
 PRODUCTION = "prod"
+
+
+@dataclass(frozen=True, slots=True)
+class ViewNames:
+    """Where the views of an environment are: `db.model` in production, else with its name.
+
+    Args:
+        environment: The environment's name.
+        suffix: Which part of a view's name ends with it; means nothing in production.
+    """
+
+    environment: str
+    suffix: SuffixTarget = "schema"
+
+    def ref(self, name: ModelName) -> TableRef:
+        """Name a model's view: `db__dev.model`, or `db.model__dev`."""
+        if self.environment == PRODUCTION:
+            return TableRef(name.namespace, name.name)
+        if self.suffix == "table":
+            return TableRef(name.namespace, f"{name.name}__{self.environment}")
+        return TableRef(f"{name.namespace}__{self.environment}", name.name)
+
+    def quoted(self, name: ModelName, catalog: str) -> str:
+        """Quote the full name of a model's view for Spark SQL."""
+        ref = self.ref(name)
+        return ".".join(quote(part) for part in (catalog, ref.namespace, ref.name))
+
+    def same_as(self, other: ViewNames) -> bool:
+        """Say whether every model's view has the same name under both."""
+        return self.environment == other.environment and (
+            self.environment == PRODUCTION or self.suffix == other.suffix
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +74,7 @@ class Environment:
         published_by: Who.
         expires_at: When the janitor may drop it (UTC), or None for never.
         note: Text for people (`rollback to 3`).
+        suffix: Which part of its views' names has the environment's.
     """
 
     name: str
@@ -52,6 +86,12 @@ class Environment:
     plan_id: str | None = None
     expires_at: datetime | None = None
     note: str = ""
+    suffix: SuffixTarget = "schema"
+
+    @property
+    def views(self) -> ViewNames:
+        """Where its views are."""
+        return ViewNames(self.name, self.suffix)
 
     @property
     def tables(self) -> frozenset[str]:
@@ -92,10 +132,3 @@ def environment_name(text: str) -> str:
             hint="two underscores divide schema and environment in the catalog's namespaces",
         )
     return name
-
-
-def view_ref(name: ModelName, environment: str) -> TableRef:
-    """Name the view of a model in an environment: `db.model` in prod, else `db__env.model`."""
-    if environment == PRODUCTION:
-        return TableRef(name.namespace, name.name)
-    return TableRef(f"{name.namespace}__{environment}", name.name)

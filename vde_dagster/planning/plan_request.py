@@ -16,6 +16,7 @@ from vde_dagster.planning.plan import PlanKind
 from vde_dagster.planning.readiness import Ready
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.project.settings import SuffixTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class PlanRequest:
         changes: What becomes of the columns of models that go on with a table of production's.
         time_to_live: How long an environment other than production is kept.
         catalog: The Spark catalog's name.
+        suffix: Which part of its views' names has the environment's.
     """
 
     environment: str
@@ -42,6 +44,7 @@ class PlanRequest:
     ready: Ready | None = None
     time_to_live: timedelta | None = None
     catalog: str = "lakehouse"
+    suffix: SuffixTarget = "schema"
     changes: Mapping[ModelName, ColumnChanges] = field(default_factory=dict)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.environment import Entry, view_ref
+from vde_dagster.planning.environment import Entry
 from vde_dagster.planning.plan import PlannedViews
 from vde_dagster.planning.plan_request import PlanRequest
 from vde_dagster.planning.resolver import Binding, Resolver
@@ -36,10 +36,17 @@ def planned_views(
         entries,
         {snapshot.id: snapshot for snapshot in snapshots.values()},
         {table.id: table for table in tables.values()},
+        suffix=request.suffix,
     )
     target = state.target
     before = (
-        Resolver(request.environment, target.entries, state.snapshots, state.tables)
+        Resolver(
+            request.environment,
+            target.entries,
+            state.snapshots,
+            state.tables,
+            suffix=target.suffix,
+        )
         if target
         else None
     )
@@ -52,18 +59,23 @@ def planned_views(
             continue
         new, old = _shows(after, name), before is not None and _shows(before, name)
         if new and not old:
-            created.append(view_ref(name, request.environment))
-        elif old and not new:
-            dropped.append(view_ref(name, request.environment))
-        elif new and before is not None:
+            created.append(after.views.ref(name))
+        elif before is None or not old:
+            continue
+        elif not new:
+            dropped.append(before.views.ref(name))
+        elif after.views.ref(name) != before.views.ref(name):
+            created.append(after.views.ref(name))
+            dropped.append(before.views.ref(name))
+        else:
             catalog = request.catalog
             # Rendering costs milliseconds a view; a new environment needs none of it.
             if view_signature(name, after, catalog) != view_signature(name, before, catalog):
-                replaced.append(view_ref(name, request.environment))
+                replaced.append(after.views.ref(name))
     if before:
         for name in before.entries:
             if name not in entries and _shows(before, name):
-                dropped.append(view_ref(name, request.environment))
+                dropped.append(before.views.ref(name))
     return PlannedViews(
         tuple(sorted(created, key=str)),
         tuple(sorted(replaced, key=str)),
@@ -84,7 +96,7 @@ def _unchanged_names(after: Resolver, before: Resolver | None) -> set[ModelName]
     That is so when the entry is the same and, for queries that are inlined, those of all its
     parents are too.
     """
-    if before is None:
+    if before is None or not after.views.same_as(before.views):
         return set()
     same: set[ModelName] = set()
     for name, entry in after.entries.items():

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.commits import CommitRange
-from vde_dagster.planning.environment import PRODUCTION, Entry
+from vde_dagster.planning.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.external_table import ExternalTable, external_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.project.settings import SuffixTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Resolver:
         production: Ids of the tables that production reads.
         stand_ins: A subquery by table id, in place of tables that are not there yet.
         commits: What to read of models of which not all rows are read.
+        suffix: Which part of its views' names has the environment's.
     """
 
     environment: str
@@ -63,6 +65,12 @@ class Resolver:
     production: frozenset[str] = frozenset()
     stand_ins: Mapping[str, str] = field(default_factory=dict)
     commits: Mapping[ModelName, CommitRange] = field(default_factory=dict)
+    suffix: SuffixTarget = "schema"
+
+    @property
+    def views(self) -> ViewNames:
+        """Where the environment's views are."""
+        return ViewNames(self.environment, self.suffix)
 
     def resolve(self, name: ModelName) -> Binding:
         """Return what a name stands for.

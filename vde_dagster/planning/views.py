@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from vde_dagster.base.hashing import digest
-from vde_dagster.base.names import ModelName, quote
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.contracts import ViewTypes
-from vde_dagster.planning.environment import view_ref
 from vde_dagster.planning.resolver import Binding, Resolver, select_physical
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.view_dialects import WRITERS
@@ -71,7 +70,7 @@ def define_view(
         return None
     snapshot = binding.snapshot
     descriptions = {column.name: column.description for column in snapshot.columns}
-    ref = view_ref(name, resolver.environment)
+    ref = resolver.views.ref(name)
     sql = view_query(binding, resolver, catalog)
     columns: tuple[tuple[str, str, str | None], ...]
     if binding.table is not None:
@@ -125,13 +124,7 @@ def _virtual_properties(given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, 
 def view_refs(resolver: Resolver) -> dict[ModelName, TableRef]:
     """Name every view of an environment."""
     return {
-        name: view_ref(name, resolver.environment)
+        name: resolver.views.ref(name)
         for name in resolver.entries
         if has_view(resolver.resolve(name))
     }
-
-
-def environment_view_name(name: ModelName, environment: str, catalog: str) -> str:
-    """Quote the full name of a model's view for Spark SQL."""
-    ref = view_ref(name, environment)
-    return ".".join(quote(part) for part in (catalog, ref.namespace, ref.name))

@@ -10,7 +10,7 @@ from pathlib import Path
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.resolver import Resolver
-from vde_dagster.planning.views import environment_view_name, has_view
+from vde_dagster.planning.views import has_view
 from vde_dagster.project.macros.time_variables import (
     substitute_time_variables,
     time_variable_values,
@@ -34,7 +34,10 @@ def virtual_update(
     Returns:
         (model, Spark SQL) of each model that the publication adds or changes, in order.
     """
-    before = current.entries if current is not None else {}
+    before = {}
+    # Views that get other names are new ones: nothing was said to them yet.
+    if current is not None and current.views.same_as(resolver.views):
+        before = current.entries
     return tuple(
         (name, statement)
         for name, entry in resolver.entries.items()
@@ -50,7 +53,7 @@ def _statements(name: ModelName, resolver: Resolver, catalog: str, now: datetime
         return
     slot = binding.snapshot.cadence.latest_slot(now)
     values = time_variable_values(slot.start, slot.end, now)
-    values["this_model"] = environment_view_name(name, resolver.environment, catalog)
+    values["this_model"] = resolver.views.quoted(name, catalog)
     for statement in statements:
         text = _over_views(statement, resolver, catalog)
         yield substitute_time_variables(text, values)
@@ -76,6 +79,6 @@ def _over_views(statement: str, resolver: Resolver, catalog: str) -> str:
             continue
         name = names.model_name_or_none([unquote(schema), unquote(own)])
         if name is not None and name in resolver.entries and has_view(resolver.resolve(name)):
-            view = environment_view_name(name, resolver.environment, catalog)
+            view = resolver.views.quoted(name, catalog)
             edits.append(Edit(schema.start, own.end, view))
     return apply_edits(statement, edits)

@@ -18,6 +18,9 @@ from vde_dagster.errors import ProjectError
 ENV_PREFIX = "VDE_"
 """How the environment variables begin that win over a project's files."""
 
+SuffixTarget = Literal["schema", "table"]
+"""What of a view's name has the environment's: `sales__dev.orders`, or `sales.orders__dev`."""
+
 AutoApply = Literal["never", "reuse", "non_breaking", "always"]
 
 SPARK_PACKAGES = (
@@ -137,6 +140,7 @@ class Settings:
         variables: Values of `@VAR('name')` and `@name` in queries.
         scalar_functions: User-defined functions that depend on nothing but their arguments.
         functions: Other functions that Spark's sessions have beside Spark's own.
+        environment_suffix_target: Which part of a view's name ends with the environment's.
         load_seconds: How long the reading of one file may take, with the code that it runs.
         concurrency: Models worked on at once.
         environment_ttl_days: Days after which an environment other than production expires.
@@ -170,6 +174,7 @@ class Settings:
     variables: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
     scalar_functions: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
+    environment_suffix_target: SuffixTarget = "schema"
     load_seconds: int = 120
     concurrency: int = 4
     environment_ttl_days: int = 7

@@ -41,6 +41,7 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
         published_by=row.published_by,
         expires_at=row.expires_at,
         note=row.note,
+        suffix=row.suffix or "schema",
     )
 
 

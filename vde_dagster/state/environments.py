@@ -188,6 +188,7 @@ class EnvironmentStore:
                 published_by=environment.published_by,
                 expires_at=environment.expires_at,
                 note=environment.note,
+                suffix=environment.suffix,
                 added=counts[0],
                 changed=counts[1],
                 removed=counts[2],

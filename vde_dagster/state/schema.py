@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.instants import Instant
 
-SCHEMA_VERSION = "0005"
+SCHEMA_VERSION = "0006"
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -124,6 +124,7 @@ environment_versions = Table(
     Column("changed", Integer, nullable=False),
     Column("removed", Integer, nullable=False),
     Column("dropped", Boolean, nullable=False),
+    Column("suffix", String(16)),
 )
 
 entries = Table(

@@ -18,7 +18,7 @@ from sqlalchemy import Engine
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.janitor import JanitorReport, clean
-from vde_dagster.planning.environment import Environment, view_ref
+from vde_dagster.planning.environment import Environment, ViewNames
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import ViewDefinition
@@ -130,7 +130,7 @@ class Process:
             self.store.fills.record(made.id, interval, job.id, commit, 10)
 
     def _view(self, job: Job, model: str, made: PhysicalTable) -> ViewDefinition:
-        ref = view_ref(ModelName("db", model), job.environment)
+        ref = ViewNames(job.environment).ref(ModelName("db", model))
         return view(ref.name, f"SELECT a FROM {made.ref}", namespace=ref.namespace)
 
     def _publish(
@@ -188,7 +188,7 @@ class Process:
             views = []
             for entry in old.entries.values():
                 assert entry.table_id is not None
-                ref = view_ref(entry.name, name)
+                ref = ViewNames(name).ref(entry.name)
                 sql = f"SELECT a FROM {tables[entry.table_id].ref}"
                 views.append(view(ref.name, sql, namespace=ref.namespace))
             made = environment(name, by=self.name, at=self.store.database.clock.now())

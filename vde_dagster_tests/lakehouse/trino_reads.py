@@ -21,7 +21,7 @@ from vde_dagster.base.names import ModelName, quote
 from vde_dagster.cli.values import json_value
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.catalogs.sql_spark import jdbc_options
-from vde_dagster.planning.environment import view_ref
+from vde_dagster.planning.environment import ViewNames
 from vde_dagster_tests.lakehouse.trino_project import (
     CUSTOMERS,
     MODELS,
@@ -127,7 +127,7 @@ class Readers:
         return _rows(names, [[json_value(value) for value in row] for row in answer.rows])
 
     def _with_trino(self, environment: str, model: ModelName) -> Rows:
-        ref = view_ref(model, environment)
+        ref = ViewNames(environment).ref(model)
         name = ".".join(_trino(part) for part in (TRINO_CATALOG, ref.namespace, ref.name))
         answer = self.trino.query(f"SELECT * FROM {name}")
         names = [column["name"] for column in answer.columns]
@@ -135,7 +135,7 @@ class Readers:
         return _rows(names, [list(map(trino_json, row, types)) for row in answer.rows])
 
     def _listed(self, step: str, environment: str, models: set[ModelName]) -> Check:
-        wanted = {view_ref(model, environment) for model in models}
+        wanted = {ViewNames(environment).ref(model) for model in models}
         found = {
             (schema, name)
             for schema in {ref.namespace for ref in wanted}

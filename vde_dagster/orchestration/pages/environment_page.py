@@ -13,7 +13,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.names import Names
 from vde_dagster.orchestration.pages.links import partition_link, short_name
 from vde_dagster.orchestration.pages.markdown_table import markdown_table
-from vde_dagster.planning.environment import Environment, view_ref
+from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.table import PhysicalTable
 
 MAX_VIEWS = 1000
@@ -53,7 +53,7 @@ def environment_metadata(
         before: What the version before showed; None when there was none, or nobody knows.
         names: The project's names.
     """
-    views = {name: str(view_ref(name, environment.name)) for name in shown}
+    views = {name: str(environment.views.ref(name)) for name in shown}
     records = [
         dg.TableRecord(
             {

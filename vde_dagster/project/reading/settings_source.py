@@ -27,6 +27,11 @@ from vde_dagster.sql.scanner import SourceText
 _PYPROJECT = Path("pyproject.toml")
 _FIELDS = tuple(f for f in dataclasses.fields(Settings) if f.name != "root")
 _NESTED = {"spark": SparkSettings, "dagster": DagsterSettings}
+_HINTS = {
+    "environment_suffix_target": "write schema (sales__dev.orders) or table (sales.orders__dev); "
+    "catalog cannot be: a publication is one transaction of one Iceberg catalog"
+}
+"""What to do about a wrong value, where its type does not say it."""
 
 
 def load_settings(root: Path) -> Settings:
@@ -156,7 +161,7 @@ def _validate(table: Mapping[str, Any], text: str) -> dict[str, Any]:
         message = f"setting '{key}': {first['msg'].lower()}{given}"
         if from_env:
             raise ProjectError(message, hint=f"correct {from_env} in the environment") from None
-        raise _problem(key, message, text, "correct the value") from None
+        raise _problem(key, message, text, _HINTS.get(key, "correct the value")) from None
     except SettingsError as error:
         raise ProjectError(
             f"an environment variable cannot be read: {error}",
