@@ -137,7 +137,8 @@ class Settings:
         start: First day of the data of models that name none.
         cron: Cadence of models that name none.
         owner: Owner of models that name none.
-        variables: Values of `@VAR('name')` and `@name` in queries.
+        variables: Values of `@VAR('name')` and `@name` in queries and headers: texts, numbers,
+            truth values, nothing, and lists and tables of them.
         scalar_functions: User-defined functions that depend on nothing but their arguments.
         functions: Other functions that Spark's sessions have beside Spark's own.
         environment_suffix_target: Which part of a view's name ends with the environment's.
@@ -171,7 +172,7 @@ class Settings:
     start: date | None = None
     cron: str = "@daily"
     owner: str | None = None
-    variables: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
+    variables: dict[str, Any] = field(default_factory=dict, repr=False)
     scalar_functions: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     environment_suffix_target: SuffixTarget = "schema"

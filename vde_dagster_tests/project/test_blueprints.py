@@ -92,7 +92,7 @@ def test_a_macro_may_make_the_list(load: Load) -> None:
 @pytest.mark.parametrize(
     ("header", "place", "message"),
     [
-        ("name @customer.m, kind @what", "1:31", "'@what' in property 'kind'"),
+        ("name @customer.m, kind @what", "1:31", "property 'kind': unknown variable '@what'"),
         ("name @customer.m, kid FULL", "1:26", "unknown property 'kid'"),
         ("name m.m", "1:1", "m.m"),
     ],

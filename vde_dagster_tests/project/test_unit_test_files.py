@@ -6,6 +6,7 @@ from pathlib import Path
 from vde_dagster.base.names import ModelName
 from vde_dagster.project.loading.codec import test_from_json as from_json
 from vde_dagster.project.loading.codec import test_to_json as to_json
+from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.reading.unit_tests import load_unit_tests
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.unit_values import TestTable, UnitTest
@@ -56,7 +57,9 @@ test_small:
 
 
 def read() -> tuple[UnitTest, ...]:
-    return load_unit_tests(Path("tests/t.yaml"), TEXT, TableNames("lakehouse", "default"))
+    return load_unit_tests(
+        Path("tests/t.yaml"), TEXT, TableNames("lakehouse", "default"), MacroScope({}, {})
+    )
 
 
 def test_the_format_of_sqlmesh_is_read() -> None:

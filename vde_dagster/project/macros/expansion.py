@@ -61,6 +61,11 @@ class Expanded:
         base, verbatim = self.origins[index]
         return base + (offset - self.starts[index]) if verbatim else base
 
+    def was_replaced(self, offset: int) -> bool:
+        """Say whether a character of the text came from a macro."""
+        index = max(bisect.bisect_right(self.starts, offset) - 1, 0)
+        return bool(self.starts) and not self.origins[index][1]
+
 
 @dataclass(slots=True)
 class MacroScope:

@@ -10,10 +10,14 @@ from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.python.statements import STATEMENTS
-from vde_dagster.project.reading.blueprints import bare, read_blueprints, with_values
+from vde_dagster.project.reading.blueprints import read_blueprints
 from vde_dagster.project.reading.header import Value
+from vde_dagster.project.reading.header_macros import bare, expanded_text
 from vde_dagster.project.reading.sql_models import FileContext
 from vde_dagster.sql.scanner import SourceText, scan
+
+_NAMES = ("name", "depends_on", "kind", "dialect")
+"""Arguments in which a variable that nobody knows is a mistake, not a sign in a text."""
 
 
 def python_blueprints(
@@ -48,25 +52,34 @@ def python_blueprints(
 
 
 def filled_in(
-    definition: PythonModelDefinition, variables: Mapping[str, Any]
+    definition: PythonModelDefinition, location: SourceLocation, context: FileContext
 ) -> PythonModelDefinition:
-    """Replace a blueprint's variables in what a decorator was given; statements keep theirs."""
+    """Replace variables and macros in what a decorator was given; statements keep theirs.
+
+    Args:
+        definition: As it is written.
+        location: The decorator's place.
+        context: Its variables are those of the settings and of one blueprint.
+
+    Raises:
+        ProjectError: A macro, or a variable in a name, is unknown.
+    """
     options = {key: own for key, own in definition.options.items() if key != "blueprints"}
-    if not variables:
-        return replace(definition, options=options)
-    texts = texts_of(variables)
+    scope = context.scope("spark")
+    own_scope = replace(scope, variables=dict(context.variables))
 
-    def replaced(value: Any) -> Any:
+    def replaced(value: Any, key: str) -> Any:
         if isinstance(value, str):
-            return with_values(value, texts)
+            inside = own_scope if key == "audits" else scope
+            return expanded_text(value, inside, location, strict=key in _NAMES)
         if isinstance(value, Mapping):
-            return {replaced(key): replaced(own) for key, own in value.items()}
+            return {replaced(name, key): replaced(own, key) for name, own in value.items()}
         if isinstance(value, tuple):
-            return tuple(replaced(one) for one in value)
-        return [replaced(one) for one in value] if isinstance(value, list) else value
+            return tuple(replaced(one, key) for one in value)
+        return [replaced(one, key) for one in value] if isinstance(value, list) else value
 
-    made = {key: own if key in STATEMENTS else replaced(own) for key, own in options.items()}
-    return replace(definition, name=with_values(definition.name, texts), options=made)
+    made = {key: own if key in STATEMENTS else replaced(own, key) for key, own in options.items()}
+    return replace(definition, name=replaced(definition.name, "name"), options=made)
 
 
 def texts_of(variables: Mapping[str, Any]) -> dict[str, str]:

@@ -70,10 +70,12 @@ def load_python_file(
             )
         for variables in python_blueprints(definition, location, context):
             python = PythonSource(f"{path.as_posix()}:{name}", files, outside.hashes, variables)
-            made = filled_in(definition, variables)
             here = context.with_variables(texts_of(variables))
-            models.append(_read(made, python, location, text, tree, here))
-    made_of = (used for loaded in models for used in loaded.model.kind.files)
+            made = filled_in(definition, location, here)
+            loaded = _read(made, python, location, text, tree, here)
+            if loaded is not None:
+                models.append(loaded)
+    made_of = (used for one in models for used in one.model.kind.files)
     uses = {*files, *outside.paths, *made_of} - {path.as_posix()}
     return LoadedFile(path, tuple(models), uses=tuple(sorted(uses)), variables=outside.variables)
 
@@ -85,7 +87,7 @@ def _read(
     text: str,
     tree: ast.Module,
     context: FileContext,
-) -> LoadedModel:
+) -> LoadedModel | None:
     options = dict(definition.options)
     audits = options.pop("audits", ())
     signals = options.pop("signals", ())
@@ -93,9 +95,10 @@ def _read(
     kind = options.pop("kind")
     is_query = bool(options.pop("is_sql", False))
     around = {key: options.pop(key, None) for key in STATEMENTS}
-    properties, read_kind, dialect = _properties(
-        definition.name, kind, options, location, context, is_query
-    )
+    read = _properties(definition.name, kind, options, location, context, is_query)
+    if read is None:
+        return None
+    properties, read_kind, dialect = read
     name = _name(definition.name, location, context)
     reads = {_name(str(item), location, context): location for item in declared}
     called = definition.function if is_query else None
@@ -142,8 +145,12 @@ def _properties(
     location: SourceLocation,
     context: FileContext,
     is_query: bool,
-) -> tuple[dict[str, Any], Kind, str]:
-    """Read the decorator's arguments through the same reader as a `MODEL` header."""
+) -> tuple[dict[str, Any], Kind, str] | None:
+    """Read the decorator's arguments through the same reader as a `MODEL` header.
+
+    Returns:
+        Fields of `Model`, the kind and the dialect; None for a model that is switched off.
+    """
     for key in options:
         if key not in READ and key not in METADATA:
             raise _error(f"unknown property '{key}'", location, suggest(key, READ, "properties"))
@@ -161,6 +168,8 @@ def _properties(
         read = read_model_properties(header, context.settings)
     except ProjectError as error:
         raise _error(error.message, location, error.hint, error.unknown) from error
+    if not read.enabled:
+        return None
     chosen: Kind = kind if is_value else read.kind
     if is_query and not chosen.has_query:
         raise _error(f"a model of kind {chosen.name} has no query", location)

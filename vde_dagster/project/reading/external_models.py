@@ -9,7 +9,9 @@ from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds import External
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.model import Column, Model
+from vde_dagster.project.reading.header_macros import expanded_text
 from vde_dagster.project.reading.model_properties import canonical_type
 from vde_dagster.project.reading.yaml_lines import load_yaml
 from vde_dagster.project.table_names import TableNames
@@ -18,14 +20,14 @@ _KEYS = ("name", "columns", "description", "column_descriptions", "owner", "tags
 _IGNORED = ("gateway", "dialect", "audits", "grains")
 
 
-def load_external_models(path: Path, text: str, names: TableNames, dialect: str) -> LoadedFile:
+def load_external_models(path: Path, text: str, names: TableNames, scope: MacroScope) -> LoadedFile:
     """Read SQLMesh's `external_models.yaml`: a list of `name`, `columns`, `description`.
 
     Args:
         path: The file, relative to the project's root.
         text: Its text.
         names: What names mean.
-        dialect: SQLGlot dialect of the types.
+        scope: Macros and variables that values may have, and the types' SQLGlot dialect.
 
     Raises:
         ProjectError: It is not such a list; points at the entry.
@@ -50,10 +52,11 @@ def load_external_models(path: Path, text: str, names: TableNames, dialect: str)
             if key not in _KEYS and key not in _IGNORED:
                 raise fail(f"unknown key '{key}' of an external model", suggest(str(key), _KEYS))
         try:
+            entry = _expanded(entry, scope, location)
             name = names.read(str(entry["name"]))
         except UsageError as error:
             raise fail(error.message, error.hint) from None
-        columns = _columns(entry, dialect, fail)
+        columns = _columns(entry, scope.dialect, fail)
         model = Model(
             name=name,
             kind=External(),
@@ -67,6 +70,17 @@ def load_external_models(path: Path, text: str, names: TableNames, dialect: str)
         )
         models.append(LoadedModel(model))
     return LoadedFile(path, tuple(models))
+
+
+def _expanded(value: Any, scope: MacroScope, location: SourceLocation, key: str = "") -> Any:
+    """Replace variables and macros in what an entry says; in its name each has to be known."""
+    if isinstance(value, str):
+        return expanded_text(value, scope, location, strict=key == "name")
+    if isinstance(value, dict):
+        return {name: _expanded(own, scope, location, str(name)) for name, own in value.items()}
+    if isinstance(value, list):
+        return [_expanded(own, scope, location, key) for own in value]
+    return value
 
 
 def _columns(entry: dict[str, Any], dialect: str, fail: Any) -> tuple[Column, ...]:

@@ -17,9 +17,6 @@ from vde_dagster.sql.scanner import (
     unquote,
 )
 
-_WITH_VARIABLES = ("audits", "defaults", "cron")
-"""Properties with variables in them, and one whose values begin with the same sign."""
-
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -229,31 +226,7 @@ def parse_header(source: SourceText, tokens: list[Token]) -> Header:
             f"end the {word.text.upper()} (…) header with a semicolon",
         )
     properties = read_properties(source, tokens[2:closing])
-    header = Header(word.text.upper(), properties, source, word.start)
-    if "blueprints" not in properties:
-        refuse_variables(header)
-    return header
-
-
-def refuse_variables(header: Header) -> None:
-    """Make sure that a header has no variables where nobody replaces them.
-
-    Raises:
-        ProjectError: It has.
-    """
-    for name, value in header.properties.items():
-        if name not in _WITH_VARIABLES:
-            _refuse_variables(value)
-
-
-def _refuse_variables(value: Value) -> None:
-    for sign, name in pairwise(value.tokens):
-        if sign.text == "@" and name.start == sign.end:
-            raise value.source.error(
-                f"'@{name.text}' in property '{value.name}': variables are not supported there",
-                sign.start,
-                "write the value itself; put a text with '@' between quotes",
-            )
+    return Header(word.text.upper(), properties, source, word.start)
 
 
 def read_properties(

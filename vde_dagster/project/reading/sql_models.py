@@ -23,9 +23,10 @@ from vde_dagster.project.reading.audits import (
     read_call,
     resolve_audit,
 )
-from vde_dagster.project.reading.blueprints import bare, blueprints_of
+from vde_dagster.project.reading.blueprints import blueprints_of
 from vde_dagster.project.reading.completion import completed
 from vde_dagster.project.reading.header import Value
+from vde_dagster.project.reading.header_macros import bare
 from vde_dagster.project.reading.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.reading.rendering import Rendered, render, render_statement
 from vde_dagster.project.reading.signals import SignalDefinition, read_signals
@@ -296,9 +297,16 @@ def _model_name(
         raise error(problem.message, problem.hint) from None
 
 
-def _sql_literal(value: str | int | float | bool) -> str:
+def _sql_literal(value: Any) -> str:
+    """Write a variable of the settings in SQL: lists in brackets, tables as maps."""
+    if value is None:
+        return "NULL"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(_sql_literal, value))})"
+    if isinstance(value, Mapping):
+        return f"MAP({', '.join(_sql_literal(one) for pair in value.items() for one in pair)})"
     return repr(value)

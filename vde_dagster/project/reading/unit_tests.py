@@ -12,6 +12,8 @@ from vde_dagster.base.instants import is_date, parse_instant, utc
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import UsageError
+from vde_dagster.project.macros.expansion import MacroScope
+from vde_dagster.project.reading.header_macros import expanded_text
 from vde_dagster.project.reading.times import not_a_date
 from vde_dagster.project.reading.yaml_lines import KeyPath, YamlDocument, load_yaml
 from vde_dagster.project.table_names import TableNames
@@ -24,7 +26,9 @@ _TIMES = ("start", "end", "execution_time")
 _TABLE_KEYS = ("rows", "columns", "partial", "query", "format", "path", "csv_settings")
 
 
-def load_unit_tests(path: Path, text: str, names: TableNames) -> tuple[UnitTest, ...]:
+def load_unit_tests(
+    path: Path, text: str, names: TableNames, scope: MacroScope
+) -> tuple[UnitTest, ...]:
     """Read a file of tests.
 
     `vars.end` is the last day or instant, inclusive as in SQLMesh.
@@ -33,6 +37,7 @@ def load_unit_tests(path: Path, text: str, names: TableNames) -> tuple[UnitTest,
         path: The file, relative to the project's root.
         text: Its text.
         names: What names mean.
+        scope: Macros and variables that names may have.
 
     Raises:
         ProjectError: It is not of the format; points at the line.
@@ -43,7 +48,7 @@ def load_unit_tests(path: Path, text: str, names: TableNames) -> tuple[UnitTest,
     if not isinstance(document.value, dict):
         raise document.error((), "tests are a table of test_name: …", "write test_name:")
     return tuple(
-        _Reader(document, names).test(str(name), body)
+        _Reader(document, names, scope).test(str(name), body)
         for name, body in document.value.items()
         if str(name) not in ("gateway",)
     )
@@ -53,6 +58,7 @@ def load_unit_tests(path: Path, text: str, names: TableNames) -> tuple[UnitTest,
 class _Reader:
     document: YamlDocument
     names: TableNames
+    scope: MacroScope
 
     def test(self, name: str, body: Any) -> UnitTest:
         keys: KeyPath = (name,)
@@ -162,7 +168,8 @@ class _Reader:
 
     def _name(self, keys: KeyPath, text: Any) -> ModelName:
         try:
-            return self.names.read(str(text))
+            written = expanded_text(str(text), self.scope, self.document.location(keys))
+            return self.names.read(written)
         except UsageError as error:
             raise self.document.error(keys, error.message, error.hint) from None
 

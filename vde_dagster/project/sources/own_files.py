@@ -283,10 +283,12 @@ class OwnFiles:
     def _externals(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.external_models import load_external_models
 
-        dialect = self._folder.settings.dialect
-        return load_external_models(path, text, self.names, dialect)
+        scope = self._context.scope(self._folder.settings.dialect)
+        return self._with_macros(load_external_models(path, text, self.names, scope))
 
     def _tests(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.unit_tests import load_unit_tests
 
-        return LoadedFile(path, tests=load_unit_tests(path, text, self.names))
+        scope = self._context.scope(self._folder.settings.dialect)
+        tests = load_unit_tests(path, text, self.names, scope)
+        return self._with_macros(LoadedFile(path, tests=tests))
