@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from bisect import bisect_left
 from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -10,8 +11,10 @@ from zoneinfo import ZoneInfo
 def last_tick(cron: str, now: datetime, zone: str | None = None) -> datetime:
     """Return the latest tick at or before an instant (UTC).
 
-    Where clocks go forward, a time that they leave out is that much later. Where they go back, a
-    time that they show twice is the first of the two; of a cron that ticks in every hour, both.
+    Where clocks go forward, a time that they leave out is the first that they show again: it is
+    when Dagster's schedules tick, so that a schedule with a model's cron finds the model due. Where
+    they go back, a time that they show twice is the first of the two; of a cron that ticks in
+    every hour, both.
 
     Args:
         cron: Five fields.
@@ -45,13 +48,30 @@ def _last_local_tick(cron: str, now: datetime, zone: str) -> datetime:
     first_pass: datetime | None = None
     while True:
         tick: datetime = ticks.get_prev(datetime)
-        instant = tick.replace(tzinfo=there).astimezone(timezone.utc)
+        instant = _instant(tick, there)
         twice = every_hour and _is_shown_twice(tick, there)
         again = tick.replace(tzinfo=there, fold=1).astimezone(timezone.utc) if twice else instant
         if again <= now:
             return again if first_pass is None else max(again, first_pass)
         if first_pass is None and instant <= now:
             first_pass = instant  # A tick before it may have come a second time since.
+
+
+def _instant(clock: datetime, zone: ZoneInfo) -> datetime:
+    """Return when clocks first show a time, or, if they leave it out, one after it."""
+    before, after = _offset(clock, zone, 0), _offset(clock, zone, 1)
+    instant = clock.replace(tzinfo=zone).astimezone(timezone.utc)
+    if before >= after:
+        return instant
+    # Clocks change somewhere in these minutes: by the offset before it is later, by that after
+    # it earlier than the change.
+    early, minutes = instant - (after - before), int((after - before).total_seconds()) // 60
+    first = bisect_left(
+        range(minutes),
+        True,
+        key=lambda past: (early + timedelta(minutes=past)).astimezone(zone).utcoffset() == after,
+    )
+    return early + timedelta(minutes=first)
 
 
 def _offset(clock: datetime, zone: ZoneInfo, fold: int) -> timedelta:

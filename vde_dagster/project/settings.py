@@ -89,8 +89,9 @@ class DagsterSettings:
 
     Args:
         auto_apply: Per environment, which plans the sensor applies without being asked.
-        schedules: Per environment, the five-field cron (UTC) of its runs.
-        janitor_cron: When clean-up runs (UTC).
+        schedules: Per environment, the five-field cron of its runs.
+        janitor_cron: When clean-up runs.
+        schedule_tz: IANA time zone in which those crons are read.
         sensor_interval_seconds: How often the files are looked at.
         default_environment: The environment that plans are made for when none is named.
         prefix: Begins every name of the project in Dagster, asset keys too, where several
@@ -106,6 +107,7 @@ class DagsterSettings:
     auto_apply: dict[str, AutoApply] = field(default_factory=dict)
     schedules: dict[str, str] = field(default_factory=dict)
     janitor_cron: str = "0 3 * * *"
+    schedule_tz: str = "UTC"
     sensor_interval_seconds: int = 30
     default_environment: str = "prod"
     prefix: str = ""

@@ -104,9 +104,16 @@ def test_a_five_minute_cron_since_1970_costs_no_more_than_a_daily_one() -> None:
     [
         ("0 0 * * *", "America/Los_Angeles", "2024-03-09T07:59", "2024-03-08T08:00"),
         ("0 0 * * *", "America/Los_Angeles", "2024-03-11T07:00", "2024-03-11T07:00"),
-        # 02:30 is left out in Berlin on that day, and is 03:30 there.
-        ("30 2 * * *", "Europe/Berlin", "2024-03-31T01:29", "2024-03-30T01:30"),
-        ("30 2 * * *", "Europe/Berlin", "2024-03-31T01:30", "2024-03-31T01:30"),
+        # 02:30 is left out in Berlin on that day: 03:00 is the first time that is shown again.
+        ("30 2 * * *", "Europe/Berlin", "2024-03-31T00:59", "2024-03-30T01:30"),
+        ("30 2 * * *", "Europe/Berlin", "2024-03-31T01:00", "2024-03-31T01:00"),
+        # Midnight is left out in Havana, and half an hour at two o'clock on Lord Howe.
+        ("0 0 * * *", "America/Havana", "2024-03-10T05:00", "2024-03-10T05:00"),
+        ("0 0 * * *", "America/Havana", "2024-03-10T04:59", "2024-03-09T05:00"),
+        ("15 2 * * *", "Australia/Lord_Howe", "2024-10-05T15:30", "2024-10-05T15:30"),
+        ("15 2 * * *", "Australia/Lord_Howe", "2024-10-05T15:29", "2024-10-04T15:45"),
+        # Of Samoa's year 2011 the 30th of December is left out.
+        ("0 5 30 12 *", "Pacific/Apia", "2012-01-01T00:00", "2011-12-30T10:00"),
         # 02:30 comes twice, and the first one counts.
         ("30 2 * * *", "Europe/Berlin", "2024-10-27T01:10", "2024-10-27T00:30"),
         ("30 2 * * *", "Europe/Berlin", "2024-10-27T20:00", "2024-10-27T00:30"),

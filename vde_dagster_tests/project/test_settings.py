@@ -119,6 +119,12 @@ def test_a_missing_secret_is_named(write_project: WriteProject) -> None:
         ("[tool.vde]\nconcurrency = 'many'", "2", "'concurrency'", "correct the value"),
         ("[tool.vde]\n\nconcurrency = 0", "3", "1 or more", "raise it"),
         ("[tool.vde]\ntimezone = 'Europe/Berlin'", "2", "not supported", "UTC"),
+        (
+            "[tool.vde.dagster]\nschedule_tz = 'Europe/Berln'",
+            "2",
+            "'Europe/Berln' is not a time zone",
+            "Europe/Berlin",
+        ),
         ("[tool.vde]\ncron = 'often'", "2", "'often'", "@daily"),
         ("[tool.vde]\ndialect = 'sparc'", "2", "'sparc'", "did you mean 'spark'?"),
         ("[tool.vde]\nx = = 1", "2:5", "not valid TOML", "toml.io"),

@@ -42,7 +42,7 @@ def schedules(
             description=f"Computes what is due in {environment}.",
             job=run_job,
             cron_schedule=cron,
-            execution_timezone="UTC",
+            execution_timezone=settings.dagster.schedule_tz,
             execution_fn=_tick(root, names, environment),
             default_status=running,
         )
@@ -54,7 +54,7 @@ def schedules(
             description="Drops expired environments and tables that nothing refers to.",
             job=janitor_job,
             cron_schedule=settings.dagster.janitor_cron,
-            execution_timezone="UTC",
+            execution_timezone=settings.dagster.schedule_tz,
             default_status=dg.DefaultScheduleStatus.RUNNING,
         )
     )

@@ -206,6 +206,7 @@ def _source_class() -> Any:
 
 def _check_values(settings: Settings, text: str) -> None:
     """Check what types alone cannot say."""
+    from vde_dagster.base.zones import zone_name
     from vde_dagster.project.reading.cron import normalise_cron
 
     for key in (
@@ -227,6 +228,13 @@ def _check_values(settings: Settings, text: str) -> None:
             raise _problem(
                 key, f"setting '{key}': {error}", text, "write @daily or 0 5 * * *"
             ) from None
+    zone = settings.dagster.schedule_tz
+    try:
+        zone_name(zone)
+    except LookupError as error:
+        key = "dagster.schedule_tz"
+        message = f"setting '{key}': '{zone}' is not a time zone"
+        raise _problem(key, message, text, error.args[0]) from None
     if not re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)?", settings.dagster.prefix):
         raise _problem(
             "dagster.prefix",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
-from zoneinfo import ZoneInfo, available_timezones
 
 from vde_dagster.base.cron_gap import shortest_gap
 from vde_dagster.base.instants import parse_end, parse_instant
 from vde_dagster.base.relative import is_relative, relative_instant
 from vde_dagster.base.suggestions import suggest
+from vde_dagster.base.zones import zone_name
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.reading.cron import normalise_cron
 from vde_dagster.project.reading.header import Value
@@ -74,12 +74,9 @@ def _zone(value: Value) -> str:
     """Read the IANA name of a time zone."""
     text = value.raw.strip("'\"")
     try:
-        return ZoneInfo(text).key
-    except (ValueError, OSError, KeyError):
-        known = available_timezones()
-        raise value.error(
-            f"'{text}' is not a time zone", suggest(text, known, "time zones")
-        ) from None
+        return zone_name(text)
+    except LookupError as error:
+        raise value.error(f"'{text}' is not a time zone", error.args[0]) from None
 
 
 def _unit(value: Value, cron: str, partials: bool) -> str:
