@@ -218,7 +218,8 @@ class TableFiller:
         target = {name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()}
         definition = plan.snapshots.get(table.snapshot_id)
         if definition is None:
-            stored = self.warehouse.store.snapshots.load([table.snapshot_id])
+            # A definition that cannot be read fills no more than one that is gone.
+            stored = self.warehouse.store.snapshots.load([table.snapshot_id], None, set())
             definition = stored.get(table.snapshot_id)
         found = choose_filler(table, snapshot, definition, target)
         if found is None:

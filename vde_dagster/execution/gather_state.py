@@ -37,8 +37,10 @@ def gather_state(
     """
     target = store.environments.get(environment)
     production = target if environment == PRODUCTION else store.environments.get(PRODUCTION)
-    wanted = () if snapshots is None else snapshots.values()
-    state = complete_state(store, target, production, wanted)
+    if snapshots is None:
+        state = complete_state(store, target, production, ())
+    else:
+        state = _with_what_can_be_read(store, target, production, snapshots)
     state, changed = rehash(state, CANONICALISER, build)
     kept = {table.id: table for table in changed if not store.tables.rehash(table)}
     if kept:
@@ -48,6 +50,31 @@ def gather_state(
     if snapshots is None:
         return state
     return replace(state, view_types=_view_types(store, state, snapshots))
+
+
+def _with_what_can_be_read(
+    store: StateStore,
+    target: Environment | None,
+    production: Environment | None,
+    snapshots: Mapping[ModelName, Snapshot],
+) -> WarehouseState:
+    """Read an environment and production, and mend what is damaged of the target's definitions.
+
+    A damaged definition that the project still has is written again: its id says that it is the
+    same. Of another one nothing is known, and its model is planned as changed.
+    """
+    shown = {
+        entry.snapshot_id
+        for environment in (target, production)
+        if environment is not None
+        for entry in environment.entries.values()
+    }
+    mended = store.snapshots.mend(one for one in snapshots.values() if one.id in shown)
+    unreadable: set[str] = set()
+    state = complete_state(store, target, production, snapshots.values(), unreadable)
+    if mended:
+        state = replace(state, mended=tuple(snapshot.name for snapshot in mended))
+    return state.without(unreadable) if unreadable else state
 
 
 def _view_types(
@@ -72,10 +99,21 @@ def complete_state(
     target: Environment | None,
     production: Environment | None,
     snapshots: Iterable[Snapshot],
+    unreadable: set[str] | None = None,
 ) -> WarehouseState:
     """Add to environments the snapshots and tables that they and a target name.
 
     What the target has is not read from the store: a snapshot's id covers all that plans compare.
+
+    Args:
+        store: The state store.
+        target: The environment that is planned, or None.
+        production: Production, or None.
+        snapshots: The target's snapshots.
+        unreadable: Gets the ids of stored snapshots that cannot be read, which is no error then.
+
+    Raises:
+        StoreError: What one of the environments shows cannot be read.
     """
     known = {snapshot.id: snapshot for snapshot in snapshots}
     entries = [
@@ -92,9 +130,15 @@ def complete_state(
     }
     named = {entry.table_id for entry in entries if entry.table_id} - tables.keys()
     tables.update(store.tables.load(sorted(named)))
-    ids = {entry.snapshot_id for entry in entries}
-    ids |= {table.snapshot_id for table in tables.values()}
-    read = {**known, **store.snapshots.load(sorted(ids - known.keys()))}
+    shown = {entry.snapshot_id for entry in entries}
+    ids = shown | {table.snapshot_id for table in tables.values()}
+    lost: set[str] = set()
+    read = {**known, **store.snapshots.load(sorted(ids - known.keys()), None, lost)}
+    # Who filled a table first need not be known any more; what an environment shows has to be.
+    if unreadable is None:
+        store.snapshots.load(sorted(lost & shown))
+    else:
+        unreadable |= lost
     extended = {one.forward.table_id for one in read.values() if one.forward} - tables.keys()
     tables.update(store.tables.load(sorted(extended)))
     return WarehouseState(target, production, read, tables)

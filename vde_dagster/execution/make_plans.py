@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -67,7 +67,7 @@ def plan_project(
     )
     build = stored_builder(warehouse)
     state = gather_state(warehouse.store, environment, snapshots, build)
-    said = tuple(str(warning) for warning in warnings)
+    said = (*map(str, warnings), *_damages(state, environment))
     resolved = ForwardOnly(state, options, partial(_real_types, warehouse))
     require_known(options, snapshots)
     if is_concerned(snapshots, state, options):
@@ -87,6 +87,20 @@ def plan_project(
         warnings=(*said, *resolved.warnings),
         changes=resolved.changes,
     )
+
+
+def _damages(state: WarehouseState, environment: str) -> Iterator[str]:
+    """Say what was found damaged in the state store, and what became of it."""
+    for name in state.mended:
+        yield (
+            f"the stored definition of {name} was damaged; it is written again from the "
+            "project's files, which still have it"
+        )
+    for name in state.left_out:
+        yield (
+            f"the definition of {name} that '{environment}' shows, or would take over, cannot be "
+            "read in the state store; the plan counts the model as changed"
+        )
 
 
 def stored_builder(warehouse: Warehouse) -> Build:

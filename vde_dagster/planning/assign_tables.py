@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.environment import PRODUCTION, protected_tables
+from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.planning.missing import ALWAYS, Window, missing_intervals
 from vde_dagster.planning.serve import (
     TablesByContent,
@@ -81,7 +81,7 @@ class _Assignment:
 
     def __post_init__(self) -> None:
         self.tables = TablesByContent(self.state.tables.values())
-        self.protected = protected_tables(self.environment, self.state.production)
+        self.protected = self.state.protected(self.environment)
 
     def table_of(self, name: ModelName, snapshot: Snapshot) -> PhysicalTable:
         """Choose or design a model's table; parents come first."""

@@ -76,6 +76,8 @@ def planned_views(
         for name in before.entries:
             if name not in entries and _shows(before, name):
                 dropped.append(before.views.ref(name))
+        # Whether these have views is not known; the publication drops what is there.
+        dropped += (before.views.ref(name) for name in state.left_out if name not in entries)
     return PlannedViews(
         tuple(sorted(created, key=str)),
         tuple(sorted(replaced, key=str)),

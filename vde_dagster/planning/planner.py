@@ -10,11 +10,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.assign_tables import assign_tables, is_deployed_already
 from vde_dagster.planning.compare import classify, reasons
 from vde_dagster.planning.contracts import ContractBreak, Shown, contract_breaks
-from vde_dagster.planning.environment import (
-    PRODUCTION,
-    Entry,
-    protected_tables,
-)
+from vde_dagster.planning.environment import PRODUCTION, Entry
 from vde_dagster.planning.in_place import TableChange
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.missing import (
@@ -32,6 +28,7 @@ from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.warehouse_state import WarehouseState
 
 _ANEW = "its history begins anew: what its table keeps of the past is no longer in its sources"
+_UNREADABLE = "what is published of it is not known: its stored definition cannot be read"
 
 
 def make_plan(
@@ -105,7 +102,7 @@ def _planned(
         for name, snapshot in snapshots.items()
         if name in old and old[name].id != snapshot.id
     }
-    protected = protected_tables(request.environment, state.production)
+    protected = state.protected(request.environment)
     shown = state.base.tables if state.base is not None else frozenset[str]()
     complete: dict[ModelName, IntervalSet] = {}
     building: set[ModelName] = set()
@@ -118,6 +115,8 @@ def _planned(
         available = availability(snapshot, parents, complete, starts, request.window.now)
         own = table is not None and table.id not in protected
         why = reasons(snapshot, old.get(name), changed)
+        if name in state.left_out:
+            change, category, why = Change.MODIFIED, Category.BREAKING, (_UNREADABLE,)
         if _begins_anew(name, snapshot, table, state):
             why = (*why, _ANEW)
             category = Category.BREAKING if category is not Category.AFFECTED else category
@@ -202,6 +201,10 @@ def _removed(
             yield PlannedModel(
                 name, Change.REMOVED, None, why, None, snapshot.id, None, False, breaks=breaks
             )
+    for name in state.left_out:
+        if name not in snapshots:
+            why = (*reasons(None, None, {}), _UNREADABLE)
+            yield PlannedModel(name, Change.REMOVED, None, why, None, None, None, False)
 
 
 def _breaks(

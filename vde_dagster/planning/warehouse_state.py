@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.contracts import ViewTypes
-from vde_dagster.planning.environment import Environment
+from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, protected_tables
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 
@@ -23,6 +24,10 @@ class WarehouseState:
             snapshot of the project, by id.
         view_types: What Spark made of the VIEW models that the plan may change, as far as it is
             known, by snapshot id.
+        left_out: What the environment that changes are told against shows of models whose stored
+            definitions cannot be read; neither that environment's entries have them.
+        guarded: Ids of the tables that production shows for such definitions.
+        mended: Names of the models whose stored definitions were damaged and are written again.
     """
 
     target: Environment | None = None
@@ -30,6 +35,37 @@ class WarehouseState:
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
     tables: Mapping[str, PhysicalTable] = field(default_factory=dict)
     view_types: ViewTypes = field(default_factory=dict)
+    left_out: Mapping[ModelName, Entry] = field(default_factory=dict)
+    guarded: frozenset[str] = frozenset()
+    mended: tuple[ModelName, ...] = ()
+
+    def protected(self, environment: str) -> frozenset[str]:
+        """Return the ids of the tables that an environment may not write."""
+        tables = protected_tables(environment, self.production)
+        return tables if environment == PRODUCTION else tables | self.guarded
+
+    def without(self, unreadable: Set[str]) -> WarehouseState:
+        """Return the state as if nobody showed some snapshots, which cannot be read."""
+
+        def lost(environment: Environment | None) -> dict[ModelName, Entry]:
+            entries = environment.entries if environment is not None else {}
+            return {name: e for name, e in entries.items() if e.snapshot_id in unreadable}
+
+        def rest(environment: Environment | None) -> Environment | None:
+            if environment is None:
+                return None
+            left = environment.entries.keys() - lost(environment).keys()
+            entries = {name: e for name, e in environment.entries.items() if name in left}
+            return replace(environment, entries=entries)
+
+        shown = (entry.table_id for entry in lost(self.production).values())
+        return replace(
+            self,
+            target=rest(self.target),
+            production=rest(self.production),
+            left_out=lost(self.base),
+            guarded=frozenset(table for table in shown if table is not None),
+        )
 
     @property
     def base(self) -> Environment | None:

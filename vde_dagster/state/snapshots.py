@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from vde_dagster.errors import StoreError
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.state import schema
-from vde_dagster.state.codec import dump_snapshot, load_snapshot
+from vde_dagster.state.codec import dump_snapshot, is_whole, load_snapshot
 from vde_dagster.state.database import Database
 from vde_dagster.state.rows import chunks, insert_if_absent
 
@@ -53,38 +53,69 @@ class SnapshotStore:
             name="state.save_snapshots",
         )
 
-    def load(self, ids: Iterable[str], connection: Connection | None = None) -> dict[str, Snapshot]:
+    def load(
+        self,
+        ids: Iterable[str],
+        connection: Connection | None = None,
+        unreadable: set[str] | None = None,
+    ) -> dict[str, Snapshot]:
         """Read snapshots by id in one go; unknown ids are left out.
+
+        Args:
+            ids: The snapshots.
+            connection: A transaction to take part in.
+            unreadable: Gets the ids of those that cannot be read, which is no error then.
 
         Raises:
             StoreError: One cannot be read; it says of which model.
         """
         wanted = list(dict.fromkeys(ids))
-        table = schema.snapshots.c
-        payloads: dict[str, bytes] = {}
         with self.database.reading(connection) as conn:
-            for part in chunks(wanted):
-                query = select(table.snapshot_id, table.payload).where(table.snapshot_id.in_(part))
-                payloads.update((row[0], row[1]) for row in conn.execute(query))
+            payloads = dict(_payloads(conn, wanted))
         found: dict[str, Snapshot] = {}
         for key in wanted:
             if key in payloads:
                 try:
                     found[key] = load_snapshot(payloads[key])
                 except StoreError as error:
+                    if unreadable is not None:
+                        unreadable.add(key)
+                        continue
                     raise self._of_model(key, error) from error
         return found
 
+    def mend(self, snapshots: Iterable[Snapshot]) -> list[Snapshot]:
+        """Write those of some snapshots again whose stored bytes are damaged, and return them."""
+        known = {snapshot.id: snapshot for snapshot in snapshots}
+        with self.database.reading() as conn:
+            damaged = [known[key] for key, data in _payloads(conn, known) if not is_whole(data)]
+        if damaged:
+            table = schema.snapshots
+            statement = (
+                update(table)
+                .where(table.c.snapshot_id == bindparam("id"))
+                .values(payload=bindparam("again"))
+            )
+            rows = [{"id": one.id, "again": dump_snapshot(one)} for one in damaged]
+            self.database.run_transaction(
+                lambda conn: conn.execute(statement, rows), name="state.mend_snapshots"
+            )
+        return damaged
+
     def _of_model(self, snapshot_id: str, error: StoreError) -> StoreError:
-        """Return the error about a stored value with the model that it is of."""
-        table = schema.snapshots.c
-        query = select(table.model_namespace, table.model_name).where(
-            table.snapshot_id == snapshot_id
+        """Return the error about a stored value with the model that it is of, and who shows it."""
+        table, entry = schema.snapshots.c, schema.entries.c
+        names = select(table.model_namespace, table.model_name)
+        shown = select(entry.environment).where(
+            entry.snapshot_id == snapshot_id, entry.valid_to.is_(None)
         )
         with self.database.reading() as conn:
-            namespace, name = conn.execute(query).one()
+            namespace, name = conn.execute(names.where(table.snapshot_id == snapshot_id)).one()
+            environments: list[str] = sorted(set(conn.execute(shown).scalars()))
         what = f"the definition {snapshot_id[:12]} of {namespace}.{name}: {error.message}"
-        return StoreError(what, hint=error.hint)
+        plans = " and ".join(f"`vde plan {environment}`" for environment in environments)
+        mended = f"{plans} with the project's files mends it" if plans else ""
+        return StoreError(what, hint="; or ".join(filter(None, (mended, error.hint))))
 
     def view_types(self, ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
         """Return the known view types of many snapshots in one read."""
@@ -108,6 +139,13 @@ class SnapshotStore:
             conn.execute(insert(schema.view_types).values(snapshot_id=snapshot_id, columns=text))
 
         self.database.run_transaction(work, name="state.save_view_types")
+
+
+def _payloads(connection: Connection, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    table = schema.snapshots.c
+    for part in chunks(list(ids)):
+        query = select(table.snapshot_id, table.payload).where(table.snapshot_id.in_(part))
+        yield from ((row[0], row[1]) for row in connection.execute(query))
 
 
 def _known(connection: Connection, ids: Iterable[str]) -> set[str]:

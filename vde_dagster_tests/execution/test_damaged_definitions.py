@@ -1,0 +1,116 @@
+"""A stored definition that cannot be read is mended by a plan from the project's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import StoreError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.plan import Category, Change
+from vde_dagster.state import schema
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+DAILY = ModelName("marts", "daily")
+FILES = {
+    "models/orders.sql": "MODEL (name raw.orders); SELECT 1 AS id, DATE'2024-01-01' AS d",
+    "models/daily.sql": """
+        MODEL (name marts.daily, kind INCREMENTAL_BY_TIME_RANGE (time_column d),
+          start '2024-01-01', end '2024-01-03');
+        SELECT d, count(*) AS n FROM raw.orders WHERE d BETWEEN @start_date AND @end_date GROUP BY d
+    """,
+    "models/top.sql": "MODEL (name marts.top, kind VIEW); SELECT max(n) AS n FROM marts.daily",
+}
+OTHER_FORM = b"x\x9c\x8bV2T\xd2QPJT\x8a\x05\x00\x0b\xf3\x02\x1e"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ProjectFolder:
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    return folder
+
+
+def damage(workspace: Workspace, name: ModelName, payload: bytes = b"no zlib") -> None:
+    table = schema.snapshots
+    with workspace.store.database.engine.begin() as connection:
+        connection.execute(
+            table.update()
+            .where(table.c.model_namespace == name.namespace, table.c.model_name == name.name)
+            .values(payload=payload)
+        )
+
+
+def test_what_the_project_still_has_is_written_again_and_computes_nothing(
+    folder: ProjectFolder,
+) -> None:
+    with open_fake(folder.root) as workspace:
+        damage(workspace, DAILY)
+        with pytest.raises(
+            StoreError, match=r"of marts\.daily: a stored value is damaged"
+        ) as caught:
+            workspace.plan_run("prod")
+        assert "`vde plan prod` with the project's files mends it" in str(caught.value.hint)
+        plan = workspace.plan("prod")
+        assert plan.is_empty
+        assert [w for w in plan.warnings if "stored definition of marts.daily" in w]
+        assert workspace.plan("prod").warnings == ()
+        assert workspace.plan_run("prod").is_empty
+
+
+@pytest.mark.parametrize("payload", [b"no zlib", OTHER_FORM], ids=["damaged", "of another form"])
+def test_of_what_has_changed_meanwhile_nothing_is_known_and_the_plan_says_so(
+    folder: ProjectFolder, payload: bytes
+) -> None:
+    folder.edit("models/daily.sql", "count(*)", "count(*) + 1")
+    with open_fake(folder.root) as workspace:
+        before = workspace.store.environments.get("prod")
+        assert before is not None
+        damage(workspace, DAILY, payload)
+        plan = workspace.plan("prod")
+        (daily,) = (model for model in plan.models if model.name == DAILY)
+        assert (daily.change, daily.category) == (Change.MODIFIED, Category.BREAKING)
+        assert daily.builds
+        assert [w for w in plan.warnings if "cannot be read" in w and "marts.daily" in w]
+        workspace.apply(workspace.load_plan(plan.id))
+        assert workspace.plan("prod").is_empty
+        assert workspace.plan_run("prod").is_empty
+        assert {str(ref) for ref in workspace.lakehouse.published_views("prod")} == {
+            "raw.orders",
+            "marts.daily",
+            "marts.top",
+        }
+        with pytest.raises(StoreError, match=r"marts\.daily"):
+            workspace.rollback("prod", before.version)
+
+
+def test_a_model_that_is_gone_leaves_no_view(folder: ProjectFolder) -> None:
+    folder.remove("models/top.sql")
+    with open_fake(folder.root) as workspace:
+        damage(workspace, ModelName("marts", "top"))
+        plan = workspace.plan("prod")
+        assert [str(ref) for ref in plan.views.dropped] == ["marts.top"]
+        workspace.apply(plan)
+        assert "marts.top" not in map(str, workspace.lakehouse.published_views("prod"))
+        assert workspace.plan("prod").is_empty
+
+
+def test_development_leaves_productions_table_alone_though_its_definition_is_damaged(
+    folder: ProjectFolder,
+) -> None:
+    folder.edit("models/daily.sql", "'2024-01-03'", "'2024-01-05'")
+    with open_fake(folder.root) as workspace:
+        production = workspace.store.environments.get("prod")
+        assert production is not None
+        shown = production.entries[DAILY].table_id
+        damage(workspace, DAILY)
+        plan = workspace.plan("dev")
+        assert not [m for m in plan.models if m.builds and m.table and m.table.id == shown]
+        workspace.apply(plan)
+        # Production itself is mended by its own plan.
+        workspace.apply(workspace.plan("prod"))
+        assert workspace.plan_run("prod").is_empty
