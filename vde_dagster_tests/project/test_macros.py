@@ -86,11 +86,11 @@ def kind_of(evaluator, tree):
         ("SELECT a, @IF('x' = 'y', b)", "SELECT a"),
         ("SELECT @EVAL(1 + 2) AS a", "SELECT 3 AS a"),
         (
-            "SELECT a FROM t @WHERE(@AND(a > 1, @nothing()))",
+            "SELECT a FROM t WHERE @AND(a > 1, @nothing(), NULL)",
             "SELECT a FROM default.t WHERE ((a > 1))",
         ),
         ("@DEF(n, 5); SELECT @n AS a", "SELECT 5 AS a"),
-        ("@DEF(twice, x -> x * 2); SELECT @twice(a) AS a", "SELECT a * 2 AS a"),
+        ("@DEF(twice, x -> x * 2); SELECT @twice(a) AS a", "SELECT (a * 2) AS a"),
         ("SELECT '@add(1, 2)' AS a, `@x` /* @nope */ -- @nope\n", "SELECT '@add(1, 2)' AS a, `@x`"),
         ("SELECT @'is_@{limit}' AS a", "SELECT 'is_3' AS a"),
         ("SELECT @SAFE_DIV(a, b) AS a", "SELECT ((a) / NULLIF(b, 0)) AS a"),

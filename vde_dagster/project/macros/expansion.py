@@ -8,16 +8,20 @@ for it. Time variables and `@this_model` become placeholders (see `sql.placehold
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, Unknown
+from vde_dagster.project.macros.clauses import CLAUSES, clause_end, without_sides
 from vde_dagster.project.macros.parameters import PARAMETER_HINT, find_parameter
 from vde_dagster.project.macros.time_variables import TIME_VARIABLES
 from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja
 from vde_dagster.sql.nesting import NESTED, NESTED_HINT, too_deep
+from vde_dagster.sql.nothing import NOTHING
 from vde_dagster.sql.scanner import (
     BACKSLASH_DIALECTS,
     CLOSING,
@@ -32,9 +36,14 @@ from vde_dagster.sql.scanner import (
 )
 from vde_dagster.sql.trees import placeholder
 
+if TYPE_CHECKING:
+    from vde_dagster.project.macros.functions import MacroFunction
+
 _PARAMETERS = TIME_VARIABLES | {"this_model"}
 _MAX_DEPTH = 50
 _ALONE = ("'@' stands alone", "write @name or @macro(…)")
+
+_IN_TEXT = re.compile(r"@\{\s*(\w+)\s*\}|@(\w+)")
 
 UserMacro = Callable[..., Any]
 
@@ -66,6 +75,16 @@ class Expanded:
         index = max(bisect.bisect_right(self.starts, offset) - 1, 0)
         return bool(self.starts) and not self.origins[index][1]
 
+    def part(self, begin: int, end: int) -> Expanded:
+        """Return a part of the text, between two offsets in it."""
+        first = max(bisect.bisect_right(self.starts, begin) - 1, 0)
+        starts, origins = [0], [(self.origin(begin), self.origins[first][1])]
+        for start, origin in zip(self.starts, self.origins, strict=True):
+            if begin < start < end:
+                starts.append(start - begin)
+                origins.append(origin)
+        return Expanded(self.text[begin:end], tuple(starts), tuple(origins))
+
 
 @dataclass(slots=True)
 class MacroScope:
@@ -75,14 +94,14 @@ class MacroScope:
         macros: User macros by name in lower case.
         variables: SQL text by variable name in lower case (`@name`).
         dialect: SQLGlot dialect of the text.
-        lambdas: Macros that `@DEF(f, x -> …)` has made: parameters and body text.
+        functions: Macros that `@DEF(f, x -> …)` has made.
         settings: Values that `evaluator.var('name')` returns.
     """
 
     macros: Mapping[str, UserMacro]
     variables: dict[str, str]
     dialect: str = "spark"
-    lambdas: dict[str, tuple[list[str], str]] = field(default_factory=dict)
+    functions: dict[str, MacroFunction] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -98,6 +117,8 @@ class Expander:
         self.source = source
         self.scope = scope
         self._depth = 0
+        self._makes_statements = False
+        self.is_condition = False
         self._call_offset = 0
 
     def expand(self, start: int, end: int) -> Expanded:
@@ -115,8 +136,27 @@ class Expander:
             origins.append((origin, verbatim))
             position += len(text)
         expanded = Expanded("".join(p[0] for p in pieces), tuple(starts), tuple(origins))
+        if expanded.text.strip() == NOTHING:
+            return Expanded("", (), ())
         self._check(expanded)
         return expanded
+
+    def statements(self, start: int, end: int) -> list[Expanded]:
+        """Expand a statement of the file; a macro that returns a list makes several of one.
+
+        Raises:
+            ProjectError: As `expand`.
+        """
+        self._makes_statements = True
+        try:
+            expanded = self.expand(start, end)
+        finally:
+            self._makes_statements = False
+        if ";" not in expanded.text:
+            return [expanded] if expanded.text.strip() else []
+        _, tokens = self.tokens(expanded.text)
+        parts = [part for part in split_top_level(tokens, ";") if part]
+        return [expanded.part(part[0].start, part[-1].end) for part in parts]
 
     def _check(self, expanded: Expanded) -> None:
         """Refuse what no parser should see, be it in the file or returned by a macro."""
@@ -182,40 +222,158 @@ class Expander:
                 self._call_offset = at
             if len(tokens) == 1:
                 raise self.error(*_ALONE)
+            before, behind = source.text[done:at], None
             try:
-                text, used = self._replace(source, tokens)
+                text, used = self._replace(
+                    source,
+                    tokens,
+                    (start, end) if top and self._makes_statements else None,
+                    glued=_is_glued(before),
+                )
+                behind = tokens[used - 1].end
+                if text is None:
+                    text, behind = "", self._left_out(source, tokens, end)
+                    before = without_sides(before)
             except ProjectError as error:
                 if not top:
                     raise
                 mistakes.append(error)
-                text, used = "NULL", _length(tokens)
-            pieces.append((source.text[done:at], done if top else self._call_offset, top))
+                text, behind = "NULL", tokens[_length(tokens) - 1].end
+            pieces += self._verbatim(before, done, top=top)
             pieces.append((text, self._call_offset, False))
-            done = tokens[used - 1].end
+            done = behind
         if mistakes:
             raise ProjectError.of(mistakes)
-        pieces.append((source.text[done:end], done if top else self._call_offset, top))
-        return pieces
+        return pieces + self._verbatim(source.text[done:end], done, top=top)
 
-    def _replace(self, source: SourceText, tokens: list[Token]) -> tuple[str, int]:
-        """Return what the macro at the first token stands for, and how many tokens it takes."""
+    def _verbatim(self, text: str, offset: int, *, top: bool) -> list[tuple[str, int, bool]]:
+        """Take over a text between macros; quoted identifiers in it may have variables."""
+        origin = offset if top else self._call_offset
+        if "@" not in text:
+            return [(text, origin, top)]
+        _, tokens = self.tokens(text)
+        pieces: list[tuple[str, int, bool]] = []
+        done = 0
+        for token in tokens:
+            if "@" not in token.text or not self._is_identifier(token):
+                continue
+            own = _IN_TEXT.sub(self._in_identifier, token.text)
+            if own != token.text:
+                pieces.append((text[done : token.start], origin + done if top else origin, top))
+                pieces.append((own, origin + token.start if top else origin, False))
+                done = token.end
+        return [*pieces, (text[done:], origin + done if top else origin, top)]
+
+    def _is_identifier(self, token: Token) -> bool:
+        in_quotes = token.kind == "string" and token.text[0] == '"'
+        return token.kind == "quoted" or (
+            in_quotes and self.scope.dialect not in BACKSLASH_DIALECTS | {"snowflake"}
+        )
+
+    def _in_identifier(self, found: re.Match[str]) -> str:
+        value = self.scope.variables.get((found[1] or found[2]).lower())
+        return found[0] if value is None else self.bare(value)
+
+    def _left_out(self, source: SourceText, tokens: list[Token], end: int) -> int:
+        """Find where the clause ends that a call begins."""
+        behind = tokens[matching(source, tokens, 2)].end
+        backslash = self.scope.dialect in BACKSLASH_DIALECTS
+        rest = [t for t in scan(source, behind, end, backslash=backslash) if t.kind != "comment"]
+        return clause_end(rest, tokens[1].text.lower(), end)
+
+    def _replace(
+        self,
+        source: SourceText,
+        tokens: list[Token],
+        within: tuple[int, int] | None,
+        *,
+        glued: bool,
+    ) -> tuple[str | None, int]:
+        """Return what the macro at the first token stands for, and how many tokens it takes.
+
+        The text is None where a whole clause is to be left out.
+        """
         following = tokens[1]
         if following.start != tokens[0].end:
             raise self.error(*_ALONE)
         if following.kind == "string":
-            return "'" + self._template(unquote(following)).replace("'", "''") + "'", 2
+            return self.template(unquote(following)), 2
         if following.text == "{":
             closing = matching(source, tokens, 1)
             name = source.text[following.end : tokens[closing].start].strip()
-            return self._bare(self._variable(name)), closing + 1
+            return self._name(name), closing + 1
         if following.kind != "word":
             raise self.error(f"'@{following.text}' is not a macro", "write @name or @macro(…)")
         name = following.text
         if len(tokens) > 2 and tokens[2].text == "(" and tokens[2].start == following.end:
             closing = matching(source, tokens, 2)
             arguments = source.text[tokens[2].end : tokens[closing].start]
-            return self._call(name, arguments), closing + 1
-        return self._variable(name), 2
+            if name.lower() in CLAUSES and name.lower() not in self.scope.macros:
+                return self._clause(name, arguments), closing + 1
+            whole = within is not None and not (
+                source.text[within[0] : tokens[0].start].strip()
+                or source.text[tokens[closing].end : within[1]].strip()
+            )
+            return self._call(name, arguments, whole=whole), closing + 1
+        return self._name(name) if glued else self._variable(name), 2
+
+    def _clause(self, name: str, arguments: str) -> str | None:
+        return CLAUSES[name.lower()] if self.is_true(arguments) else None
+
+    def is_true(self, condition: str) -> bool:
+        """Say whether a macro's condition is true; in it, a variable that nobody sets is NULL.
+
+        Raises:
+            ProjectError: As `holds`.
+        """
+        before, self.is_condition = self.is_condition, True
+        try:
+            return self.holds(self.expand_text(condition))
+        finally:
+            self.is_condition = before
+
+    def holds(self, condition: str) -> bool:
+        """Say whether a condition of constants is true; NULL and nothing are not.
+
+        Raises:
+            ProjectError: It cannot be told before the query runs.
+        """
+        return bool(self.constant(condition, "condition"))
+
+    def constant(self, text: str, what: str = "expression") -> Any:
+        """Compute a text of constants.
+
+        Raises:
+            ProjectError: It has no value before the query runs.
+        """
+        from sqlglot import parse_one
+        from sqlglot.errors import SqlglotError
+
+        from vde_dagster.project.macros.constants import NotConstantError, constant
+
+        if text.strip() in ("", NOTHING):
+            return None
+        try:
+            return constant(parse_one(text, dialect=self.scope.dialect))
+        except SqlglotError as error:
+            reason = str(error).splitlines()[0]
+            raise self.error(f"the {what} '{text}' cannot be read: {reason}") from error
+        except NotConstantError:
+            raise self.error(
+                f"the {what} '{text}' is not a constant",
+                "it is evaluated when the project is loaded; use CASE for conditions on data",
+            ) from None
+
+    def _name(self, name: str) -> str:
+        """Return a variable as a part of a name."""
+        if name.lower() in _PARAMETERS and name.lower() not in self.scope.variables:
+            if name.lower() == "this_model":
+                return placeholder(name.lower())
+            raise self.error(
+                f"@{{{name}}} has no value before the query runs, and cannot be part of a name",
+                f"write @{name} for the value",
+            )
+        return self.bare(self._variable(name))
 
     def _variable(self, name: str) -> str:
         key = name.lower()
@@ -224,80 +382,106 @@ class Expander:
         if key in _PARAMETERS:
             return placeholder(key)
         from vde_dagster.project.macros.builtins import BUILTINS
+        from vde_dagster.project.macros.functions import LISTS
 
         near = closest(key, {*self.scope.variables, *_PARAMETERS})
         hint = f"did you mean '{near}'?" if near else f"set {name} under [tool.vde.variables]"
-        if key in self.scope.macros or key in BUILTINS:
+        if key in self.scope.macros or key in BUILTINS or key in LISTS:
             hint = f"call the macro with parentheses: @{name}()"
         raise self.error(f"unknown variable '@{name}'", hint, unknown=Unknown("variable", name))
 
-    def _call(self, name: str, arguments: str) -> str:
+    def _call(self, name: str, arguments: str, *, whole: bool) -> str:
+        from vde_dagster.project.macros.brackets import bracketed
         from vde_dagster.project.macros.builtins import BUILTINS
-        from vde_dagster.project.macros.calls import call_user_macro
+        from vde_dagster.project.macros.calls import BETWEEN_STATEMENTS, call_user_macro
+        from vde_dagster.project.macros.functions import LISTS
 
         key = name.lower()
-        if key in self.scope.lambdas:
-            return self._call_lambda(name, *self.scope.lambdas[key], arguments)
+        function = self.scope.functions.get(key)
+        if function is not None:
+            values = [self.expand_text(value) for value in self.split_arguments(arguments)]
+            if len(values) != len(function.names):
+                raise self.error(
+                    f"@{name} takes {len(function.names)} arguments, not {len(values)}"
+                )
+            return bracketed(function.call(self, values), self.scope.dialect)
         if key in self.scope.macros:
-            return self.expand_text(call_user_macro(self, name, arguments))
+            return self.expand_text(call_user_macro(self, name, arguments, statement=whole))
+        given = self.split_arguments(arguments)
+        if key in LISTS:
+            return (BETWEEN_STATEMENTS if whole else ", ").join(LISTS[key](self, given)) or NOTHING
         builtin = BUILTINS.get(key)
         if builtin is None:
-            known = {*self.scope.macros, *self.scope.lambdas, *(b.upper() for b in BUILTINS)}
+            known = {*self.scope.macros, *self.scope.functions}
+            known |= {b.upper() for b in (*BUILTINS, *LISTS, *CLAUSES)}
             hint = suggest(name, known, "macros")
             raise self.error(f"unknown macro '@{name}'", hint, unknown=Unknown("macro", name))
-        return builtin(self, self.split_arguments(arguments))
+        return builtin(self, given)
 
-    def _call_lambda(self, name: str, names: list[str], body: str, arguments: str) -> str:
-        values = [self.expand_text(value) for value in self.split_arguments(arguments)]
-        if len(values) != len(names):
-            raise self.error(f"@{name} takes {len(names)} arguments, not {len(values)}")
-        return self.expand_text(self.bind(body, dict(zip(names, values, strict=True))))
+    @contextmanager
+    def bound(self, values: Mapping[str, str]) -> Iterator[None]:
+        """Have variables mean other texts while the block runs."""
+        before = self.scope.variables
+        self.scope.variables = {**before, **values}
+        try:
+            yield
+        finally:
+            self.scope.variables = before
 
-    def bind(self, body: str, values: Mapping[str, str]) -> str:
-        """Replace a lambda's parameters in its body: `@x`, `@{x}` and the bare name `x`."""
-        lowered = {name.lower(): value for name, value in values.items()}
-        inner, tokens = self.tokens(body)
-        pieces: list[str] = []
-        done = 0
-        for index, token in enumerate(tokens):
-            before = tokens[index - 1] if index else None
-            after = tokens[index + 1] if index + 1 < len(tokens) else None
-            if token.kind == "string" and before is not None and before.text == "@":
-                text = token.text
-                for name, own in lowered.items():
-                    text = text.replace(f"@{{{name}}}", self._bare(own))
-                pieces += [inner.text[done : token.start], text]
-                done = token.end
-                continue
-            value = lowered.get(token.text.lower()) if token.kind == "word" else None
-            if value is None:
-                continue
-            start, end = token.start, token.end
-            if before is not None and before.text == "{" and index > 1:
-                value, start, end = self._bare(value), tokens[index - 2].start, token.end + 1
-            elif before is not None and before.text == "@":
-                start = before.start
-            elif (before is not None and (before.text == "." or before.is_word("AS"))) or (
-                after is not None and after.text in ("(", ".")
-            ):
-                continue
-            pieces += [inner.text[done:start], value]
-            done = end
-        return "".join([*pieces, inner.text[done:]])
-
-    def _bare(self, text: str) -> str:
+    def bare(self, text: str) -> str:
         """Return a value without the quotes around it, to be glued to other text."""
         text = text.strip()
         if len(text) >= 2 and text[0] == text[-1] and text[0] in "'`\"":
             return text[1:-1]
         return text
 
-    def _template(self, text: str) -> str:
-        import re
+    def filled(self, text: str) -> str:
+        """Fill the variables into a text; what is no variable stays, as in an address."""
+        return _IN_TEXT.sub(self._in_text, text)
 
-        return re.sub(
-            r"@\{(\w+)\}|@(\w+)", lambda m: self._bare(self._variable(m[1] or m[2])), text
-        )
+    def _in_text(self, found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        key = name.lower()
+        if found[1] is None and key not in self.scope.variables and key not in _PARAMETERS:
+            return found[0]
+        return self.bare(self._variable(name))
+
+    def template(self, text: str) -> str:
+        """Return a string with its variables filled in, those of the run's times included."""
+        if not any((m[1] or m[2]).lower() in TIME_VARIABLES for m in _IN_TEXT.finditer(text)):
+            return _string(self.filled(text))
+        parts: list[str] = []
+        done = 0
+        for found in _IN_TEXT.finditer(text):
+            key = (found[1] or found[2]).lower()
+            if key not in TIME_VARIABLES or key in self.scope.variables:
+                continue
+            parts += [_string(self.filled(text[done : found.start()])), _as_text(key)]
+            done = found.end()
+        parts.append(_string(self.filled(text[done:])))
+        return f"CONCAT({', '.join(part for part in parts if part != _string(''))})"
+
+
+def _string(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _as_text(variable: str) -> str:
+    """Return a time variable as a text, in which instants look as in SQLMesh."""
+    prefix, _, suffix = variable.rpartition("_")
+    name = {"dt": "tstz", "dtntz": "ts", "date": "ds"}.get(suffix)
+    if name is not None:
+        return placeholder(f"{prefix}_{name}")
+    return (
+        placeholder(variable)
+        if suffix in ("ds", "ts", "tstz")
+        else (f"CAST({placeholder(variable)} AS STRING)")
+    )
+
+
+def _is_glued(before: str) -> bool:
+    """Say whether a variable goes on with a name: `k_@x`."""
+    return bool(before) and (before[-1].isalnum() or before[-1] == "_")
 
 
 def _length(tokens: list[Token]) -> int:

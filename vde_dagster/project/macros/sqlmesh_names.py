@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from vde_dagster.project.kinds import kind_names
-from vde_dagster.project.macros.calls import MacroEvaluator
+from vde_dagster.project.macros.evaluator import MacroEvaluator
 from vde_dagster.project.macros.registry import macro, model, signal
 
 ModelKindName = enum.Enum("ModelKindName", {name: name for name in kind_names()})  # type: ignore[misc]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown
-from vde_dagster.project.macros.builtins import list_items
 from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.macros.functions import list_items
 from vde_dagster.project.model import Audit
 from vde_dagster.project.reading.audit_library import BUILTIN_AUDITS, Items
 from vde_dagster.project.reading.header import Value
@@ -242,7 +242,7 @@ def _render_custom(
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
     variables = {**context.scope.variables, **definition.defaults, **arguments}
     scope = dataclasses.replace(
-        context.scope, variables=variables, dialect=definition.dialect, lambdas={}
+        context.scope, variables=variables, dialect=definition.dialect, functions={}
     )
     expander = Expander(definition.source, scope)
     try:

@@ -38,6 +38,9 @@ from vde_dagster.sql.parsed import ParsedQueries
 from vde_dagster.sql.scanner import SourceText
 from vde_dagster.sql.trees import QUERY_WORDS, placeholder
 
+_STAGE = "'evaluating'"
+"""What `@runtime_stage` is: queries and statements are written once, as they run."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileContext:
@@ -67,7 +70,8 @@ class FileContext:
     def scope(self, dialect: str) -> MacroScope:
         """Return fresh macro variables for one model."""
         values = {key.lower(): value for key, value in self.settings.variables.items()}
-        texts = {key: _sql_literal(value) for key, value in values.items()}
+        texts = {"runtime_stage": _STAGE}
+        texts |= {key: _sql_literal(value) for key, value in values.items()}
         texts |= self.variables
         values |= {key: bare(value) for key, value in self.variables.items()}
         return MacroScope(self.macros, texts, dialect, settings=values)
@@ -131,8 +135,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     name_value = block.header.properties["name"]
     name = _model_name(properties.name, context.names, name_value.error)
     expander = Expander(source, context.scope(properties.dialect))
-    parts = [(s, expander.expand(s.start, s.end)) for s in block.statements]
-    parts = [(s, expanded) for s, expanded in parts if expanded.text.strip()]
+    parts = [(s, one) for s in block.statements for one in expander.statements(s.start, s.end)]
     later = _on_virtual_update(source, block, properties, expander)
     if not properties.kind.has_query:
         if parts:
@@ -188,8 +191,10 @@ def _on_virtual_update(
             block.on_virtual_update[0].start,
             "remove the block",
         )
-    texts = (expander.expand(one.start, one.end) for one in block.on_virtual_update)
-    return tuple(render_statement(expander, one) for one in texts if one.text.strip())
+    texts = (
+        text for one in block.on_virtual_update for text in expander.statements(one.start, one.end)
+    )
+    return tuple(render_statement(expander, text) for text in texts)
 
 
 def _without_query(

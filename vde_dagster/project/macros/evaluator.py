@@ -1,0 +1,66 @@
+"""What a Python macro gets as its first argument."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.errors import Unknown
+from vde_dagster.project.macros.missing_variables import does_without
+from vde_dagster.sql.dialects import untranslated
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from vde_dagster.project.macros.expansion import Expander
+
+_NONE_GIVEN = object()
+
+
+class MacroEvaluator:
+    """What a Python macro gets as its first argument.
+
+    Args:
+        expander: The expansion that is going on.
+    """
+
+    def __init__(self, expander: Expander) -> None:
+        self._expander = expander
+
+    @property
+    def dialect(self) -> str:
+        """SQLGlot dialect of the query that calls the macro."""
+        return self._expander.scope.dialect
+
+    def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
+        """Return a variable of the settings, or the default; None without one.
+
+        Raises:
+            ProjectError: Nobody sets it, and the macro would make it a part of a text.
+        """
+        settings = self._expander.scope.settings
+        if name.lower() in settings or default is not _NONE_GIVEN:
+            return settings.get(name.lower(), default)
+        if not does_without(sys._getframe(1)):
+            raise self._expander.error(
+                f"unknown variable '{name}', which the macro asks for",
+                f"set it under [tool.vde.variables], or give a default: var('{name}', 0)",
+                unknown=Unknown("variable", name),
+            )
+        return None
+
+    def blueprint_var(self, name: str, default: Any = None) -> Any:
+        """Return a variable of the model's blueprint, or the default."""
+        return self._expander.scope.settings.get(name.lower(), default)
+
+    @property
+    def locals(self) -> Mapping[str, str]:
+        """SQL text of the variables in reach, by name."""
+        return dict(self._expander.scope.variables)
+
+    def parse_one(self, sql: str) -> exp.Expr:
+        """Parse SQL of the query's dialect."""
+        from sqlglot import parse_one
+
+        return parse_one(sql, dialect=untranslated(self.dialect))

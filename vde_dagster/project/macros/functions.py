@@ -1,0 +1,241 @@
+"""Functions `x -> …` of macros, and the lists that they are called for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vde_dagster.project.macros.brackets import bracketed
+from vde_dagster.sql.scanner import Token, matching, next_at, split_top_level
+
+if TYPE_CHECKING:
+    from vde_dagster.project.macros.expansion import Expander
+
+_OPENS = frozenset(
+    {
+        "(",
+        "[",
+        ",",
+        "->",
+        ":=",
+        "=>",
+        "SELECT",
+        "WHERE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "ON",
+        "BY",
+        "HAVING",
+    }
+    | {"DISTINCT", "FROM", "JOIN", "VALUES"}
+)
+_CLOSES = frozenset(
+    {")", "]", ",", "AS", "THEN", "ELSE", "END", "WHEN", "ASC", "DESC", "FROM", ";"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MacroFunction:
+    """A function of a macro call.
+
+    Args:
+        names: Its parameters.
+        body: The text behind the arrow.
+    """
+
+    names: tuple[str, ...]
+    body: str
+
+    def call(self, expander: Expander, arguments: list[str]) -> str:
+        """Return what the function makes of texts, one a parameter."""
+        values = dict(zip((name.lower() for name in self.names), arguments, strict=True))
+        bound: AbstractContextManager[None] = expander.bound(values)
+        with bound:
+            return expander.expand_text(_bind(expander, self.body, values))
+
+    def of_item(self, expander: Expander, item: str) -> str:
+        """Call the function for an item of a list: `(a, b)` are two arguments."""
+        if len(self.names) == 1:
+            return self.call(expander, [item])
+        parts = list_items(expander, item) if item.lstrip().startswith("(") else [item]
+        if len(parts) != len(self.names):
+            raise expander.error(
+                f"the function takes {len(self.names)} arguments, and '{item}' has {len(parts)}",
+                "write a tuple an item: [(a, 1), (b, 2)]",
+            )
+        return self.call(expander, parts)
+
+
+def read_function(expander: Expander, text: str) -> MacroFunction | None:
+    """Read `x -> body` or `(x, y) -> body`, or return None where a text is no function."""
+    inner, tokens = expander.tokens(text)
+    sides = split_top_level(tokens, "->")
+    if len(sides) < 2 or not sides[0]:
+        return None
+    names = tuple(token.text for token in sides[0] if token.kind == "word")
+    return MacroFunction(names, inner.text[sides[1][0].start : sides[-1][-1].end])
+
+
+def last_function(expander: Expander, macro: str, arguments: list[str]) -> MacroFunction:
+    """Read the function that a macro takes last.
+
+    Raises:
+        ProjectError: There is no list before it, or it is none.
+    """
+    function = read_function(expander, arguments[-1]) if len(arguments) > 1 else None
+    if function is None:
+        raise expander.error(
+            f"@{macro} takes a list and a function", f"write @{macro}([a, b], x -> …)"
+        )
+    return function
+
+
+def given_items(expander: Expander, arguments: list[str]) -> list[str]:
+    """Return the items of what a macro is given: one list, or several arguments."""
+    if len(arguments) != 1:
+        return [expander.expand_text(argument) for argument in arguments]
+    text = arguments[0].strip()
+    made = _list_of_call(expander, text)
+    return made if made is not None else list_items(expander, expander.expand_text(text))
+
+
+def list_items(expander: Expander, text: str) -> list[str]:
+    """Split `[a, b]`, `(a, b)`, `ARRAY(a, b)` or a single item into its items."""
+    inner, tokens = expander.tokens(text)
+    if not tokens:
+        return []
+    if tokens[0].is_word("ARRAY") and len(tokens) > 1:
+        tokens = tokens[1:]
+    if tokens[0].text in "([" and matching(inner, tokens, 0) == len(tokens) - 1:
+        tokens = tokens[1:-1]
+    return [inner.text[part[0].start : part[-1].end] for part in split_top_level(tokens) if part]
+
+
+def each(expander: Expander, arguments: list[str]) -> list[str]:
+    """`@EACH(items, x -> expression)`: one expression an item."""
+    function = last_function(expander, "EACH", arguments)
+    made = [function.of_item(expander, one) for one in given_items(expander, arguments[:-1])]
+    return [text for text in made if not is_nothing(text)]
+
+
+def filtered(expander: Expander, arguments: list[str]) -> list[str]:
+    """`@FILTER(items, x -> condition)`: the items that a condition holds for."""
+    function = last_function(expander, "FILTER", arguments)
+    return [
+        item
+        for item in given_items(expander, arguments[:-1])
+        if expander.holds(function.of_item(expander, item))
+    ]
+
+
+def reduced(expander: Expander, arguments: list[str]) -> str:
+    """`@REDUCE(items, (x, y) -> expression)`: one expression, made from left to right."""
+    function = last_function(expander, "REDUCE", arguments)
+    if len(function.names) != 2:
+        raise expander.error("the function of @REDUCE takes two", "write (x, y) -> x + y")
+    items = given_items(expander, arguments[:-1])
+    if not items:
+        raise expander.error("@REDUCE has no items", "give it a list of at least one")
+    made = items[0]
+    for item in items[1:]:
+        made = function.call(expander, [made, item])
+    return made
+
+
+LISTS: Mapping[str, Callable[[Expander, list[str]], list[str]]] = {
+    "each": each,
+    "filter": filtered,
+}
+"""Macros whose result is a list."""
+
+
+def is_nothing(text: str) -> bool:
+    """Say whether a macro returned nothing."""
+    from vde_dagster.sql.nothing import NOTHING
+
+    return text.strip() in ("", NOTHING)
+
+
+def _list_of_call(expander: Expander, text: str) -> list[str] | None:
+    """Return the list that a text is, if it is one call of a macro that makes lists."""
+    from vde_dagster.project.macros.calls import items_of_user_macro
+
+    if not text.startswith("@") or next_at(*_whole(expander, text)) != 0:
+        return None
+    inner, tokens = expander.tokens(text)
+    called = len(tokens) > 3 and tokens[2].text == "(" and tokens[1].kind == "word"
+    if not called or matching(inner, tokens, 2) != len(tokens) - 1:
+        return None
+    name, arguments = tokens[1].text.lower(), text[tokens[2].end : tokens[-1].start]
+    if name in expander.scope.macros:
+        made = items_of_user_macro(expander, name, arguments)
+        return None if made is None else [expander.expand_text(one) for one in made]
+    if name in LISTS:
+        return LISTS[name](expander, expander.split_arguments(arguments))
+    return None
+
+
+def _whole(expander: Expander, text: str):  # type: ignore[no-untyped-def]
+    inner, _ = expander.tokens(text)
+    return inner, 0, len(text)
+
+
+def _bind(expander: Expander, body: str, values: Mapping[str, str]) -> str:
+    """Replace a function's parameters in its body where they are bare words.
+
+    Those with an `@` are variables in reach, which templates in quotes see too.
+    """
+    inner, tokens = expander.tokens(body)
+    hidden = _hidden(tokens, values)
+    pieces: list[str] = []
+    done = 0
+    for index, token in enumerate(tokens):
+        value = values.get(token.text.lower()) if token.kind == "word" else None
+        if value is None or index in hidden:
+            continue
+        before = tokens[index - 1].text if index else ""
+        after = tokens[index + 1].text if index + 1 < len(tokens) else ""
+        if before in ("@", "{") or after in ("(", ":=", "->"):
+            continue
+        pieces += [inner.text[done : token.start], _fitting(expander, value, before, after)]
+        done = token.end
+    return "".join([*pieces, inner.text[done:]])
+
+
+def _fitting(expander: Expander, value: str, before: str, after: str) -> str:
+    """Write a value as its neighbours need it."""
+    if before.upper() == "AS" or "." in (before, after):
+        return expander.bare(value)
+    alone = before == "" or before.upper() in _OPENS
+    if alone and (after == "" or after.upper() in _CLOSES):
+        return value
+    return bracketed(value, expander.scope.dialect)
+
+
+def _hidden(tokens: list[Token], values: Mapping[str, str]) -> set[int]:
+    """Find words that belong to another function inside, which has a parameter of that name."""
+    hidden: set[int] = set()
+    for index, token in enumerate(tokens):
+        if token.text != "->":
+            continue
+        first = index - 1
+        if tokens[first].text == ")":
+            while first > 0 and tokens[first].text != "(":
+                first -= 1
+        names = {t.text.lower() for t in tokens[first:index] if t.kind == "word"}
+        depth, last = 0, index
+        while last + 1 < len(tokens):
+            text = tokens[last + 1].text
+            depth += (text in "([{") - (text in ")]}")
+            if depth < 0 or (depth == 0 and text == ","):
+                break
+            last += 1
+        hidden |= {
+            at
+            for at in range(first, last + 1)
+            if tokens[at].text.lower() in names and tokens[at].text.lower() in values
+        }
+    return hidden

@@ -1,0 +1,241 @@
+"""Macros that write parts of queries: keys, pivots, deduplication, dates, distances.
+
+Names, arguments and results as in SQLMesh (docs/concepts/macros/sqlmesh_macros.md there). They are
+written as Spark SQL; in files of another dialect, as that dialect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.project.macros.brackets import bracketed
+from vde_dagster.project.macros.functions import given_items
+
+if TYPE_CHECKING:
+    from vde_dagster.project.macros.expansion import Expander
+
+_PLACE = re.compile(r"__vde_part_(\d+)__")
+_PARTS = {"day": "1 DAY", "week": "1 WEEK", "month": "1 MONTH", "quarter": "3 MONTH"}
+_PARTS["year"] = "1 YEAR"
+_MILES_TO_KILOMETRES = {"mi": "1.0", "km": "1.60934"}
+
+
+def arguments_of(
+    expander: Expander,
+    macro: str,
+    arguments: Sequence[str],
+    defaults: Mapping[str, str | None],
+) -> dict[str, str]:
+    """Tell a call's arguments by name.
+
+    Args:
+        expander: The expansion that is going on.
+        macro: The macro's name.
+        arguments: Texts, in order; `name := text` for those by name.
+        defaults: What stands for an argument that is not given; None where one must be.
+
+    Raises:
+        ProjectError: One is unknown, missing, or one too many.
+    """
+    usage = f"write @{macro}({', '.join(defaults)})"
+    names = list(defaults)
+    given: dict[str, str] = {}
+    for index, argument in enumerate(arguments):
+        head, separator, tail = argument.partition(":=")
+        name = head.strip().lower() if separator else names[index] if index < len(names) else ""
+        if not name:
+            raise expander.error(f"@{macro} takes at most {len(names)} arguments", usage)
+        if name not in defaults:
+            raise expander.error(
+                f"@{macro} has no argument '{name}'", suggest(name, names, "arguments")
+            )
+        given[name] = tail.strip() if separator else argument
+    missing = [name for name in names if name not in given and defaults[name] is None]
+    if missing:
+        raise expander.error(f"@{macro} needs {' and '.join(missing)}", usage)
+    return {name: given.get(name, defaults[name] or "") for name in names}
+
+
+def _written(expander: Expander, spark: str, parts: Sequence[str]) -> str:
+    """Write Spark SQL with parts of the file in the file's dialect."""
+    dialect = expander.scope.dialect
+    if dialect != "spark":
+        from sqlglot import parse_one
+
+        spark = parse_one(spark, dialect="spark").sql(dialect=dialect)
+    return _PLACE.sub(lambda found: parts[int(found[1])], spark)
+
+
+def _place(index: int) -> str:
+    return f"__vde_part_{index}__"
+
+
+def _operand(expander: Expander, text: str) -> str:
+    return bracketed(expander.expand_text(text), expander.scope.dialect)
+
+
+def _surrogate_key(expander: Expander, arguments: list[str]) -> str:
+    """`@GENERATE_SURROGATE_KEY(a, b[, hash_function := 'SHA256'])`: a hash of columns' texts."""
+    named = [a for a in arguments if re.match(r"\s*hash_function\s*:=", a, re.IGNORECASE)]
+    fields = [expander.expand_text(a) for a in arguments if a not in named]
+    if not fields:
+        raise expander.error("@GENERATE_SURROGATE_KEY takes at least one column")
+    texts = (
+        f"COALESCE(CAST({_place(i)} AS STRING), '_sqlmesh_surrogate_key_null_')"
+        for i in range(len(fields))
+    )
+    function = "MD5"
+    if named:
+        function = expander.bare(expander.expand_text(named[0].partition(":=")[2]))
+    digits = {"SHA256": 256, "SHA512": 512}.get(function.upper())
+    joined = ", '|', ".join(texts)
+    made = f"SHA2(CONCAT({joined}), {digits})" if digits else f"{function}(CONCAT({joined}))"
+    return _written(expander, made, fields)
+
+
+def _safe_sum(operator: str) -> Callable[[Expander, list[str]], str]:
+    def safe(expander: Expander, arguments: list[str]) -> str:
+        values = [expander.expand_text(argument) for argument in arguments]
+        nulls = " AND ".join(f"{_operand(expander, value)} IS NULL" for value in values)
+        total = f" {operator} ".join(f"COALESCE({value}, 0)" for value in values)
+        return f"CASE WHEN {nulls} THEN NULL ELSE {total} END"
+
+    return safe
+
+
+def _safe_div(expander: Expander, arguments: list[str]) -> str:
+    """`@SAFE_DIV(a, b)`: NULL where `b` is 0."""
+    if len(arguments) != 2:
+        raise expander.error("@SAFE_DIV takes a numerator and a denominator")
+    above, below = (expander.expand_text(argument) for argument in arguments)
+    return f"(({above}) / NULLIF({below}, 0))"
+
+
+def _haversine(expander: Expander, arguments: list[str]) -> str:
+    """`@HAVERSINE_DISTANCE(lat1, lon1, lat2, lon2[, 'mi' or 'km'])`: between two places."""
+    names = ("lat1", "lon1", "lat2", "lon2")
+    given = arguments_of(
+        expander,
+        "HAVERSINE_DISTANCE",
+        arguments,
+        {**dict.fromkeys(names), "unit": "'mi'"},
+    )
+    unit = expander.bare(expander.expand_text(given["unit"])).lower()
+    if unit not in _MILES_TO_KILOMETRES:
+        raise expander.error(f"@HAVERSINE_DISTANCE knows no unit '{unit}'", "write 'mi' or 'km'")
+    lat1, lon1, lat2, lon2 = map(_place, range(4))
+    made = (
+        f"7922 * ASIN(SQRT((POWER(SIN(RADIANS(({lat2} - {lat1}) / 2)), 2)) + (COS(RADIANS({lat1}))"
+        f" * COS(RADIANS({lat2})) * POWER(SIN(RADIANS(({lon2} - {lon1}) / 2)), 2))))"
+        f" * {_MILES_TO_KILOMETRES[unit]}"
+    )
+    return f"({_written(expander, made, [_operand(expander, given[name]) for name in names])})"
+
+
+def _pivot(expander: Expander, arguments: list[str]) -> str:
+    """`@PIVOT(column, values, …)`: a column of the result for each value."""
+    given = arguments_of(
+        expander,
+        "PIVOT",
+        arguments,
+        {
+            "column": None,
+            "values": None,
+            "alias": "TRUE",
+            "agg": "'SUM'",
+            "cmp": "'='",
+            "prefix": "''",
+            "suffix": "''",
+            "then_value": "1",
+            "else_value": "0",
+            "quote": "TRUE",
+            "distinct": "FALSE",
+        },
+    )
+    texts = {name: expander.expand_text(text) for name, text in given.items() if name != "values"}
+    bare = {name: expander.bare(text) for name, text in texts.items()}
+    distinct = "DISTINCT " if expander.holds(texts["distinct"]) else ""
+    columns = []
+    for value in given_items(expander, [given["values"]]):
+        test = f"{_operand(expander, texts['column'])} {bare['cmp']} {value}"
+        made = (
+            f"{bare['agg']}({distinct}CASE WHEN {test} THEN {texts['then_value']}"
+            f" ELSE {texts['else_value']} END)"
+        )
+        if expander.holds(texts["alias"]):
+            name = f"{bare['prefix']}{expander.bare(value)}{bare['suffix']}"
+            quoted = expander.holds(texts["quote"])
+            made += f" AS {_identifier(expander, name, quoted=quoted)}"
+        columns.append(made)
+    if not columns:
+        raise expander.error("@PIVOT has no values", "write @PIVOT(column, ['a', 'b'])")
+    return ", ".join(columns)
+
+
+def _deduplicate(expander: Expander, arguments: list[str]) -> str:
+    """`@DEDUPLICATE(table, [keys], ['column DESC'])`: the first row of each key."""
+    given = arguments_of(
+        expander,
+        "DEDUPLICATE",
+        arguments,
+        {"relation": None, "partition_by": None, "order_by": None},
+    )
+    keys = given_items(expander, [given["partition_by"]])
+    order = [expander.bare(one) for one in given_items(expander, [given["order_by"]])]
+    if not keys or not order:
+        raise expander.error(
+            "@DEDUPLICATE needs keys and an order",
+            "write @DEDUPLICATE(t, [id], ['updated_at DESC NULLS LAST'])",
+        )
+    return (
+        f"SELECT * FROM {expander.expand_text(given['relation'])} QUALIFY ROW_NUMBER() OVER"
+        f" (PARTITION BY {', '.join(keys)} ORDER BY {', '.join(order)}) = 1"
+    )
+
+
+def _date_spine(expander: Expander, arguments: list[str]) -> str:
+    """`@DATE_SPINE('day', from, to)`: a query with one row a day, week, month, quarter or year."""
+    given = arguments_of(
+        expander, "DATE_SPINE", arguments, {"datepart": None, "start_date": None, "end_date": None}
+    )
+    part = expander.bare(expander.expand_text(given["datepart"])).lower()
+    if part not in _PARTS:
+        raise expander.error(
+            f"@DATE_SPINE knows no date part '{part}'", f"write one of {', '.join(_PARTS)}"
+        )
+    ends = [expander.expand_text(given[name]).strip() for name in ("start_date", "end_date")]
+    if all(end.startswith("'") for end in ends):
+        try:
+            first, last = (date.fromisoformat(expander.bare(end)) for end in ends)
+        except ValueError:
+            raise expander.error("@DATE_SPINE takes dates", "write them as '2026-01-31'") from None
+        if first > last:
+            raise expander.error(f"@DATE_SPINE begins at {first}, after its end {last}")
+    made = (
+        f"SELECT date_{part} FROM (SELECT EXPLODE(SEQUENCE(CAST({_place(0)} AS DATE),"
+        f" CAST({_place(1)} AS DATE), INTERVAL {_PARTS[part]})) AS date_{part}) AS _exploded"
+    )
+    return _written(expander, made, ends)
+
+
+def _identifier(expander: Expander, name: str, *, quoted: bool) -> str:
+    from sqlglot import exp
+
+    simple = name.isidentifier() and not quoted
+    return name if simple else exp.to_identifier(name, quoted=True).sql(expander.scope.dialect)
+
+
+QUERY_MACROS: dict[str, Callable[[Expander, list[str]], str]] = {
+    "generate_surrogate_key": _surrogate_key,
+    "safe_add": _safe_sum("+"),
+    "safe_sub": _safe_sum("-"),
+    "safe_div": _safe_div,
+    "haversine_distance": _haversine,
+    "pivot": _pivot,
+    "deduplicate": _deduplicate,
+    "date_spine": _date_spine,
+}

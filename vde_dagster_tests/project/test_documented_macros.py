@@ -1,0 +1,113 @@
+"""Every macro that SQLMesh documents gives what is documented; cases in `fixtures/macros.yaml`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from vde_dagster.errors import ProjectError
+from vde_dagster_tests.project.conftest import LoadModel
+
+GROUPS: list[dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parent.parent / "fixtures" / "macros.yaml").read_text()
+)
+CASES = [(group["variables"], case) for group in GROUPS for case in group["cases"]]
+
+MACROS = """
+from datetime import date
+from typing import List, Literal, Optional, Union
+from sqlglot import exp
+from vde_dagster import macro
+
+def kind(value):
+    if isinstance(value, list):
+        return f"list[{kind(value[0])}]"
+    return type(value).__name__
+
+@macro()
+def types_of(evaluator, t: exp.Table, c: exp.Column, s: str, n: List[int], i: int, b: bool):
+    return exp.Literal.string(" ".join(map(kind, (t, c, s, n, i, b))))
+
+@macro()
+def optional(evaluator, value: Optional[str] = None):
+    return exp.Literal.string("none" if value is None else kind(value))
+
+@macro()
+def one_of(evaluator, side: Literal["left", "right"]):
+    return exp.Literal.string(kind(side))
+
+@macro()
+def sql_text(evaluator, value: "SQL"):
+    return exp.Literal.string(value)
+
+@macro()
+def day(evaluator, value: date):
+    return exp.Literal.string(str(value.day))
+
+@macro()
+def defaults(evaluator, a: int = exp.Literal.number(1)):
+    return a + 2
+
+@macro()
+def named(evaluator, a: int, **others: str):
+    return exp.Literal.string(" ".join([str(a), *(f"{k}={v}" for k, v in others.items())]))
+
+@macro()
+def two_statements(evaluator, name: str):
+    return [f"SET {name} = 1", evaluator.parse_one(f"DROP TABLE IF EXISTS {name}")]
+"""
+
+
+@pytest.mark.parametrize(("variables", "case"), CASES, ids=[case["written"] for _, case in CASES])
+def test_a_macro_gives_what_is_documented(
+    load_model: LoadModel, variables: dict[str, Any], case: dict[str, str]
+) -> None:
+    lines = "".join(
+        f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}\n"
+        for name, value in variables.items()
+    )
+    other = {"macros/m.py": MACROS, "pyproject.toml": f"[tool.vde.variables]\n{lines}"}
+
+    assert load_model(f"MODEL (name a.m);\n{case['written']}", other).query == case["is"]
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("SELECT @EACH([a])", "@EACH takes a list and a function"),
+        ("SELECT @EACH([(a, b)], (x, y, z) -> x)", "the function takes 3 arguments"),
+        ("SELECT @REDUCE([], (x, y) -> x)", "@REDUCE has no items"),
+        ("SELECT @IF(a.b > 1, 1, 2)", "is not a constant"),
+        ("SELECT a FROM t @WHERE(a + 1 > @start_date) b", "is not a constant"),
+        ("SELECT @EVAL(1 / 0)", "is not a constant"),
+        ("SELECT @PIVOT(a)", "@PIVOT needs values"),
+        ("SELECT @PIVOT(a, ['v'], prefx := 'x')", "@PIVOT has no argument 'prefx'"),
+        ("@DATE_SPINE('hour', '2026-01-01', '2026-01-02')", "knows no date part 'hour'"),
+        ("@DATE_SPINE('day', '2026-01-02', '2026-01-01')", "begins at 2026-01-02, after its end"),
+        ("@DATE_SPINE('day', 'x', '2026-01-01')", "@DATE_SPINE takes dates"),
+        ("SELECT @HAVERSINE_DISTANCE(a, b, c)", "@HAVERSINE_DISTANCE needs lon2"),
+        ("SELECT 1 AS @{start_ds}", "cannot be part of a name"),
+        ("SELECT @named(a := 1, 2)", "an argument by position follows one by name"),
+    ],
+)
+def test_a_wrong_call_is_told_at_its_place(
+    load_model: LoadModel, written: str, message: str
+) -> None:
+    with pytest.raises(ProjectError) as caught:
+        load_model(f"MODEL (name a.m);\n{written}", {"macros/m.py": MACROS})
+
+    assert message in caught.value.message
+    assert caught.value.location is not None
+    assert caught.value.location.line == 2
+
+
+def test_a_list_of_statements_is_several_statements(load_model: LoadModel) -> None:
+    model = load_model(
+        "MODEL (name a.m, kind FULL);\n@two_statements(x);\n@IF(FALSE, SET y = 2);\nSELECT 1 AS a",
+        {"macros/m.py": MACROS},
+    )
+
+    assert model.pre_statements == ("SET x = 1", "DROP TABLE IF EXISTS x")
