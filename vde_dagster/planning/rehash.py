@@ -81,7 +81,7 @@ def _extending(stored: Mapping[ModelName, Snapshot]) -> Revise:
             fill_version=plain.fill_version,
             columns=tuple(pair for pair in plain.own_columns if pair[0] in made),
         )
-        return replace(old, canonicaliser=plain.canonicaliser, forward=forward)
+        return replace(old, canonicaliser=plain.canonicaliser, reads=plain.reads, forward=forward)
 
     return revise
 

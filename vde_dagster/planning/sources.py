@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 
 from vde_dagster.planning.resolver import Resolver, column_map
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.snapshot import CANONICALISER, Snapshot
 from vde_dagster.planning.table import TableRef
-from vde_dagster.semantics.spark_functions import GENERATORS, TABLE_FUNCTIONS
-from vde_dagster.sql.scanner import SourceText, scan
 
 Columns = tuple[str, ...] | None
 """Physical columns, sorted; None for all of them."""
+
+Outputs = frozenset[str] | None
+"""Columns that a query returns, in lower case; None for all of them."""
+
+_Asked = tuple[str, Outputs]
+"""A snapshot's id, and what is asked of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def tables_read(snapshot: Snapshot, resolver: Resolver, catalog: str) -> tuple[T
         catalog: The Spark catalog's name.
     """
     found: dict[str, TableRead] = {}
-    for read in _reads(snapshot, resolver, catalog, set()):
+    for read in _reads(snapshot, resolver, catalog, None, set()):
         known = found.get(read.key)
         columns = read.columns if known is None else _both(known.columns, read.columns)
         found[read.key] = TableRead(
@@ -66,11 +68,12 @@ def covers(columns: Columns, wanted: Columns) -> bool:
 
 
 def _reads(
-    snapshot: Snapshot, resolver: Resolver, catalog: str, seen: set[str]
+    snapshot: Snapshot, resolver: Resolver, catalog: str, outputs: Outputs, seen: set[_Asked]
 ) -> Iterator[TableRead]:
-    if snapshot.id in seen:
+    """Yield what is read for some outputs of a query, and for the question which rows it has."""
+    if (snapshot.id, outputs) in seen:
         return
-    seen.add(snapshot.id)
+    seen.add((snapshot.id, outputs))
     for name in snapshot.model.depends_on:
         if name not in resolver.entries:
             # Nobody declares it, so that the name is left to Spark.
@@ -78,6 +81,7 @@ def _reads(
             yield TableRead(str(name), ref, None, external=True, foreign="")
             continue
         binding = resolver.resolve(name)
+        wanted = _wanted(snapshot, str(name), outputs)
         if binding.external is not None:
             table = binding.external
             foreign = None if table.catalog in (None, catalog) else table.catalog
@@ -85,46 +89,31 @@ def _reads(
             key = str(ref) if foreign is None else f"{foreign}.{ref}"
             yield TableRead(key, ref, None, external=True, foreign=foreign)
         elif binding.table is not None:
-            physical = {
-                out.lower(): phys for out, phys in column_map(binding.snapshot, binding.table)
-            }
-            columns = _columns_of(snapshot, str(name), physical)
+            columns = _physical(wanted, dict(column_map(binding.snapshot, binding.table)))
             yield TableRead(binding.table.id, binding.table.ref, columns, branch=binding.branch)
         else:
-            # All that a view reads: its other columns may decide which rows it has.
-            yield from _reads(binding.snapshot, resolver, catalog, seen)
+            yield from _reads(binding.snapshot, resolver, catalog, wanted, seen)
 
 
-def _columns_of(snapshot: Snapshot, parent: str, physical: dict[str, str]) -> Columns:
+def _wanted(snapshot: Snapshot, parent: str, outputs: Outputs) -> Outputs:
+    """Return the columns of a parent of which some outputs of a query are made, or its rows."""
+    if snapshot.canonicaliser != CANONICALISER:
+        return None  # An earlier version may not have seen all that is read.
     if snapshot.version.opaque is not None or snapshot.model.python is not None:
         return None
-    if snapshot.model.query is not None and _may_decide_rows_unseen(snapshot.model.query):
-        return None
-    found: set[str] = set()
-    for read in snapshot.reads:
-        if read.parent == parent:
-            column = physical.get(read.column.lower())
-            if column is None:
-                return None
-            found.add(column)
-    return tuple(sorted(found))
-
-
-@lru_cache(maxsize=4096)
-def _may_decide_rows_unseen(query: str) -> bool:
-    """Say whether columns may decide which rows there are that no output is made of.
-
-    Lineage tells what joins, filters and groups read. It does not tell of the columns of EXCEPT and
-    INTERSECT, nor of what generators take apart, where no output has them.
-    """
-    tokens = scan(SourceText(Path("query"), query))
-    return any(
-        token.kind in ("word", "quoted") and token.text.lower().strip("`") in _UNSEEN
-        for token in tokens
+    return frozenset(
+        read.column.lower()
+        for read in snapshot.reads
+        if read.parent == parent
+        and (outputs is None or read.output is None or read.output.lower() in outputs)
     )
 
 
-_UNSEEN = frozenset({"except", "intersect", "minus", "lateral"}) | GENERATORS | TABLE_FUNCTIONS
+def _physical(wanted: Outputs, physical: dict[str, str]) -> Columns:
+    if wanted is None:
+        return None
+    names = {output.lower(): column for output, column in physical.items()}
+    return tuple(sorted(names[one] for one in wanted)) if wanted <= set(names) else None
 
 
 def _both(one: Columns, other: Columns) -> Columns:

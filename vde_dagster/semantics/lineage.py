@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from vde_dagster.semantics.algebra import (
+    Constant,
     Derived,
     FullJoin,
     Generator,
@@ -121,6 +122,10 @@ class Tracer:
             return _merge([self._direct(b.outputs[key].node) for b in source.branches], "identity")
         if isinstance(source, Generator):
             return _merge([self._direct(a) for a in source.args], "transformation")
+        if isinstance(source, Constant):
+            # The rows of a lateral VALUES may name columns.
+            cells = [self._direct(row[key]) for row in source.rows if key < len(row)]
+            return _merge(cells, "transformation")
         return {}
 
     # indirect
@@ -190,6 +195,14 @@ class Tracer:
         elif isinstance(source, SetOperation):
             for branch in source.branches:
                 self._group(branch.group, out)
+                if source.op != "union":
+                    # Whole rows are compared, whichever of their columns are asked for.
+                    for output in branch.outputs:
+                        self._add(output.node, "filter", out)
+        elif isinstance(source, Generator):
+            # How many rows there are is decided by what is taken apart.
+            for arg in source.args:
+                self._add(arg, "filter", out)
         elif isinstance(source, FullJoin):
             self._group(source.left, out)
             self._group(source.right, out)

@@ -8,8 +8,8 @@ from typing import Any
 
 from vde_dagster.base.hashing import digest_all, digest_values, from_hex
 
-CANONICALISER_VERSION = 5
-"""Raised whenever the same definition gets other hashes: stored definitions are hashed again."""
+CANONICALISER_VERSION = 6
+"""Raised whenever the same definition gets other hashes or lineage: what is stored is made again."""
 
 
 def canonicaliser() -> str:
