@@ -1,0 +1,61 @@
+"""Months of random projects on Spark and Iceberg: what skipping saves, and that it changes nothing.
+
+    python -m benchmarks.skipped_runs_on_spark [--seeds 3] [--days 30] [--first 0] [--models 9]
+
+Each project is run twice, once as it is and once with `--full`, by the real `Workspace`: external
+tables are written, compacted, rolled back; models are edited, restated, fail. All that production
+shows is compared after every day. Beside the share of slots that was not computed stands what
+timestamps alone would save: there every write counts as new.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.conftest import small_spark
+from vde_dagster_tests.execution.month_on_spark import Month, Tally, UnequalError
+
+
+def main() -> int:
+    """Live through the months; returns how many of them went wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--models", type=int, default=9)
+    args = parser.parse_args()
+    tally, wrong = Tally(), 0
+    with tempfile.TemporaryDirectory() as folder:
+        engine = SparkEngine(small_spark(Path(folder)))
+        for seed in range(args.first, args.first + args.seeds):
+            began = time.monotonic()
+            try:
+                Month(seed, Path(folder) / str(seed), tally, args.models).run(args.days)
+            except UnequalError as error:
+                wrong += 1
+                print(error, flush=True)
+            except Exception:
+                wrong += 1
+                print(f"seed {seed}:", traceback.format_exc(), flush=True)
+            print(f"seed {seed}: {time.monotonic() - began:.0f} s", flush=True)
+        engine.close()
+    due = max(1, tally.due)
+    print(f"{args.seeds} projects, {args.days} days, {tally.due} slots of whole tables were due")
+    print(f"computed      {tally.computed:6}  {1 - tally.computed / due:.0%} saved")
+    print(f"by timestamps {tally.by_time:6}  {1 - tally.by_time / due:.0%} saved")
+    print(
+        f"applying took {tally.seconds:.0f} s instead of {tally.full_seconds:.0f} s; "
+        f"runs told of {tally.told_seconds:.0f} s saved"
+    )
+    print(f"{tally.compared} views compared; {dict(tally.deeds)}")
+    print(f"went wrong    {wrong:6}")
+    return wrong
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
