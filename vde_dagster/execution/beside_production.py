@@ -34,6 +34,7 @@ def beside_production(
     production = warehouse.store.environments.get(PRODUCTION)
     if production is None:
         return snapshots
+    from vde_dagster.execution.gather_state import find_previews
     from vde_dagster.planning.forward_only import ForwardOnly, is_concerned
     from vde_dagster.planning.options import NOTHING_SAID
     from vde_dagster.planning.warehouse_state import WarehouseState
@@ -48,6 +49,7 @@ def beside_production(
         replace(production, entries=entries),
         warehouse.store.snapshots.load(sorted({e.snapshot_id for e in entries.values()})),
         warehouse.store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id})),
+        previews=find_previews(warehouse.store, snapshots),
     )
     if not is_concerned(snapshots, state, NOTHING_SAID):
         return snapshots

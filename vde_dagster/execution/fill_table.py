@@ -136,8 +136,10 @@ class TableFiller:
         self.emit(ModelStarted(snapshot, table, missing))
         taken = recover(model, snapshot, target, left, missing, self._auditor())
         missing = missing - taken
-        # What goes on in place keeps the rows that are there, whichever ranges are filled again.
-        goes_on = model.in_place is not None or table.preview is not None
+        # What goes on in place keeps the rows that are there, whichever ranges are filled again;
+        # a preview that nothing counts of any more is begun anew.
+        kept = table.preview is not None and bool(table.available or not table.created)
+        goes_on = model.in_place is not None or kept
         begins = not goes_on and not (left.recorded or taken)
         anew = snapshot.model.kind.restates_whole and begins
         missing = with_lookback(snapshot, missing, model.intervals)

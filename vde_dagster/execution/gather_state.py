@@ -13,7 +13,7 @@ from vde_dagster.planning.rehash import Build, rehash
 from vde_dagster.planning.serve import preview_version
 from vde_dagster.planning.snapshot import CANONICALISER, Snapshot
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.warehouse_state import WarehouseState
+from vde_dagster.planning.warehouse_state import Previewed, WarehouseState
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore
@@ -49,7 +49,38 @@ def gather_state(
         state = replace(state, tables={**state.tables, **stored})
     if snapshots is None:
         return state
-    return replace(state, view_types=_view_types(store, state, snapshots))
+    return replace(
+        state,
+        view_types=_view_types(store, state, snapshots),
+        previews=find_previews(store, snapshots) if production is not None else {},
+    )
+
+
+def find_previews(
+    store: StateStore, snapshots: Mapping[ModelName, Snapshot]
+) -> dict[ModelName, tuple[Previewed, ...]]:
+    """Read what environments preview of those models of a project that can change in place.
+
+    Args:
+        store: The state store.
+        snapshots: The project's snapshots.
+    """
+    changing = {name for name, one in snapshots.items() if one.model.kind.in_place is not None}
+    if not changing:
+        return {}
+    shown = [(env, entry) for env, entry in store.shown.previews() if entry.name in changing]
+    ids = sorted({entry.snapshot_id for _, entry in shown})
+    # A damaged definition decides nothing for others.
+    known = store.snapshots.load(ids, unreadable=set())
+    found: dict[ModelName, tuple[Previewed, ...]] = {}
+    for environment, entry in shown:
+        snapshot = known.get(entry.snapshot_id)
+        forward = snapshot.forward if snapshot is not None else None
+        if forward is not None:
+            anew = tuple(store.shown.environments_of(forward.own_id))
+            previewed = Previewed(environment, forward, anew)
+            found[entry.name] = (*found.get(entry.name, ()), previewed)
+    return found
 
 
 def _with_what_can_be_read(

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
@@ -35,7 +34,6 @@ from vde_dagster.planning.warehouse_state import WarehouseState
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
-    from vde_dagster.planning.in_place import ColumnChanges
     from vde_dagster.planning.rehash import Build
     from vde_dagster.planning.snapshot import Snapshot
     from vde_dagster.planning.table import PhysicalTable
@@ -85,7 +83,7 @@ def plan_project(
         kind=PlanKind.PLAN,
         save=save,
         warnings=(*said, *resolved.warnings),
-        changes=resolved.changes,
+        resolved=resolved,
     )
 
 
@@ -174,7 +172,7 @@ def _make(
     save: bool,
     warnings: tuple[str, ...] = (),
     add: Callable[[Plan], Plan] | None = None,
-    changes: Mapping[ModelName, ColumnChanges] = MappingProxyType({}),
+    resolved: ForwardOnly | None = None,
 ) -> Plan:
     now = utc(options.now) if options.now else warehouse.store.database.clock.now()
     settings = warehouse.settings
@@ -188,7 +186,8 @@ def _make(
         time_to_live=timedelta(days=settings.environment_ttl_days),
         catalog=settings.catalog,
         suffix=settings.environment_suffix_target,
-        changes=changes,
+        changes=resolved.changes if resolved else {},
+        previewed=resolved.previewed if resolved else {},
     )
     plan = make_plan(
         request,

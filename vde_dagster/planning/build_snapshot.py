@@ -240,9 +240,8 @@ def _metadata_hash(model: Model) -> str:
         parts += ["skip unchanged", str(model.skip_unchanged)]
     parts += meaning_of(model.kind).metadata(model)
     in_place = model.kind.in_place
-    if in_place is not None and in_place != InPlace(fixed=in_place.fixed):
-        said = (in_place.on_destructive_change, in_place.on_additive_change)
-        parts += ["in place", str(in_place.forward_only), *said]
+    if in_place is not None and in_place.policies != InPlace().policies:
+        parts += ["in place", *map(str, in_place.policies)]
     return digest("metadata", *parts)
 
 

@@ -6,6 +6,7 @@ its children see what they saw. Columns that are new get versions of their own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -15,8 +16,8 @@ from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, UsageError
-from vde_dagster.planning.contracts import same_type, widens_in_place
 from vde_dagster.planning.in_place import ColumnChange, ColumnChanges
+from vde_dagster.planning.in_place_columns import columns_in_place
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.snapshot import Forward, OutputColumn, Snapshot
@@ -41,6 +42,8 @@ def is_concerned(
     """Say whether any model of a plan may go on with a table of production's."""
     if state.production is None:
         return False
+    if state.previews:
+        return True
     changing = (snapshot.model.kind.in_place for snapshot in snapshots.values())
     return any(
         policy is not None and (policy.forward_only or options.forward_only) for policy in changing
@@ -99,6 +102,7 @@ class ForwardOnly:
         options: What was said of the plan.
         types: Reads a table's real types.
         changes: What became of the columns, by model, of those that extend a table.
+        previewed: The environments whose previews decided that a model goes on, by model.
         warnings: What may not be meant so.
         mistakes: Changes that the models' policies refuse.
     """
@@ -107,6 +111,7 @@ class ForwardOnly:
     options: PlanOptions
     types: TableTypes = recorded_types
     changes: dict[ModelName, ColumnChanges] = field(default_factory=dict)
+    previewed: dict[ModelName, tuple[str, ...]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     mistakes: list[ProjectError] = field(default_factory=list)
 
@@ -128,15 +133,19 @@ class ForwardOnly:
         if means_the_same and base.forward is None:
             return plain  # The table holds it as it is.
         asked = policy.forward_only or self.options.forward_only
-        went_on = means_the_same or self._previewed(plain, table)
-        if not asked and not went_on:
+        if not asked and not means_the_same and not self._previewed(plain, table):
             return plain
         if not _goes_on(plain, base):
-            if policy.forward_only:
-                self.warnings.append(
-                    f"{plain.name} is computed anew, although it is forward-only: its kind, or the "
-                    "column that its kind names, changed, which no table takes in place"
-                )
+            self._say_anew(plain, "its kind, or what its kind names, changed")
+            return plain
+        columns, changes = columns_in_place(plain, base, table, self.types(table))
+        retyped = _retyped(plain, changes)
+        if retyped is not None:
+            self._say_anew(
+                plain,
+                f"column {retyped.column}, which tells its rows apart, changed "
+                f"its type from {retyped.was} to {retyped.becomes}",
+            )
             return plain
         sharing = self._others_showing(plain.name, table.id)
         if sharing:
@@ -150,7 +159,15 @@ class ForwardOnly:
                 )
             )
             return plain
-        return self._extend(plain, base, table)
+        return self._extend(plain, base, table, columns, changes)
+
+    def _say_anew(self, plain: Snapshot, why: str) -> None:
+        policy = plain.model.kind.in_place
+        if policy is not None and policy.forward_only:
+            self.warnings.append(
+                f"{plain.name} is computed anew, although it is forward-only: {why}, which no "
+                "table takes in place"
+            )
 
     def _production(self, name: ModelName) -> tuple[Snapshot | None, PhysicalTable | None]:
         production = self.state.production
@@ -163,22 +180,51 @@ class ForwardOnly:
         return self.state.snapshots[entry.snapshot_id], table
 
     def _previewed(self, plain: Snapshot, table: PhysicalTable) -> bool:
-        """Say whether the environment shows the same definition as a change in place already."""
+        """Say whether some environment previews the same definition, which then goes on so.
+
+        Where another one has computed it anew that table is as good, and nobody is surprised by
+        rows that stay: then it has to be said which is meant.
+        """
+        seen = [
+            previewed
+            for previewed in self.state.previews.get(plain.name, ())
+            if previewed.forward.table_id == table.id and _same(previewed.forward, plain)
+        ]
+        by = tuple(dict.fromkeys(previewed.environment for previewed in seen))
         target = self.state.target
-        entry = target.entries.get(plain.name) if target is not None else None
-        if entry is None:
-            return False
-        shown = self.state.snapshots[entry.snapshot_id].forward
-        return shown is not None and shown.table_id == table.id and shown.own_id == plain.id
+        if not by or (target is not None and target.name in by):
+            return bool(by)
+        anew = dict.fromkeys(name for previewed in seen for name in previewed.anew)
+        if not anew:
+            self.previewed[plain.name] = by
+            return True
+        if target is None or target.name not in anew:
+            self.warnings.append(
+                f"{plain.name} is not changed forward-only, as in {', '.join(by)}: it was computed "
+                f"anew in {', '.join(anew)}; say --forward-only if its rows are to stay"
+            )
+        return False
 
     def _others_showing(self, name: ModelName, table_id: str) -> list[ModelName]:
         assert self.state.production is not None
         entries = self.state.production.entries.values()
         return [e.name for e in entries if e.table_id == table_id and e.name != name]
 
-    def _extend(self, plain: Snapshot, base: Snapshot, table: PhysicalTable) -> Snapshot:
-        columns, changes = _columns(plain, base, table, self.types(table))
+    def _extend(
+        self,
+        plain: Snapshot,
+        base: Snapshot,
+        table: PhysicalTable,
+        columns: tuple[OutputColumn, ...],
+        changes: ColumnChanges,
+    ) -> Snapshot:
         self._check(plain, changes)
+        policy = plain.model.kind.in_place
+        if policy is not None and not policy.refills and self.options.effective_from is not None:
+            self.warnings.append(
+                f"{plain.name} is not computed again from --effective-from on: kind "
+                f"{plain.model.kind.name} would add its rows to those that are there"
+            )
         forward = Forward(
             table.id,
             plain.id,
@@ -252,70 +298,27 @@ def _goes_on(plain: Snapshot, base: Snapshot) -> bool:
         and fixed is not None
         and was is not None
         and _lower(fixed.fixed) == _lower(was.fixed)
+        and (fixed.refills or plain.cadence.unit is base.cadence.unit)
         and new.interval_column == old.interval_column
+        and (not fixed.by_partitions or plain.model.partitioned_by == base.model.partitioned_by)
         and _lower(c.name for c in new.added_columns) == _lower(c.name for c in old.added_columns)
     )
 
 
-def _lower(names: Iterable[str]) -> list[str]:
-    return [name.lower() for name in names]
-
-
-def _columns(
-    plain: Snapshot, base: Snapshot, table: PhysicalTable, types: Mapping[str, str]
-) -> tuple[tuple[OutputColumn, ...], ColumnChanges]:
-    """Return the columns that go on in a table, and what changes of them."""
+def _retyped(plain: Snapshot, changes: ColumnChanges) -> ColumnChange | None:
+    """Return a change of a column's type without which a fill would not find the rows it had."""
     policy = plain.model.kind.in_place
     assert policy is not None
-    before = {column.name.lower(): column for column in base.columns}
-    physical = table.column_named_by_version()
-    columns: list[OutputColumn] = []
-    changes: list[ColumnChange] = []
-    for column in plain.columns:
-        old = before.pop(column.name.lower(), None)
-        if old is None:
-            if policy.on_additive_change == "ignore":
-                changes.append(ColumnChange(column.name, "not_added", None, column.type))
-                continue
-            columns.append(column._replace(version=_new_version(table, column)))
-            restored = columns[-1].version == column.version
-            changes.append(
-                ColumnChange(column.name, "restored" if restored else "added", None, column.type)
-            )
-            continue
-        was = types.get(physical.get(old.version, ""), old.type)
-        kept = column._replace(version=old.version)
-        if not was or not column.type or same_type(was, column.type):
-            columns.append(kept)
-        elif widens_in_place(was, column.type):
-            if policy.on_additive_change == "ignore":
-                columns.append(kept._replace(type=was))
-            else:
-                columns.append(kept)
-                changes.append(ColumnChange(column.name, "widened", was, column.type))
-        elif policy.on_destructive_change == "ignore":
-            columns.append(kept._replace(type=was))
-            changes.append(ColumnChange(column.name, "not_retyped", was, column.type))
-        else:
-            columns.append(column._replace(version=_new_version(table, column)))
-            changes.append(ColumnChange(column.name, "retyped", was, column.type))
-    for old in before.values():
-        if policy.on_destructive_change == "ignore":
-            columns.append(old)
-            changes.append(ColumnChange(old.name, "kept", old.type))
-        else:
-            changes.append(ColumnChange(old.name, "removed", old.type))
-    return tuple(columns), tuple(changes)
+    texts = (*policy.fixed, *(plain.model.partitioned_by if policy.by_partitions else ()))
+    words = {word for text in texts for word in re.findall(r"\w+", text.lower())}
+    return next((c for c in changes if c.what == "retyped" and c.column.lower() in words), None)
 
 
-def _new_version(table: PhysicalTable, column: OutputColumn) -> str:
-    """Hash a column of which rows that are there have nothing.
+def _same(forward: Forward, plain: Snapshot) -> bool:
+    """Say whether a definition that goes on means on its own what another one does."""
+    own = (plain.fill_version, plain.own_columns)
+    return forward.own_id == plain.id or (forward.fill_version, forward.columns) == own
 
-    One that the table has of an earlier definition is that one: what it held is shown again.
-    """
-    new = digest("in place", table.id, column.name.lower(), column.type, column.version)
-    for known in table.columns:
-        same_name = known.name.lower() == column.name.lower()
-        if same_name and known.is_version(column.version):
-            return column.version
-    return new
+
+def _lower(names: Iterable[str]) -> list[str]:
+    return [name.lower() for name in names]

@@ -2,13 +2,14 @@
 
 Tables are shared by content, so one that production restates may be read by what a development
 environment has computed for itself, by versions that can be rolled back to, and by plans that
-nobody has applied yet. What was made of its old rows has to be computed again there, too.
+nobody has applied yet. What was made of its old rows has to be computed again there, too; so have
+the old rows themselves on branches of it, where changes in place are previewed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Entry
@@ -42,11 +43,28 @@ class Changed:
         tables: By table that it computes again.
         external: By external model that it was asked to follow.
         names: By every model, for tables of which is not known any more what they read.
+        previews: Branches of these tables, by id: they have the old rows.
     """
 
     tables: Mapping[str, IntervalSet]
     external: Mapping[ModelName, IntervalSet]
     names: Mapping[ModelName, IntervalSet]
+    previews: Set[str] = frozenset()
+
+    def reaches(self, entry: Entry) -> bool:
+        """Say whether what an entry shows is restated itself, or has a restated table's rows."""
+        if entry.table_id is None:
+            return entry.name in self.external
+        return entry.table_id in self.tables or entry.table_id in self.previews
+
+    def with_previews(self, tables: Iterable[PhysicalTable]) -> Changed:
+        """Return the change with the branches of what it computes again.
+
+        Args:
+            tables: Every live table.
+        """
+        found = (t.id for t in tables if t.preview is not None and t.preview.of in self.tables)
+        return replace(self, previews=frozenset(found))
 
     @classmethod
     def by(cls, plan: Plan) -> Changed:
@@ -91,7 +109,7 @@ def outdated(changed: Changed, made: Made) -> tuple[Outdated, ...]:
         changed: What is restated.
         made: What there is.
     """
-    found = _Found(made, changed.tables.keys() | made.production)
+    found = _Found(made, changed)
     names = dict(changed.names)
     for scope in made.scopes:
         for name, ranges in found.follow(scope, changed).items():
@@ -113,7 +131,7 @@ def reached(
     readers: dict[ModelName, set[ModelName]] = {}
     found: set[ModelName] = set()
     for entry in entries:
-        if entry.table_id in changed.tables if entry.table_id else entry.name in changed.external:
+        if changed.reaches(entry):
             found.add(entry.name)
         snapshot = snapshots.get(entry.snapshot_id)
         for parent in snapshot.parents if snapshot else ():
@@ -129,8 +147,9 @@ def reached(
 class _Found:
     """Outdated ranges by table, with the models and environments that show it."""
 
-    def __init__(self, made: Made, kept: Set[str]) -> None:
-        self.made, self.kept = made, kept
+    def __init__(self, made: Made, changed: Changed) -> None:
+        self.made, self.changed = made, changed
+        self.kept = changed.tables.keys() | made.production
         self.ranges: dict[str, IntervalSet] = {}
         self.names: dict[str, ModelName] = {}
         self.environments: dict[str, set[str]] = {}
@@ -162,7 +181,7 @@ class _Found:
         Which version they read is not known any more, so any may have been it.
         """
         tables = [table for key, table in self.made.tables.items() if key in ids]
-        waiting = [t for t in tables if t.snapshot_id in self.made.snapshots and t.intervals]
+        waiting = [t for t in tables if t.snapshot_id in self.made.snapshots and t.available]
         moved = True
         while moved:
             moved = False
@@ -181,12 +200,13 @@ class _Found:
         table = self.made.tables.get(table_id)
         if table is None or table_id in self.kept or not snapshot.model.kind.restatable:
             return IntervalSet()
-        found = redo(snapshot, table.intervals, change)
-        if not found.intervals:
+        own = redo(snapshot, table.intervals, change)
+        old = redo(snapshot, table.available, self._inherited(table))
+        if not own.intervals and not old.intervals:
             return IntervalSet()
         # A table that is made whole has nothing that is true any more.
         whole = not snapshot.is_incremental or snapshot.model.kind.restates_whole
-        ranges = table.intervals if whole else found.intervals
+        ranges = table.available if whole else own.intervals | old.intervals
         if whole:
             self.whole.add(table_id)
         self.ranges[table_id] = self.ranges.get(table_id, IntervalSet()) | ranges
@@ -194,7 +214,14 @@ class _Found:
         if environment is not None:
             self.environments.setdefault(table_id, set()).add(environment)
             self.names[table_id] = snapshot.name
-        return found.changed
+        return own.changed | old.changed
+
+    def _inherited(self, table: PhysicalTable) -> IntervalSet:
+        """Return where a preview has rows of its table that are computed again there."""
+        if table.preview is None:
+            return IntervalSet()
+        changed = self.changed.tables.get(table.preview.of, IntervalSet())
+        return (changed & table.preview.inherited) - table.intervals
 
     def all(self) -> tuple[Outdated, ...]:
         """Return what was noted, in order of models."""

@@ -31,6 +31,7 @@ class PlanRequest:
         backfill: The models that are filled, or None for all.
         ready: Asks the signals of models, or None to let everything pass.
         changes: What becomes of the columns of models that go on with a table of production's.
+        previewed: The environments whose previews decided that a model goes on so, by model.
         time_to_live: How long an environment other than production is kept.
         catalog: The Spark catalog's name.
         suffix: Which part of its views' names has the environment's.
@@ -46,14 +47,23 @@ class PlanRequest:
     catalog: str = "lakehouse"
     suffix: SuffixTarget = "schema"
     changes: Mapping[ModelName, ColumnChanges] = field(default_factory=dict)
+    previewed: Mapping[ModelName, tuple[str, ...]] = field(default_factory=dict)
 
 
-def filled_of(request: PlanRequest, table: PhysicalTable) -> IntervalSet:
+def filled_of(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) -> IntervalSet:
     """Return what need not be filled: of a preview what the new definition filled.
 
-    A run fills what neither that nor the table it branched off has.
+    A run fills what neither that nor the table it branched off has, and so does every plan where
+    rows would be added to those that are there.
     """
-    return table.available if request.kind is PlanKind.RUN else table.intervals
+    once = request.kind is PlanKind.RUN or not refills(snapshot)
+    return table.available if once else table.intervals
+
+
+def refills(snapshot: Snapshot) -> bool:
+    """Say whether what a table keeps of an earlier definition can be filled again."""
+    policy = snapshot.model.kind.in_place
+    return policy is None or policy.refills
 
 
 def window_for(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) -> Window:

@@ -19,7 +19,14 @@ from vde_dagster.planning.missing import (
     missing_intervals,
 )
 from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel
-from vde_dagster.planning.plan_request import PlanRequest, filled_of, fills, units_from, window_for
+from vde_dagster.planning.plan_request import (
+    PlanRequest,
+    filled_of,
+    fills,
+    refills,
+    units_from,
+    window_for,
+)
 from vde_dagster.planning.planned_views import planned_views
 from vde_dagster.planning.readiness import Readiness
 from vde_dagster.planning.repeatable import may_be_skipped, why_always
@@ -120,6 +127,9 @@ def _planned(
         if _begins_anew(name, snapshot, table, state):
             why = (*why, _ANEW)
             category = Category.BREAKING if category is not Category.AFFECTED else category
+        by = request.previewed.get(name)
+        if by:
+            why = (*why, f"goes on forward-only, as previewed in {', '.join(by)}")
         intervals = IntervalSet()
         in_place = None
         again = False
@@ -128,7 +138,7 @@ def _planned(
             if own and fills(request, snapshot, table, shown):
                 intervals = missing_intervals(
                     snapshot,
-                    filled_of(request, table),
+                    filled_of(request, snapshot, table),
                     window_for(request, snapshot, table),
                     starts,
                     available,
@@ -232,7 +242,8 @@ def _in_place(
     if request.environment != PRODUCTION or is_deployed_already(snapshot, state):
         return None
     options = request.options
-    since = None if options.skip_backfill else options.effective_from
+    again = not options.skip_backfill and refills(snapshot)
+    since = options.effective_from if again else None
     return TableChange(table.ref, deploys=True, columns=changes, effective_from=since)
 
 

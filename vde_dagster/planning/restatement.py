@@ -13,6 +13,7 @@ from vde_dagster.planning.interval import Interval, IntervalSet, iso
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.plan import Plan, PlanKind, PlannedModel
+from vde_dagster.planning.plan_request import refills
 from vde_dagster.planning.redo import NOTHING, Redo, redo
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.selection import select
@@ -203,6 +204,17 @@ class _Seen:
                         f"{name} is not computed again: kind {snapshot.model.kind.name} holds "
                         "what its file says",
                         "edit the file, and plan",
+                    )
+                )
+            return NOTHING
+        if model.table.preview is not None and not refills(snapshot):
+            if asked:
+                self.refused.append(
+                    Refusal(
+                        name,
+                        f"{name} is not computed again: kind {snapshot.model.kind.name} would add "
+                        "its rows to those that its preview has of production",
+                        f"publish the change first, or restate it in {PRODUCTION}",
                     )
                 )
             return NOTHING

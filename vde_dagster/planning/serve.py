@@ -225,7 +225,7 @@ def new_preview(
         columns=tuple(c._replace(in_place=False) for c in whole.columns if c.name in shown),
         snapshot_id=snapshot.id,
         # It ends with a letter: no attempt's branch does.
-        preview=Preview(table.id, f"{PREVIEW_PREFIX}{unique_id[:12]}p"),
+        preview=Preview(table.id, f"{PREVIEW_PREFIX}{unique_id[:12]}p", table.intervals),
         computed_from=computed_from,
     )
 

@@ -8,8 +8,23 @@ from dataclasses import dataclass, field, replace
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.contracts import ViewTypes
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, protected_tables
-from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.snapshot import Forward, Snapshot
 from vde_dagster.planning.table import PhysicalTable
+
+
+@dataclass(frozen=True, slots=True)
+class Previewed:
+    """That an environment shows a definition as a change in place, on a branch.
+
+    Args:
+        environment: The environment.
+        forward: What the definition goes on with, and what it means on its own.
+        anew: Environments that show the same definition with a table of its own.
+    """
+
+    environment: str
+    forward: Forward
+    anew: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +43,7 @@ class WarehouseState:
             definitions cannot be read; neither that environment's entries have them.
         guarded: Ids of the tables that production shows for such definitions.
         mended: Names of the models whose stored definitions were damaged and are written again.
+        previews: What environments preview of models that can change in place, by model.
     """
 
     target: Environment | None = None
@@ -38,6 +54,7 @@ class WarehouseState:
     left_out: Mapping[ModelName, Entry] = field(default_factory=dict)
     guarded: frozenset[str] = frozenset()
     mended: tuple[ModelName, ...] = ()
+    previews: Mapping[ModelName, tuple[Previewed, ...]] = field(default_factory=dict)
 
     def protected(self, environment: str) -> frozenset[str]:
         """Return the ids of the tables that an environment may not write."""

@@ -78,6 +78,7 @@ class OutdatedStore:
             tables = self._tables(conn, plans)
             # A plan is a version that ends with itself.
             worlds = [*shown.values(), *(World(None, plan.rows()) for plan in plans)]
+            changed = changed.with_previews(tables.values())
             covered = {e.table_id for world in worlds for _, _, e in world.rows if e.table_id}
             touched = [world for world in worlds if world.has(changed)]
             ids = {entry.snapshot_id for world in touched for _, _, entry in world.rows}
@@ -100,6 +101,7 @@ class OutdatedStore:
             for interval in found.intervals:
                 self.fills.remove(found.table_id, interval, connection)
                 _forget_pending(connection, found.table_id, interval)
+            self.tables.disinherit(connection, found.table_id, found.intervals)
             noted = EVERYTHING if found.whole else found.intervals
             self.note(connection, found.table_id, noted)
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam, exists, select
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Entry
+from vde_dagster.planning.table import PREVIEW_PREFIX
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
 from vde_dagster.state.rows import chunks
@@ -90,6 +91,16 @@ class ShownStore:
         )
         with self.database.reading() as conn:
             return list(conn.execute(query).scalars())
+
+    def previews(self) -> list[tuple[str, Entry]]:
+        """Return what environments show on branches of production's tables, by environment."""
+        table = schema.tables.c
+        query = select(table.table_id).where(
+            table.name.contains(f"@{PREVIEW_PREFIX}", autoescape=True), table.status == "live"
+        )
+        with self.database.reading() as conn:
+            ids: list[str] = list(conn.execute(query).scalars())
+        return self.entries_of(ids) if ids else []
 
     def entries_of(self, table_ids: Iterable[str]) -> list[tuple[str, Entry]]:
         """Return what environments show by some tables now, by environment and model."""

@@ -208,6 +208,21 @@ class TableStore:
             raise not_live(table.id)
         return created
 
+    def disinherit(self, connection: Connection, table_id: str, intervals: IntervalSet) -> None:
+        """Record that a preview has ranges of its table's rows no more; nothing of other tables.
+
+        Args:
+            connection: A transaction.
+            table_id: The table.
+            intervals: The ranges (UTC).
+        """
+        known = self.load([table_id], connection).get(table_id)
+        if known is None or known.preview is None:
+            return
+        inherited = known.preview.inherited - intervals
+        changed = replace(known, preview=replace(known.preview, inherited=inherited))
+        connection.execute(_UPDATE_LIVE, {"of": table_id, "columns": dump_columns(changed)})
+
     def deploy(self, connection: Connection, table: PhysicalTable) -> None:
         """Record, in a publication's transaction, that another definition fills a table now.
 

@@ -35,10 +35,7 @@ class World:
 
     def has(self, changed: Changed) -> bool:
         """Say whether anything of it is restated."""
-        return any(
-            entry.table_id in changed.tables if entry.table_id else entry.name in changed.external
-            for _, _, entry in self.rows
-        )
+        return any(changed.reaches(entry) for _, _, entry in self.rows)
 
     def current(self) -> frozenset[str]:
         """Return the tables that its current version shows."""

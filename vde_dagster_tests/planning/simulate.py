@@ -20,7 +20,6 @@ from vde_dagster.planning.forward_only import (
     require_used,
 )
 from vde_dagster.planning.gaps import require_no_gaps
-from vde_dagster.planning.in_place import ColumnChanges
 from vde_dagster.planning.memo import Built, Memo
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.outdated import Changed, Made, Scope, outdated
@@ -32,7 +31,7 @@ from vde_dagster.planning.restatement import restate_published
 from vde_dagster.planning.serve import deployed, extended
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, Preview
-from vde_dagster.planning.warehouse_state import WarehouseState
+from vde_dagster.planning.warehouse_state import Previewed, WarehouseState
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.model import Model
 
@@ -107,7 +106,7 @@ class Warehouse:
             )
             if resolved.mistakes:
                 raise ProjectError.of(resolved.mistakes)
-        plan = self._make(environment, snapshots, PlanKind.PLAN, options, resolved.changes)
+        plan = self._make(environment, snapshots, PlanKind.PLAN, options, resolved)
         require_used(options, plan)
         return replace(plan, warnings=tuple(resolved.warnings))
 
@@ -138,7 +137,7 @@ class Warehouse:
         snapshots: dict[ModelName, Snapshot],
         kind: PlanKind,
         options: PlanOptions,
-        changes: dict[ModelName, ColumnChanges] | None = None,
+        resolved: ForwardOnly | None = None,
     ) -> Plan:
         state = self._state(environment)
         request = PlanRequest(
@@ -148,7 +147,8 @@ class Warehouse:
             options,
             models_to_fill(snapshots, options.backfill),
             signals_of(environment, options.now or NOW),
-            changes=changes or {},
+            changes=resolved.changes if resolved else {},
+            previewed=resolved.previewed if resolved else {},
         )
         number = next(self._ids)
         plan = make_plan(
@@ -187,14 +187,32 @@ class Warehouse:
             self.snapshots,
             self.tables,
             self.view_types,
+            previews=self._previews(),
         )
+
+    def _previews(self) -> dict[ModelName, tuple[Previewed, ...]]:
+        """What environments preview, and which show the same definition computed anew."""
+        found: dict[ModelName, tuple[Previewed, ...]] = {}
+        shown = [(n, e) for n, env in self.environments.items() for e in env.entries.values()]
+        for environment, entry in shown:
+            forward = self.snapshots[entry.snapshot_id].forward
+            table = self.tables[entry.table_id] if entry.table_id else None
+            if forward is not None and table is not None and table.preview is not None:
+                anew = tuple(name for name, e in shown if e.snapshot_id == forward.own_id)
+                previewed = Previewed(environment, forward, anew)
+                found[entry.name] = (*found.get(entry.name, ()), previewed)
+        return found
 
     def apply(self, plan: Plan) -> Plan:
         """Pretend that a plan was applied."""
         self.snapshots.update(plan.snapshots)
         for found in outdated(Changed.by(plan), self._made()) if plan.restates else ():
             table = self.tables[found.table_id]
-            self.tables[table.id] = replace(table, intervals=table.intervals - found.intervals)
+            preview = table.preview
+            if preview is not None:
+                preview = replace(preview, inherited=preview.inherited - found.intervals)
+            filled = table.intervals - found.intervals
+            self.tables[table.id] = replace(table, intervals=filled, preview=preview)
         if plan.environment in self.environments:
             self.earlier.append(Scope(self.environments[plan.environment].entries))
         for model in plan.models:

@@ -84,13 +84,24 @@ class InPlace:
         forward_only: Whether every change of a model of it is made in place.
         on_destructive_change: What to do when columns go or change their type: one of `POLICIES`.
         on_additive_change: The same when columns are added or widen.
-        fixed: What tells the table's rows apart: columns and expressions that have to stay.
+        fixed: What tells the table's rows apart: columns and expressions that have to stay,
+            as have the types of columns that stand in them.
+        by_partitions: Whether the table's partitions tell its rows apart, too.
+        refills: Whether an interval that is filled can be filled again beside others; else its
+            rows would be added once more.
     """
 
     forward_only: bool = False
     on_destructive_change: str = "error"
     on_additive_change: str = "allow"
     fixed: tuple[str, ...] = ()
+    by_partitions: bool = False
+    refills: bool = True
+
+    @property
+    def policies(self) -> tuple[bool, str, str]:
+        """What its author said: what of it may change, not what it is."""
+        return self.forward_only, self.on_destructive_change, self.on_additive_change
 
 
 POLICIES = ("error", "warn", "allow", "ignore")

@@ -72,13 +72,11 @@ class ChangesInPlace(Incremental):
     def in_place(self) -> InPlace:
         """What its properties say."""
         return InPlace(
-            self.forward_only, self.on_destructive_change, self.on_additive_change, self.fixed
+            self.forward_only,
+            self.on_destructive_change,
+            self.on_additive_change,
+            self.named_columns,
         )
-
-    @property
-    def fixed(self) -> tuple[str, ...]:
-        """What tells its tables' rows apart."""
-        return self.named_columns
 
 
 def _batch_size(value: Value) -> int:

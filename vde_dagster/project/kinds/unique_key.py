@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from vde_dagster.project.kinds.base import Kind, Property, later
+from vde_dagster.project.kinds.base import InPlace, Kind, Property, later
 from vde_dagster.project.kinds.incremental import (
     BATCH_SIZE,
     IN_PLACE,
@@ -105,6 +105,7 @@ class IncrementalByUniqueKey(ChangesInPlace):
         return (*self.unique_key, *others)
 
     @property
-    def fixed(self) -> tuple[str, ...]:
-        """The key; how rows are merged may change."""
-        return (*self.unique_key, *self.key_expressions)
+    def in_place(self) -> InPlace:
+        """What its properties say; the key has to stay, how rows are merged may change."""
+        key = (*self.unique_key, *self.key_expressions)
+        return replace(super(IncrementalByUniqueKey, self).in_place, fixed=key)

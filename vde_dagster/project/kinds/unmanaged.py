@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from vde_dagster.project.kinds.base import Property, later
-from vde_dagster.project.kinds.incremental import BATCH_SIZE, RESTATEMENT, Incremental
+from vde_dagster.project.kinds.base import InPlace, Property, later
+from vde_dagster.project.kinds.incremental import (
+    BATCH_SIZE,
+    IN_PLACE,
+    RESTATEMENT,
+    ChangesInPlace,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalUnmanaged(Incremental):
+class IncrementalUnmanaged(ChangesInPlace):
     """Filled interval by interval; the rows are added to those that are there.
 
     Args:
@@ -20,12 +25,18 @@ class IncrementalUnmanaged(Incremental):
         disable_restatement: Whether production keeps what is filled for good: its sources may have
             it no longer.
         auto_restatement_cron: When production's runs fill it again by themselves, or None.
+        forward_only: Whether every change is made in place, and rows that are there stay.
+        on_destructive_change: What to do when such a change removes or retypes columns.
+        on_additive_change: What to do when it adds or widens columns.
     """
 
     insert_overwrite: bool = False
     batch_size: int | None = None
     disable_restatement: bool = True
     auto_restatement_cron: str | None = later(None)
+    forward_only: bool = later(False)
+    on_destructive_change: str = later("error")
+    on_additive_change: str = later("allow")
     name: Literal["INCREMENTAL_UNMANAGED"] = "INCREMENTAL_UNMANAGED"
 
     summary = "interval by interval; rows are added, once for each interval"
@@ -34,9 +45,21 @@ class IncrementalUnmanaged(Incremental):
         Property("insert_overwrite", lambda value: value.boolean(), {"type": "boolean"}),
         BATCH_SIZE,
         *RESTATEMENT,
+        *IN_PLACE,
     )
 
     @property
     def earlier_intervals(self) -> int:
         """None: their rows would be added again."""
         return 0
+
+    @property
+    def in_place(self) -> InPlace:
+        """What its properties say; whether rows are added or replaced has to stay."""
+        replaces = self.insert_overwrite
+        return replace(
+            super(IncrementalUnmanaged, self).in_place,
+            fixed=("insert_overwrite",) if replaces else (),
+            by_partitions=replaces,
+            refills=replaces,
+        )
