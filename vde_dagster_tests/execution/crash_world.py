@@ -150,18 +150,21 @@ def _changed(world: World) -> None:
     _change(world)
 
 
+TYPED = (
+    "SELECT day, count(*) AS orders, sum(amount) AS revenue",
+    "SELECT CAST(day AS STRING) AS day, CAST(count(*) AS STRING) AS orders, "
+    "CAST(sum(amount) AS STRING) AS revenue",
+)
+"""An edit of `marts.daily`: the engine of these tests knows only text."""
+WITH_A_COLUMN = ("AS revenue", "AS revenue, CAST(max(amount) AS STRING) AS most")
+"""An edit of `marts.daily` after that one, which a table takes in place."""
+
+
 def _changed_in_place(world: World) -> None:
-    """Add a column to what production shows; the engine of these tests knows only text."""
-    world.edit(
-        "models/marts/daily.sql",
-        "SELECT day, count(*) AS orders, sum(amount) AS revenue",
-        "SELECT CAST(day AS STRING) AS day, CAST(count(*) AS STRING) AS orders, "
-        "CAST(sum(amount) AS STRING) AS revenue",
-    )
+    """Add a column to what production shows."""
+    world.edit("models/marts/daily.sql", *TYPED)
     _published(world)
-    world.edit(
-        "models/marts/daily.sql", "AS revenue", "AS revenue, CAST(max(amount) AS STRING) AS most"
-    )
+    world.edit("models/marts/daily.sql", *WITH_A_COLUMN)
 
 
 def _previewed(world: World) -> None:

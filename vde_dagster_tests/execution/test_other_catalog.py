@@ -12,7 +12,7 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.state.effects import Effects
-from vde_dagster_tests.execution.crash_world import FILES, NOW
+from vde_dagster_tests.execution.crash_world import FILES, NOW, TYPED, WITH_A_COLUMN, deploy, preview
 from vde_dagster_tests.execution.fake_workspace import FakeSpark
 from vde_dagster_tests.execution.look import Warehouse, look
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
@@ -118,7 +118,31 @@ def rolled_back(made: Warehouses) -> Callable[[Workspace], object]:
     return lambda workspace: workspace.rollback("prod", 1)
 
 
-@pytest.mark.parametrize("before", [first, edited, next_day, rolled_back])
+def previewed(made: Warehouses) -> Callable[[Workspace], object]:
+    made.project.edit("models/marts/daily.sql", *TYPED)
+    made.run(apply)
+    made.project.edit("models/marts/daily.sql", *WITH_A_COLUMN)
+    return preview
+
+
+def deployed(made: Warehouses) -> Callable[[Workspace], object]:
+    previewed(made)
+    return deploy
+
+
+def deployed_after_a_preview(made: Warehouses) -> Callable[[Workspace], object]:
+    made.run(previewed(made))
+    return deploy
+
+
+def rolled_back_over_a_deployment(made: Warehouses) -> Callable[[Workspace], object]:
+    made.run(deployed(made))
+    return lambda workspace: workspace.rollback("prod", 1)
+
+
+@pytest.mark.parametrize(
+    "before", [first, edited, next_day, rolled_back, rolled_back_over_a_deployment]
+)
 def test_commands_do_what_they_do_elsewhere(
     before: Callable[[Warehouses], Callable[[Workspace], object]],
     tmp_path: Path,
@@ -130,7 +154,7 @@ def test_commands_do_what_they_do_elsewhere(
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("before", [first, edited, next_day])
+@pytest.mark.parametrize("before", [first, edited, next_day, deployed_after_a_preview])
 def test_who_comes_next_finishes_what_a_dead_process_began(
     before: Callable[[Warehouses], Callable[[Workspace], object]],
     after: bool,
