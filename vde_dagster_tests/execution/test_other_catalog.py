@@ -12,7 +12,14 @@ import pytest
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.state.effects import Effects
-from vde_dagster_tests.execution.crash_world import FILES, NOW, TYPED, WITH_A_COLUMN, deploy, preview
+from vde_dagster_tests.execution.crash_world import (
+    FILES,
+    NOW,
+    TYPED,
+    WITH_A_COLUMN,
+    deploy,
+    preview,
+)
 from vde_dagster_tests.execution.fake_workspace import FakeSpark
 from vde_dagster_tests.execution.look import Warehouse, look
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
