@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.hashing import content_digest
 from vde_dagster.base.outside import hash_variables
@@ -20,6 +20,7 @@ from vde_dagster.project.loaded import LoadedFile
 from vde_dagster.project.loading.cache import ProjectCache
 from vde_dagster.project.loading.codec import file_from_json, file_to_json
 from vde_dagster.project.loading.settings_json import settings_from_json, settings_to_json
+from vde_dagster.project.macros.relation_columns import ColumnsWantedError
 from vde_dagster.project.python.watching import watching, with_what_was_read
 from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.project.sources import registry
@@ -29,6 +30,9 @@ from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.nesting import nested_too_deeply
 from vde_dagster.sql.parsed import ParsedQueries
 from vde_dagster.sql.scanner import SourceText
+
+if TYPE_CHECKING:
+    from vde_dagster.project.loading.waiting_files import WaitingFiles
 
 _SETTINGS_FILES = ("pyproject.toml", "config.yaml")
 
@@ -90,6 +94,7 @@ class ProjectLoad:
         self._shared_problems: dict[str, Sequence[ProjectError]] = {}
         self._records: dict[str, list[Any]] = {}
         self._records_read = False
+        self._waiting: WaitingFiles | None = None
 
     def _settings(self) -> Settings:
         key = content_digest(f"{self.root}\0{self._hasher.combined(_SETTINGS_FILES)}".encode())
@@ -175,21 +180,32 @@ class ProjectLoad:
         for path in self._files:
             record = self._cached(path)
             file = file_from_json(record) if record is not None else None
-            if file is None and self.known_problems is None:
+            if record is not None and file is not None:
+                self._records[path] = [self._key(path, record), record]
+            elif self.known_problems is None:
                 fresh = True
-                file = self._read_file(path)
-                record = file_to_json(file) if file is not None else None
-                self._hasher.forget(path)
-            if file is not None and record is not None:
-                if file.repeatable:
-                    self._records[path] = [self._key(path, record), record]
+                file = self._read_anew(path)
+            if file is not None:
                 loaded.append(file)
+        if self._waiting is not None:
+            self.problems += self._waiting.read(loaded, self._read_anew)
+            places = {path: index for index, path in enumerate(self._files)}
+            loaded.sort(key=lambda file: places[file.path.as_posix()])
         if self.known_problems is not None:
             self.problems = self.known_problems
         else:
             self._finish_reading(fresh)
         self.save_stats()
         return loaded
+
+    def _read_anew(self, path: str) -> LoadedFile | None:
+        """Read a file and remember what it has; None where it has a mistake, or must wait."""
+        file = self._read_file(path)
+        self._hasher.forget(path)
+        if file is not None and file.repeatable:
+            record = file_to_json(file)
+            self._records[path] = [self._key(path, record), record]
+        return file
 
     def _finish_reading(self, fresh: bool) -> None:
         """Check what is shared where nobody shares it yet, and save what was read."""
@@ -218,7 +234,14 @@ class ProjectLoad:
             self._prepare(source)
             with self._folder.in_time(path), watching() as seen:
                 file = source.read(path, self._folder.text(path))
-            return with_what_was_read(file, seen, self.root)
+            file = with_what_was_read(file, seen, self.root)
+            return file if self._waiting is None else self._waiting.with_what_it_asked(file)
+        except ColumnsWantedError as wanted:
+            if self._waiting is None:
+                from vde_dagster.project.loading.waiting_files import WaitingFiles
+
+                self._waiting = WaitingFiles(self._folder.known_columns)
+            self._waiting.put_off(path, wanted)
         except ProjectError as error:
             shared = self._shared_problems.get(source.name, ())
             self.problems += [

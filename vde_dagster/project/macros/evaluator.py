@@ -59,6 +59,22 @@ class MacroEvaluator:
         """SQL text of the variables in reach, by name."""
         return dict(self._expander.scope.variables)
 
+    def columns_to_types(self, model_name: Any) -> dict[str, exp.DataType]:
+        """Return the columns of a model, with the types that are declared.
+
+        Raises:
+            ProjectError: The files do not tell them.
+        """
+        from sqlglot import exp
+
+        from vde_dagster.project.macros.relation_columns import columns_of
+
+        text = model_name.sql() if isinstance(model_name, exp.Expr) else str(model_name)
+        return {
+            name: exp.DataType.build(type_ or "unknown", dialect="spark")
+            for name, type_ in columns_of(self._expander, text).items()
+        }
+
     def parse_one(self, sql: str) -> exp.Expr:
         """Parse SQL of the query's dialect."""
         from sqlglot import parse_one

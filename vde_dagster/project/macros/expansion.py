@@ -38,6 +38,8 @@ from vde_dagster.sql.trees import placeholder
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.functions import MacroFunction
+    from vde_dagster.project.macros.relation_columns import KnownColumns
+    from vde_dagster.project.table_names import TableNames
 
 _PARAMETERS = TIME_VARIABLES | {"this_model"}
 _MAX_DEPTH = 50
@@ -96,6 +98,8 @@ class MacroScope:
         dialect: SQLGlot dialect of the text.
         functions: Macros that `@DEF(f, x -> …)` has made.
         settings: Values that `evaluator.var('name')` returns.
+        names: What names of tables mean.
+        known_columns: What is known of the columns of models.
     """
 
     macros: Mapping[str, UserMacro]
@@ -103,6 +107,8 @@ class MacroScope:
     dialect: str = "spark"
     functions: dict[str, MacroFunction] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    names: TableNames | None = None
+    known_columns: KnownColumns | None = None
 
 
 class Expander:

@@ -169,7 +169,7 @@ def _pivot(expander: Expander, arguments: list[str]) -> str:
         if expander.holds(texts["alias"]):
             name = f"{bare['prefix']}{expander.bare(value)}{bare['suffix']}"
             quoted = expander.holds(texts["quote"])
-            made += f" AS {_identifier(expander, name, quoted=quoted)}"
+            made += f" AS {written_identifier(expander, name, quoted=quoted)}"
         columns.append(made)
     if not columns:
         raise expander.error("@PIVOT has no values", "write @PIVOT(column, ['a', 'b'])")
@@ -222,7 +222,8 @@ def _date_spine(expander: Expander, arguments: list[str]) -> str:
     return _written(expander, made, ends)
 
 
-def _identifier(expander: Expander, name: str, *, quoted: bool) -> str:
+def written_identifier(expander: Expander, name: str, *, quoted: bool) -> str:
+    """Write a name in the file's dialect, in quotes where it needs them or they are asked for."""
     from sqlglot import exp
 
     simple = name.isidentifier() and not quoted

@@ -14,6 +14,7 @@ from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds.custom import FoundCode
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.expansion import Expanded, Expander, MacroScope
+from vde_dagster.project.macros.relation_columns import KnownColumns
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.reading.audits import (
     AuditCall,
@@ -56,6 +57,7 @@ class FileContext:
         materializations: Functions that write tables, by name in lower case; several of one name
             are a mistake of whoever asks for it.
         variables: SQL text of the variables of a blueprint, by name in lower case.
+        known_columns: Columns of models that were read before.
     """
 
     settings: Settings
@@ -66,6 +68,7 @@ class FileContext:
     signals: Mapping[str, SignalDefinition] = field(default_factory=dict)
     materializations: Mapping[str, tuple[FoundCode, ...]] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
+    known_columns: KnownColumns = field(default_factory=KnownColumns)
 
     def scope(self, dialect: str) -> MacroScope:
         """Return fresh macro variables for one model."""
@@ -74,7 +77,14 @@ class FileContext:
         texts |= {key: _sql_literal(value) for key, value in values.items()}
         texts |= self.variables
         values |= {key: bare(value) for key, value in self.variables.items()}
-        return MacroScope(self.macros, texts, dialect, settings=values)
+        return MacroScope(
+            self.macros,
+            texts,
+            dialect,
+            settings=values,
+            names=self.names,
+            known_columns=self.known_columns,
+        )
 
     def with_variables(self, variables: Mapping[str, str]) -> FileContext:
         """Return the same for one model of a blueprint."""

@@ -177,6 +177,7 @@ class OwnFiles:
             self._folder.parsed,
             self._signals(mistakes),
             self._materializations(mistakes),
+            known_columns=self._folder.known_columns,
         )
         return mistakes
 

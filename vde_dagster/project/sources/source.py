@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.loaded import LoadedFile
+from vde_dagster.project.macros.relation_columns import KnownColumns
 from vde_dagster.project.python.time_limit import TooSlow, time_limit
 from vde_dagster.project.reading.text_files import decoded
 from vde_dagster.project.settings import Settings
@@ -102,12 +103,14 @@ class Folder:
         hasher: Hashes and contents of files.
         parsed: Takes the trees of the queries that are read.
         memories: What sources keep, by their names.
+        known_columns: Columns of the models that were read; who asks for others is put off.
     """
 
     settings: Settings
     hasher: Hasher
     parsed: ParsedQueries
     memories: dict[str, Memory] = field(default_factory=dict)
+    known_columns: KnownColumns = field(default_factory=KnownColumns)
 
     @property
     def root(self) -> Path:

@@ -1,0 +1,99 @@
+"""Files that wait for the columns of models in other files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.loaded import LoadedFile
+from vde_dagster.project.loading.output_columns import NotToldError, output_columns
+from vde_dagster.project.macros.relation_columns import (
+    Columns,
+    ColumnsWantedError,
+    KnownColumns,
+)
+
+
+class WaitingFiles:
+    """Files whose macros asked for columns that were not known, in the order in which they did.
+
+    Args:
+        known: What files are told; filled while models are read.
+    """
+
+    def __init__(self, known: KnownColumns) -> None:
+        self._known = known
+        self._waiting: dict[str, ColumnsWantedError] = {}
+        self._files: dict[ModelName, LoadedFile] = {}
+
+    def put_off(self, path: str, wanted: ColumnsWantedError) -> None:
+        """Read a file later."""
+        self._waiting[path] = wanted
+        self._known.asked.clear()
+
+    def read(
+        self, loaded: list[LoadedFile], read_file: Callable[[str], LoadedFile | None]
+    ) -> list[ProjectError]:
+        """Read all files that wait, as their turn comes.
+
+        Args:
+            loaded: The files that are read already; those that waited are added.
+            read_file: Reads one; None where it has a mistake, or waits again.
+
+        Returns:
+            The mistakes of files that nobody can tell what they ask for.
+        """
+        for file in loaded:
+            self._note(file)
+        while self._waiting:
+            told = [path for path, wanted in self._waiting.items() if self._told(wanted.name)]
+            if not told:
+                break
+            for path in told:
+                del self._waiting[path]
+            for path in told:
+                read = read_file(path)
+                if read is not None:
+                    loaded.append(read)
+                    self._note(read)
+        return [wanted.mistake for wanted in self._waiting.values()]
+
+    def with_what_it_asked(self, file: LoadedFile) -> LoadedFile:
+        """Add the files that decide the columns which a file has asked for."""
+        uses = {use for name in self._known.asked for use in self._known.files[name]}
+        self._known.asked.clear()
+        uses.discard(str(file.path))
+        return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
+
+    def _note(self, file: LoadedFile) -> None:
+        for one in file.models:
+            self._files[one.model.name] = file
+
+    def _told(self, name: ModelName) -> bool:
+        """Find out a model's columns; say whether they are known now."""
+        try:
+            self._columns(name, ())
+        except NotToldError:
+            return False
+        return True
+
+    def _columns(self, name: ModelName, below: tuple[ModelName, ...]) -> Columns:
+        if name in self._known.columns:
+            return self._known.columns[name]
+        file = self._files.get(name)
+        if file is None or name in below:
+            raise NotToldError
+        files = {str(file.path), *file.uses}
+
+        def of_parent(parent: ModelName) -> Columns:
+            found = self._columns(parent, (*below, name))
+            files.update(self._known.files[parent])
+            return found
+
+        model = next(one.model for one in file.models if one.model.name == name)
+        columns = output_columns(model, of_parent)
+        self._known.files[name] = frozenset(files)
+        self._known.columns[name] = columns
+        return columns
