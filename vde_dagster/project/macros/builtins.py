@@ -15,7 +15,7 @@ from vde_dagster.errors import Unknown
 from vde_dagster.project.macros.brackets import bracketed
 from vde_dagster.project.macros.functions import is_nothing, read_function, reduced
 from vde_dagster.project.macros.query_macros import QUERY_MACROS
-from vde_dagster.project.macros.relation_columns import star, union
+from vde_dagster.project.macros.relation_macros import star, union
 from vde_dagster.sql.nothing import NOTHING
 from vde_dagster.sql.scanner import unquote
 
