@@ -53,6 +53,7 @@ def analysis_may_raise() -> Iterator[None]:
 
 PROOFS = frozenset(
     {
+        "test_batch_deaths",
         "test_crash_sweep",
         "test_eight_processes",
         "test_concurrency",

@@ -110,7 +110,7 @@ NoDiff = Annotated[bool, typer.Option("--no-diff", help="Leave the changes of te
 SkipTests = Annotated[
     bool, typer.Option("--skip-tests", help="Publish without running unit tests.")
 ]
-Concurrency = Annotated[int | None, typer.Option(min=1, help="Models worked on at once.")]
+Concurrency = Annotated[int | None, typer.Option(min=1, help="Models and batches at once.")]
 
 
 ForwardOnly = Annotated[

@@ -34,6 +34,7 @@ from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.execution.plan_tests import PlanTests
 from vde_dagster.execution.publish import publish_plan
 from vde_dagster.execution.run_graph import run_graph
+from vde_dagster.execution.slots import Slots
 from vde_dagster.execution.table_leases import TableLeases
 from vde_dagster.execution.unit_testing.told import ToldTest
 from vde_dagster.execution.virtual_update import run_virtual_update
@@ -78,7 +79,7 @@ class Applier:
         plan: The plan.
         warehouse: What it is applied to; the engine is started only when there is work for it.
         on_event: Called in the calling thread with everything that happens, in order.
-        concurrency: Models worked on at once.
+        concurrency: Models, and batches of models, worked on at once.
         who: For the environment's history.
         wait_seconds: How long to wait for an environment that somebody else is changing.
         tests: Unit tests to run before anything is filled, or None for none.
@@ -170,7 +171,13 @@ class Applier:
         sets = digest_sets(plan, target, catalog) if plan.builds else {}
         tasks = PlanTasks(plan, target, Written(), catalog, sets)
         filler = TableFiller(
-            tasks, self.warehouse, leases, lease.token, self._events.put, self.stop
+            tasks,
+            self.warehouse,
+            leases,
+            lease.token,
+            self._events.put,
+            self.stop,
+            Slots(self.concurrency),
         )
         self._fill(plan, filler)
         filler.evolve_layouts()

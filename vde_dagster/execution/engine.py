@@ -54,6 +54,14 @@ class Engine(Protocol):
         """Fill one range of a table in one Iceberg commit."""
         ...
 
+    def cherry_pick(self, task: FillTask, result: FillResult) -> FillResult | None:
+        """Commit to a task's base what its fill committed to its branch.
+
+        Without another look at the rows, on top of whatever other fills have committed to the base
+        since. None, and no commit, where both changed the same files.
+        """
+        ...
+
     def audit(self, task: AuditTask) -> AuditResult:
         """Count and sample the rows that fail an audit."""
         ...

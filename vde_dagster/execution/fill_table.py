@@ -7,13 +7,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from vde_dagster.errors import ExecutionError
+from vde_dagster.errors import ExecutionError, VdeError
 from vde_dagster.execution.audit_table import Auditor
 from vde_dagster.execution.events import Event, IntervalFilled, ModelFinished, ModelStarted
-from vde_dagster.execution.in_place import add_columns, branch_off
+from vde_dagster.execution.fill_range import RangeFiller
+from vde_dagster.execution.in_place import add_columns
+from vde_dagster.execution.make_table import TableMaker
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.execution.recover import recover
+from vde_dagster.execution.run_batches import BatchRun
 from vde_dagster.execution.skipping import Skipping
+from vde_dagster.execution.slots import Slots
 from vde_dagster.execution.table_branches import TableBranches
 from vde_dagster.execution.table_leases import TableLeases
 from vde_dagster.execution.target import LeftOver, Target
@@ -23,12 +27,10 @@ from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.missing import with_lookback
 from vde_dagster.planning.plan import PlannedModel
-from vde_dagster.planning.resolver import fill_map
 from vde_dagster.planning.serve import choose_filler, extended
 from vde_dagster.planning.snapshot import Snapshot
-from vde_dagster.planning.statements import only_of_session
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.planning.work import AnalysedQuery, FillResult, FillTask
+from vde_dagster.planning.work import FillResult
 from vde_dagster.state import Lease
 
 
@@ -44,6 +46,7 @@ class TableFiller:
         attempt: Names the branches of this attempt; see `BranchName`.
         emit: Takes events from any thread.
         stop: When set, no further range is begun.
+        slots: Bound what is done at the same time.
     """
 
     tasks: PlanTasks
@@ -52,6 +55,7 @@ class TableFiller:
     attempt: int
     emit: Callable[[Event], None]
     stop: threading.Event
+    slots: Slots
 
     def fill(self, model: PlannedModel) -> None:
         """Fill and audit one model's missing intervals; without any, make sure of its table.
@@ -60,6 +64,10 @@ class TableFiller:
             AuditFailedError: A blocking audit found rows.
             ExecutionError: Spark failed, or the work was cancelled.
         """
+        with self.slots.held():
+            self._fill(model)
+
+    def _fill(self, model: PlannedModel) -> None:
         assert model.snapshot_id is not None
         began = time.monotonic()
         snapshot = self.tasks.plan.snapshots[model.snapshot_id]
@@ -84,7 +92,7 @@ class TableFiller:
             # Nothing was to be filled, but views and other models have to find it.
             filler = self._definition(snapshot, table)
             task = self.tasks.fill(filler, table, self.tasks.latest_slot(snapshot), None)
-            table = self._create(filler, table, task, lease).table
+            table = self._maker.create(filler, table, task, lease).table
         if model.audits:
             for interval in table.intervals:
                 self._auditor().audit(snapshot, table, interval, None)
@@ -105,6 +113,10 @@ class TableFiller:
 
     def _auditor(self) -> Auditor:
         return Auditor(self.tasks, self.warehouse, self.emit)
+
+    @property
+    def _maker(self) -> TableMaker:
+        return TableMaker(self.warehouse, self.tasks.written)
 
     def _target(self, filler: Snapshot, table: PhysicalTable, lease: Lease) -> Target:
         """Decide where a table is written.
@@ -149,13 +161,47 @@ class TableFiller:
             return self._record_empty(snapshot, filler, target, table, missing)
         size = meaning_of(snapshot.model.kind).most_intervals(snapshot.model)
         batches = list(snapshot.cadence.batches(missing, size))
-        for number, batch in enumerate(batches, 1):
+        ranges = RangeFiller(self._auditor(), snapshot, filler, target, table, len(batches))
+        most = min(
+            meaning_of(snapshot.model.kind).batches_at_once(snapshot.model), self.slots.count
+        )
+        if most > 1:
+            return self._fill_at_once(ranges, batches, most, anew)
+        for number, batch in enumerate(batches):
             if self.stop.is_set():
-                raise ExecutionError(f"{snapshot.name}: cancelled before {batch}")
-            last = number == len(batches)
-            first = anew and number == 1
-            table = self._fill_range(snapshot, filler, target, table, batch, last, first)
-        return table
+                raise _cancelled(snapshot, batch)
+            ranges.fill(batch, anew=anew and number == 0)
+        return ranges.table
+
+    def _fill_at_once(
+        self, ranges: RangeFiller, batches: list[Interval], most: int, anew: bool
+    ) -> PhysicalTable:
+        """Fill batches that need not wait for each other.
+
+        Raises:
+            ExecutionError: One of them failed, or the work was cancelled; of several that failed
+                the first is raised and says which others did.
+        """
+        if anew:
+            # What the table holds goes with the first of them.
+            ranges.fill(batches[0], anew=True)
+            batches = batches[1:]
+        elif len(batches) > 1:
+            ranges.make_table(batches[0])
+        if len(batches) == 1:
+            ranges.fill(batches[0])
+            return ranges.table
+        run = BatchRun(batches, ranges.fill_aside, most, self.slots, self.stop)
+        left = run.run()
+        if run.failed:
+            first, *others = run.failed
+            error = run.failed[first]
+            if others and isinstance(error, VdeError):
+                error.message += f" (so did {', '.join(map(str, others))})"
+            raise error
+        if left:
+            raise _cancelled(ranges.snapshot, left[0])
+        return ranges.table
 
     def _record_empty(
         self,
@@ -169,7 +215,7 @@ class TableFiller:
         if not table.created:
             slot = self.tasks.latest_slot(snapshot)
             task = self.tasks.fill(filler, table, slot, None)
-            table = self._create(filler, table, task, target.branches.lease).table
+            table = self._maker.create(filler, table, task, target.branches.lease).table
         for interval in missing:
             result = FillResult(rows=0, iceberg_snapshot_id=None, seconds=0.0)
             target.record(interval, result, None, last=True)
@@ -231,60 +277,6 @@ class TableFiller:
             )
         return found
 
-    def _fill_range(
-        self,
-        snapshot: Snapshot,
-        filler: Snapshot,
-        target: Target,
-        table: PhysicalTable,
-        interval: Interval,
-        last: bool,
-        anew: bool,
-    ) -> PhysicalTable:
-        written = self.tasks.written
-        skipping = self._skipping()
-        looked = skipping.look(filler, table)
-        anew = anew or looked.anew
-        task = self.tasks.fill(
-            filler, table, interval, target.branch, anew=anew, commits=looked.commits
-        )
-        if not table.created:
-            task = self._create(filler, table, task, target.branches.lease)
-            table = task.table
-            if filler.model.reads_itself:  # The task of before reads a table without rows.
-                task = self.tasks.fill(filler, table, interval, target.branch, anew=anew)
-        result = self.warehouse.engine().fill(task)
-        facts = skipping.facts(looked, result.output, table, interval)
-        written.note_filled(table.id)
-        if target.waits:
-            written.put_branch(table.id, target.branch)
-        self._auditor().audit(snapshot, table, interval, target.branch)
-        target.record(interval, result, facts, last=last)
-        filled = table.intervals
-        if target.waits:
-            written.put_branch(table.id, target.branch)
-        else:
-            filled = filled | IntervalSet((interval,))
-        self.emit(IntervalFilled(snapshot, table, interval, result, False))
-        return replace(table, intervals=filled)
-
-    def _create(
-        self, filler: Snapshot, table: PhysicalTable, task: FillTask, lease: Lease
-    ) -> FillTask:
-        """Create the table with the types that its query really has; return the task for it."""
-        columns, prepared = self._types(filler, task)
-        if table.preview is not None:
-            store, lakehouse = self.warehouse.store, self.warehouse.lakehouse
-            base = store.tables.get(table.preview.of)
-            created = branch_off(lakehouse, base, filler, table, dict(columns), lease)
-            self.tasks.written.put_table(created)
-            return replace(
-                task, table=created, columns=fill_map(filler, created), prepared=prepared
-            )
-        self.warehouse.engine().create_table(table, filler, tuple(columns), branch=task.branch)
-        created = self.warehouse.store.tables.mark_created(table, columns)
-        return replace(task, table=created, prepared=prepared)
-
     def _extend(self, snapshot: Snapshot, table: PhysicalTable, lease: Lease) -> PhysicalTable:
         """Give a table of production's the columns that its new definition adds.
 
@@ -294,35 +286,11 @@ class TableFiller:
         planned = extended(table, snapshot)
         if planned != table:
             task = self.tasks.fill(snapshot, planned, self.tasks.latest_slot(snapshot), None)
-            columns, _ = self._types(snapshot, task)
+            columns, _ = self._maker.types(snapshot, task)
             table = add_columns(self.warehouse.lakehouse, table, snapshot, dict(columns), lease)
         self.tasks.written.put_table(table)
         return table
 
-    def _types(
-        self, filler: Snapshot, task: FillTask
-    ) -> tuple[list[tuple[str, str]], AnalysedQuery | None]:
-        """Return (physical column, Spark SQL type) of what a task writes, and what was analysed."""
-        declared = {column.name: column.type for column in filler.model.columns}
-        prepared = None
-        if task.query is not None:
-            prepared = self.warehouse.engine().prepare(
-                task.query, tuple(filter(only_of_session, task.before))
-            )
-            analysed = {name.lower(): type_ for name, type_ in prepared.columns}
-        else:
-            analysed = {c.name.lower(): c.type or "STRING" for c in filler.columns}
-        added = {column.name: column.type for column in filler.model.kind.added_columns}
-        made = {*added, *(name for name, _ in filler.own_columns)}
-        columns = []
-        for output, physical in task.columns:
-            if output not in made:
-                continue  # It is shown on, and no longer computed.
-            type_ = added.get(output) or declared.get(output) or analysed.get(output.lower())
-            if type_ is None:
-                raise ExecutionError(
-                    f"{filler.name}: its query has no column '{output}'",
-                    hint=f"Spark sees {', '.join(analysed)}",
-                )
-            columns.append((physical, type_))
-        return columns, prepared
+
+def _cancelled(snapshot: Snapshot, batch: Interval) -> ExecutionError:
+    return ExecutionError(f"{snapshot.name}: cancelled before {batch}")

@@ -6,6 +6,8 @@ writer that stalled past its lease would otherwise commit to a table that is lon
 
 from __future__ import annotations
 
+import random
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +31,8 @@ from vde_dagster.planning.work import FillResult
 from vde_dagster.state import Lease, PendingInterval
 from vde_dagster.state.table_commits import TableCommit
 
-ATTEMPTS = 10
+ATTEMPTS = 20
+PAUSE_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,15 @@ class TableBranches:
         moved = self._change(change, "fill.take_over")
         return _beyond(moved, self.table.branch, str(own))
 
+    def drop(self, name: str) -> None:
+        """Remove a branch if it exists."""
+
+        def change(now: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
+            has = name in now.get("refs", {})
+            return without_branch(now, location, name, now_ms) if has else None
+
+        self._change(change, "fill.drop_scratch")
+
     def reset(self, own: BranchName, snapshot_id: int | None) -> None:
         """Take the last commits off a branch; without a snapshot to go back to, remove it."""
 
@@ -176,7 +188,11 @@ class TableBranches:
     def _change(
         self, change: Change, name: str, filled: PendingInterval | None = None
     ) -> dict[str, Any]:
-        """Write the table's next metadata and swap its pointer, again when it has moved."""
+        """Write the table's next metadata and swap its pointer, again when it has moved.
+
+        Other threads commit to the same table while batches run at the same time; a pause by
+        chance lets one of two through that keep getting in each other's way.
+        """
         attempt = 1
         while True:
             try:
@@ -184,6 +200,7 @@ class TableBranches:
             except PointerMovedError:
                 if attempt >= ATTEMPTS:
                     raise
+            time.sleep(random.uniform(0, PAUSE_SECONDS * attempt))
             attempt += 1
 
     def _try_change(

@@ -282,7 +282,7 @@ class Workspace:
         Args:
             plan: The plan.
             on_event: Called in this thread with everything that happens.
-            concurrency: Models worked on at once; the project's setting by default.
+            concurrency: Models and batches worked on at once; the project's setting by default.
             who: For the environment's history; the system user by default.
             lease_wait_seconds: How long to wait for a lease whose owner may have died.
             skip_tests: Whether to publish without running unit tests.

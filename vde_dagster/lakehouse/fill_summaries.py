@@ -15,6 +15,7 @@ INTERVAL_KEY = "vde.interval"
 KIND_KEY = "vde.kind"
 FILL_KEY = "vde.fill"
 """A key that tells a fill's own commit from every other."""
+SUMMARY_KEYS = (PLAN_KEY, TABLE_KEY, INTERVAL_KEY, KIND_KEY, FILL_KEY)
 
 
 def fill_summary(

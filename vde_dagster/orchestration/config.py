@@ -135,7 +135,7 @@ class ApplyConfig(dg.Config):
     concurrency: int | None = Field(
         default=None,
         ge=1,
-        description="Models worked on at once; the project's setting when empty.",
+        description="Models and batches worked on at once; the project's setting when empty.",
     )
     who: str | None = Field(
         default=None,
@@ -168,7 +168,7 @@ class PlanAndApplyConfig(PlanConfig):
     concurrency: int | None = Field(
         default=None,
         ge=1,
-        description="Models worked on at once; the project's setting when empty.",
+        description="Models and batches worked on at once; the project's setting when empty.",
     )
     skip_tests: bool = Field(
         default=False,
@@ -199,7 +199,7 @@ class RunConfig(dg.Config):
     concurrency: int | None = Field(
         default=None,
         ge=1,
-        description="Models worked on at once; the project's setting when empty.",
+        description="Models and batches worked on at once; the project's setting when empty.",
     )
 
 

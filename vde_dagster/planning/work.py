@@ -50,6 +50,8 @@ class FillTask:
             only be computed again from its beginning.
         digest_sets: Sets of physical columns of which digests are asked for.
         digest_ranges: The ranges of the interval that have digests of their own.
+        base: The branch at whose head `branch` is made where it does not exist; None for the
+            table's own.
     """
 
     plan_id: str
@@ -67,6 +69,7 @@ class FillTask:
     anew: bool = False
     digest_sets: tuple[Columns, ...] = ()
     digest_ranges: tuple[Interval, ...] = ()
+    base: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

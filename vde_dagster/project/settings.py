@@ -145,7 +145,7 @@ class Settings:
         functions: Other functions that Spark's sessions have beside Spark's own.
         environment_suffix_target: Which part of a view's name ends with the environment's.
         load_seconds: How long the reading of one file may take, with the code that it runs.
-        concurrency: Models worked on at once.
+        concurrency: Models, and batches of models, worked on at once.
         environment_ttl_days: Days after which an environment other than production expires.
         history_versions: Definitions of an environment kept for rollback; versions of runs that
             only fill do not count.

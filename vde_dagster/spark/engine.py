@@ -194,8 +194,10 @@ class SparkEngine:
             self._jobs.running(s.sparkContext, task.plan_id, what, task.query),
         ):
             table = load_table(s, self.settings.catalog, task.table.ref)
+            if task.base is not None:
+                table.ensure_branch(task.base, task.table.branch)
             if task.branch is not None:
-                table.ensure_branch(task.branch, task.table.branch)
+                table.ensure_branch(task.branch, task.base or task.table.branch)
             write = self._prepare(s, task, table)
             if task.digest_sets and not task.after:
                 write = replace(write, digester=_digester(strategy, write))
@@ -218,6 +220,28 @@ class SparkEngine:
             bytes=commit.added_bytes,
             output=output,
         )
+
+    def cherry_pick(self, task: FillTask, result: FillResult) -> FillResult | None:
+        """Commit to a task's base what its fill committed to its branch, file by file.
+
+        Args:
+            task: The task; it has a branch and a base, which nobody else writes meanwhile.
+            result: What its fill returned.
+
+        Returns:
+            The result with the commit on the base; None where a file that it replaced is no
+            longer there, or it wrote files that tell which rows of others are deleted.
+
+        Raises:
+            ExecutionError: The plan was cancelled, or the commit failed.
+        """
+        assert task.branch is not None
+        assert task.base is not None
+        what = f"{task.snapshot.name} {task.interval}"
+        with self._jobs.running(self.session.sparkContext, task.plan_id, what):
+            table = load_table(self.session, self.settings.catalog, task.table.ref)
+            picked = table.cherry_pick(task.branch, task.base)
+        return replace(result, iceberg_snapshot_id=picked) if picked is not None else None
 
     def audit(self, task: AuditTask) -> AuditResult:
         """Count and sample the rows that fail an audit, in one Spark job.

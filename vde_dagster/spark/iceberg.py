@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from vde_dagster.errors import ExecutionError
-from vde_dagster.lakehouse.fill_summaries import FILL_KEY
+from vde_dagster.errors import ExecutionError, UnknownOutcomeError
+from vde_dagster.lakehouse.fill_summaries import FILL_KEY, SUMMARY_KEYS
 from vde_dagster.planning.table import TableRef
 from vde_dagster.spark.data_types import spark_type
 from vde_dagster.spark.failures import has_java_cause
@@ -154,6 +154,65 @@ class IcebergTable:
             raise
         return True
 
+    def cherry_pick(self, source: str, onto: str) -> int | None:
+        """Commit to a branch the files that the only commit of another one added and removed.
+
+        Iceberg's own cherry-pick takes appends and whole partitions only. The commit has the
+        other's properties of ours in its summary. Where nothing else was committed since, the
+        branch is moved forward.
+
+        Args:
+            source: The branch with that commit, which was made at a head of the other.
+            onto: The branch that gets it, and that nobody else writes meanwhile.
+
+        Returns:
+            The commit; None, and nothing changes, where it cannot be told apart from what was
+            committed since.
+
+        Raises:
+            UnknownOutcomeError: The commit ended well and is not to be found.
+        """
+        from py4j.protocol import Py4JJavaError
+
+        self.refresh()
+        picked, head = self._snapshot(source), self._snapshot(onto)
+        util = java_class(self._session, "org.apache.iceberg.util.SnapshotUtil")
+        if util.isAncestorOf(self._handle, picked.snapshotId(), head.snapshotId()):
+            return int(picked.snapshotId()) if self.fast_forward(onto, source) else None
+        parent = picked.parentId()
+        if parent is None or not util.isAncestorOf(self._handle, head.snapshotId(), parent):
+            return None
+        io = self._handle.io()
+        if _listed(picked.addedDeleteFiles(io)) or _listed(picked.removedDeleteFiles(io)):
+            return None
+        change = self._handle.newOverwrite().toBranch(onto)
+        for file in _listed(picked.addedDataFiles(io)):
+            change.addFile(file)
+        removed = _listed(picked.removedDataFiles(io))
+        for file in removed:
+            change.deleteFile(file)
+        if removed:
+            # A file that is not there any more was replaced by another commit.
+            change.validateFromSnapshot(parent).validateNoConflictingDeletes()
+        summary = picked.summary()
+        ours = {key: summary.get(key) for key in SUMMARY_KEYS if summary.containsKey(key)}
+        for key, value in ours.items():
+            change.set(key, value)
+        try:
+            change.commit()
+        except Py4JJavaError as error:
+            if has_java_cause(error, "ValidationException"):
+                return None
+            raise
+        self.refresh()
+        commit = self.find_commit(onto, ours)
+        if commit is None:
+            raise UnknownOutcomeError(
+                f"the commit to the branch {onto} of {self.ref} cannot be found",
+                hint="apply the plan again: it looks for the commit first",
+            )
+        return commit.snapshot_id
+
     def was_filled(self, branch: str | None) -> bool:
         """Say whether a branch (or `main`) holds rows, or a commit of a fill, even an empty one."""
         snapshot = self._snapshot(branch)
@@ -260,6 +319,14 @@ def java_class(session: SparkSession, name: str) -> Any:
 
     gateway: Any = session.sparkContext._gateway
     return JavaClass(name, gateway._gateway_client)
+
+
+def _listed(files: Any) -> list[Any]:
+    """Return what a Java `Iterable` yields."""
+    found, iterator = [], files.iterator()
+    while iterator.hasNext():
+        found.append(iterator.next())
+    return found
 
 
 def _json(text: str) -> Any:

@@ -56,6 +56,7 @@ class FakeSpark:
         self.statements = 0
         self.session_statements: list[str] = []
         self._lakehouse: Lakehouse | None = None
+        self._reads: dict[int, dict[str, int | None]] = {}
 
     def attach(self, lakehouse: Lakehouse) -> None:
         """Work on a catalog."""
@@ -104,11 +105,24 @@ class FakeSpark:
             time.sleep(self.seconds)
         snapshot_id = random.getrandbits(62)
         read = self._heads_read(task.query or " ".join(task.sources.values()))
+        self._reads[snapshot_id] = read
         while True:
             try:
                 return self._append(task, snapshot_id, read)
             except PointerMovedError:
                 continue
+
+    def cherry_pick(self, task: FillTask, result: FillResult) -> FillResult | None:
+        """Commit the range to the base, on top of what is there by then."""
+        self.statements += 1
+        read = self._reads[result.iceberg_snapshot_id or 0]
+        onto = replace(task, branch=task.base, base=None)
+        while True:
+            try:
+                landed = self._append(onto, random.getrandbits(62), read)
+            except PointerMovedError:
+                continue
+            return replace(result, iceberg_snapshot_id=landed.iceberg_snapshot_id)
 
     def audit(self, task: AuditTask) -> AuditResult:
         """Find one row in models that are to fail, none elsewhere."""
@@ -146,6 +160,8 @@ class FakeSpark:
         metadata = read_metadata(self.lakehouse.files, pointer, str(ref))
         name = task.branch or "main"
         head = head_of(metadata, task.branch)
+        if head is None:
+            head = head_of(metadata, task.base or task.table.branch)
         if head is None:
             head = head_of(metadata, task.table.branch)
         now = max(self._now(), metadata["last-updated-ms"])

@@ -28,6 +28,8 @@ class IncrementalMeaning(Meaning):
         """Return how the work is cut, and when it is done again."""
         size, again = model.kind.most_intervals, model.kind.auto_restatement
         said: list[str | None] = ["batches", str(size)] if size else []
+        if model.kind.batches_at_once > 1:
+            said += ["at once", str(model.kind.batches_at_once)]
         if again is not None:
             said += ["again", again.cron, str(again.intervals)]
         return said if model.kind.restatable else [*said, "never again"]

@@ -151,7 +151,11 @@ class Kind:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Kind:
-        """Make the kind from the values of its properties, as `Property.read` returned them."""
+        """Make the kind from the values of its properties, as `Property.read` returned them.
+
+        Raises:
+            ValueError: They cannot go together; the message says why.
+        """
         return cls(**given)
 
     @property
@@ -183,6 +187,11 @@ class Kind:
     def most_intervals(self) -> int | None:
         """The most intervals that one job fills, or None for as many as are missing."""
         return None
+
+    @property
+    def batches_at_once(self) -> int:
+        """How many such jobs may run at the same time; more than one where none needs another."""
+        return 1
 
     @property
     def parent_by_commits(self) -> ModelName | None:

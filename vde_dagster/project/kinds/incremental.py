@@ -87,7 +87,20 @@ def _batch_size(value: Value) -> int:
 
 
 LOOKBACK = Property("lookback", lambda value: value.integer(), {"type": "integer", "minimum": 0})
+
+
+def _batch_concurrency(value: Value) -> int:
+    count = value.integer()
+    if count < 1:
+        raise value.error("property 'batch_concurrency' has to be 1 or more")
+    return count
+
+
 BATCH_SIZE = Property("batch_size", _batch_size, {"type": "integer", "minimum": 1})
+BATCH_CONCURRENCY = Property(
+    "batch_concurrency", _batch_concurrency, {"type": "integer", "minimum": 1}
+)
+"""Of kinds whose batches may be written in any order."""
 
 
 def _last_intervals(value: Value) -> int:

@@ -14,6 +14,7 @@ from vde_dagster.project.kinds.base import (
     later,
 )
 from vde_dagster.project.kinds.incremental import (
+    BATCH_CONCURRENCY,
     BATCH_SIZE,
     IN_PLACE,
     LAST_INTERVALS,
@@ -62,6 +63,7 @@ class IncrementalByTimeRange(ChangesInPlace):
         forward_only: Whether every change is made in place, and rows that are there stay.
         on_destructive_change: What to do when such a change removes or retypes columns.
         on_additive_change: What to do when it adds or widens columns.
+        batch_concurrency: How many batches may run at the same time, or None for one.
     """
 
     time_column: str
@@ -74,6 +76,7 @@ class IncrementalByTimeRange(ChangesInPlace):
     forward_only: bool = later(False)
     on_destructive_change: str = later("error")
     on_additive_change: str = later("allow")
+    batch_concurrency: int | None = later(None)
     name: Literal["INCREMENTAL_BY_TIME_RANGE"] = "INCREMENTAL_BY_TIME_RANGE"
 
     summary = "interval by interval; filling one overwrites exactly its rows"
@@ -88,6 +91,7 @@ class IncrementalByTimeRange(ChangesInPlace):
         ),
         LOOKBACK,
         BATCH_SIZE,
+        BATCH_CONCURRENCY,
         *RESTATEMENT,
         LAST_INTERVALS,
         *IN_PLACE,
@@ -105,6 +109,11 @@ class IncrementalByTimeRange(ChangesInPlace):
         """The last intervals, by the cron."""
         cron = self.auto_restatement_cron
         return AutoRestatement(cron, self.auto_restatement_intervals) if cron else None
+
+    @property
+    def batches_at_once(self) -> int:
+        """What is said: each batch replaces rows of its own."""
+        return self.batch_concurrency or 1
 
     @property
     def named_columns(self) -> tuple[str, ...]:

@@ -26,7 +26,6 @@ _NEVER = {
 
 _IGNORED = frozenset(
     [
-        "batch_concurrency",
         "on_destructive_change",
         "on_additive_change",
         "disable_restatement",
@@ -34,6 +33,7 @@ _IGNORED = frozenset(
         "partition_by_time_column",
     ]
 )
+_IN_ORDER = "batch_concurrency"
 _FALSE_ONLY = {
     "forward_only": "tables of this kind are always made anew",
     "materialized": "materialised views are not supported; use kind FULL",
@@ -76,7 +76,10 @@ def read_kind(value: Value, dialect: str = "spark") -> Kind:
             raise value.error(
                 f"kind {name} needs '{item.name}'", f"write kind {name} ({item.name} …)"
             )
-    return kind.of(given)
+    try:
+        return kind.of(given)
+    except ValueError as error:
+        raise value.error(f"kind {name}: {error}") from error
 
 
 def _check_names(name: str, kind: type[Kind], written: dict[str, Value]) -> None:
@@ -85,6 +88,10 @@ def _check_names(name: str, kind: type[Kind], written: dict[str, Value]) -> None
         if key in own or key in _IGNORED:
             continue
         message = None
+        if key == _IN_ORDER:
+            if value.integer() == 1:
+                continue
+            message = f"batches of kind {name} follow each other, so it can only be 1"
         if key in _FALSE_ONLY:
             if not value.boolean():
                 continue

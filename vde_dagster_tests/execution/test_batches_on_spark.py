@@ -1,0 +1,168 @@
+"""Batches at the same time on Spark: the same table, figures and digests as one by one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.errors import AuditFailedError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.project.kinds import IncrementalByTimeRange, IncrementalUnmanaged
+from vde_dagster.spark import SparkEngine
+from vde_dagster.spark.strategies.base import Write
+from vde_dagster.spark.strategies.time_range import TimeRange
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.spark.tasks import Warehouse, days
+
+pytestmark = pytest.mark.spark
+
+NOW = datetime(2024, 1, 7, 12, tzinfo=timezone.utc)
+FILES = {
+    "models/daily.sql": """
+        MODEL (name m.daily, start '2024-01-01', audits (not_null(columns := (day, n))),
+          kind INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 2, batch_concurrency 3));
+        SELECT CAST(@start_ds AS DATE) + CAST(id % 2 AS INT) AS day, id * id AS n FROM range(10)
+    """,
+    "models/total.sql": """
+        MODEL (name m.total, kind FULL);
+        SELECT day, sum(n) AS n FROM m.daily GROUP BY day
+    """,
+}
+EVENTS = {"id": "bigint", "ts": "timestamp", "v": "string"}
+
+
+def events(value: str) -> str:
+    return (
+        "SELECT id, TIMESTAMP '2013-01-01' + make_dt_interval(0, CAST(id AS INT)) AS ts, "
+        f"'{value}' AS v FROM range(240)"
+    )
+
+
+def applied(workspace: Workspace) -> tuple[Any, list[Any]]:
+    """Fill, and return the rows with what is recorded of each range."""
+    workspace.apply(workspace.plan("prod", now=NOW), concurrency=3)
+    rows = workspace.query("prod", "SELECT day, n FROM m.daily ORDER BY 1, 2").rows
+    tables = workspace.store.environments.get("prod")
+    assert tables is not None
+    (table,) = [entry.table_id for name, entry in tables.entries.items() if name.name == "daily"]
+    log = workspace.store.fills.log(table or "")
+    return rows, sorted((row.start_at, row.end_at, row.row_count, row.output) for row in log)
+
+
+def test_batches_meet_in_spark_and_leave_what_they_leave_one_by_one(
+    tmp_path: Path,
+    open_workspace: Callable[[ProjectFolder], Workspace],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone = ProjectFolder(tmp_path / "alone", FILES)
+    alone.edit("models/daily.sql", ", batch_concurrency 3", "")
+    expected = applied(open_workspace(alone))
+    met, write = threading.Barrier(3), TimeRange.write
+
+    def meeting(self: TimeRange, task: Write) -> None:
+        met.wait(120)
+        write(self, task)
+        met.wait(120)  # No commit of one is on the attempt's branch when another one is made.
+
+    monkeypatch.setattr(TimeRange, "write", meeting)
+    folder = ProjectFolder(tmp_path / "together", FILES)
+    workspace = open_workspace(folder)
+    rows, log = applied(workspace)
+    assert (rows, log) == expected
+    assert [count for *_, count, _ in log] == [10, 10, 10]
+    assert all(output for *_, output in log), "digests were taken"
+
+
+def test_a_bad_batch_is_taken_out_and_the_others_stay(
+    tmp_path: Path, open_workspace: Callable[[ProjectFolder], Workspace]
+) -> None:
+    folder = ProjectFolder(tmp_path / "project", FILES)
+    folder.edit("models/daily.sql", "id * id AS n", "IF(@start_ds = '2024-01-03', NULL, id) AS n")
+    workspace = open_workspace(folder)
+    with pytest.raises(AuditFailedError, match=r"2024-01-03T00:00:00Z/2024-01-05"):
+        workspace.apply(workspace.plan("prod", now=NOW), concurrency=3)
+    with workspace.store.database.reading() as connection:
+        found = connection.exec_driver_sql("SELECT row_count FROM vde_fills").all()
+    assert [tuple(row) for row in found] == [(10,), (10,)]
+
+
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "a file per day": {},
+    "files of several days": {"partitioned_by": ("months(ts)",)},
+    "delete files": {
+        "partitioned_by": ("months(ts)",),
+        "table_properties": (("write.delete.mode", "merge-on-read"),),
+    },
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_fill_beside_another_is_brought_over_unless_both_changed_one_file(
+    layout: str, spark_engine: SparkEngine
+) -> None:
+    table = Warehouse(spark_engine, IncrementalByTimeRange("ts"), EVENTS, **LAYOUTS[layout])
+    table.fill(events("a"), days(1, 8))
+    tasks = [
+        table.task(events(f"b{day}"), days(day, day + 1), branch=f"side_{day}", base="own")
+        for day in (2, 3, 4)
+    ]
+    results = [spark_engine.fill(task) for task in tasks]
+    landed = [
+        spark_engine.cherry_pick(task, result) for task, result in zip(tasks, results, strict=True)
+    ]
+    assert landed[0] is not None
+    assert landed[0].iceberg_snapshot_id == results[0].iceberg_snapshot_id
+    shared = layout != "a file per day"
+    assert [one is None for one in landed] == [False, shared, shared]
+    if shared:
+        for task in tasks[1:]:
+            again = table.task(task.query, task.interval, branch="own")
+            assert spark_engine.fill(again).rows == 24
+    expected = [("a", 4 * 24), ("b2", 24), ("b3", 24), ("b4", 24)]
+    assert table.rows("v, count(*)", " VERSION AS OF 'own' GROUP BY v") == expected
+    assert table.rows("v, count(*)", " GROUP BY v") == [("a", 7 * 24)]
+    for one, result in zip(landed, results, strict=True):
+        if one is not None and one.iceberg_snapshot_id is not None:
+            assert result.iceberg_snapshot_id is not None
+            brought, was = (
+                {k: v for k, v in table.summary(i).items() if "vde." in k or "added-" in k}
+                for i in (one.iceberg_snapshot_id, result.iceberg_snapshot_id)
+            )
+            assert brought == was
+
+
+def test_of_two_fills_of_one_range_beside_each_other_only_one_is_brought_over(
+    spark_engine: SparkEngine,
+) -> None:
+    table = Warehouse(spark_engine, IncrementalByTimeRange("ts"), EVENTS)
+    table.fill(events("a"), days(1, 4))
+    tasks = [
+        table.task(events(f"b{day}"), days(day, day + 1), branch=branch, base="own")
+        for day, branch in ((1, "side_1"), (2, "side_2"), (2, "again"))
+    ]
+    results = [spark_engine.fill(task) for task in tasks]
+    landed = [spark_engine.cherry_pick(t, r) for t, r in zip(tasks, results, strict=True)]
+    assert [one is None for one in landed] == [False, False, True]
+    rows = table.rows("v, count(*)", " VERSION AS OF 'own' GROUP BY v")
+    assert rows == [("a", 24), ("b1", 24), ("b2", 24)]
+
+
+def test_appends_beside_each_other_are_all_there_once_also_without_rows(
+    spark_engine: SparkEngine,
+) -> None:
+    table = Warehouse(spark_engine, IncrementalUnmanaged(), EVENTS)
+    queries = [events("a"), f"{events('b')} WHERE id < 0", events("c")]
+    tasks = [
+        table.task(query, days(day, day + 1), branch=f"side_{day}", base="own")
+        for day, query in enumerate(queries, 1)
+    ]
+    results = [spark_engine.fill(task) for task in tasks]
+    landed = [spark_engine.cherry_pick(t, r) for t, r in zip(tasks, results, strict=True)]
+    assert len({one.iceberg_snapshot_id for one in landed if one is not None}) == 3
+    rows = table.rows("v, count(*)", " VERSION AS OF 'own' GROUP BY v")
+    assert rows == [("a", 240), ("c", 240)]
