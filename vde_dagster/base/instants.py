@@ -15,6 +15,8 @@ from vde_dagster.errors import UsageError
 
 def utc(value: datetime) -> datetime:
     """Return the same instant in UTC; a value without a zone is read as UTC."""
+    if value.tzinfo is timezone.utc:
+        return value
     if value.tzinfo is None:
         return value.replace(tzinfo=timezone.utc)
     return value.astimezone(timezone.utc)

@@ -39,7 +39,7 @@ class IntervalUnit(Enum):
             return datetime(instant.year, 1, 1, tzinfo=timezone.utc)
         if self is IntervalUnit.MONTH:
             return datetime(instant.year, instant.month, 1, tzinfo=timezone.utc)
-        step = timedelta(seconds=self.value)
+        step = _STEPS[self]
         return EPOCH + ((instant - EPOCH) // step) * step
 
     def ceil(self, instant: datetime) -> datetime:
@@ -54,7 +54,7 @@ class IntervalUnit(Enum):
         if self is IntervalUnit.MONTH:
             month = boundary.year * 12 + boundary.month - 1 + steps
             return boundary.replace(year=month // 12, month=month % 12 + 1)
-        return boundary + timedelta(seconds=self.value) * steps
+        return boundary + _STEPS[self] * steps
 
     def count(self, interval: Interval) -> int:
         """Count the units of an interval, the part of one at its end too."""
@@ -64,6 +64,9 @@ class IntervalUnit(Enum):
         if self is IntervalUnit.MONTH:
             return (end.year - start.year) * 12 + end.month - start.month
         return int((end - start) // timedelta(seconds=self.value))
+
+
+_STEPS = {unit: timedelta(seconds=unit.value) for unit in IntervalUnit}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,11 @@ Nothing here ever expands a range to its units: a set of a decade's days is one 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
+from operator import attrgetter
 
 from vde_dagster.base.instants import parse_instant
 from vde_dagster.base.instants import utc as utc
@@ -26,8 +28,9 @@ class Interval:
     end: datetime
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "start", utc(self.start))
-        object.__setattr__(self, "end", utc(self.end))
+        if self.start.tzinfo is not timezone.utc or self.end.tzinfo is not timezone.utc:
+            object.__setattr__(self, "start", utc(self.start))
+            object.__setattr__(self, "end", utc(self.end))
         if self.end <= self.start:
             raise UsageError(
                 f"the interval {self.start.isoformat()} … {self.end.isoformat()} ends before "
@@ -49,6 +52,9 @@ class Interval:
         return {"start": iso(self.start), "end": iso(self.end)}
 
 
+_START, _END = attrgetter("start"), attrgetter("end")
+
+
 def iso(value: datetime) -> str:
     """Write an instant as ISO 8601 in UTC with a `Z`."""
     return utc(value).isoformat().replace("+00:00", "Z")
@@ -64,7 +70,7 @@ class IntervalSet:
     def of(cls, intervals: Iterable[Interval]) -> IntervalSet:
         """Build a set from intervals in any order, overlapping or adjacent."""
         merged: list[Interval] = []
-        for interval in sorted(intervals):
+        for interval in sorted(intervals, key=_START):
             if merged and interval.start <= merged[-1].end:
                 if interval.end > merged[-1].end:
                     merged[-1] = Interval(merged[-1].start, interval.end)
@@ -82,16 +88,27 @@ class IntervalSet:
         return len(self.ranges)
 
     def __or__(self, other: IntervalSet) -> IntervalSet:
-        return IntervalSet.of((*self.ranges, *other.ranges))
+        if not self.ranges or not other.ranges:
+            return other if not self.ranges else self
+        few, many = sorted((self.ranges, other.ranges), key=len)
+        # Only what lies around the shorter set is looked at: it is one fill, often.
+        first = bisect_left(many, few[0].start, key=_END)
+        last = bisect_right(many, few[-1].end, key=_START)
+        merged = IntervalSet.of((*few, *many[first:last]))
+        return IntervalSet((*many[:first], *merged.ranges, *many[last:]))
 
     def __and__(self, other: IntervalSet) -> IntervalSet:
         out: list[Interval] = []
-        i = j = 0
+        if not self.ranges or not other.ranges:
+            return IntervalSet()
+        i = bisect_right(self.ranges, other.ranges[0].start, key=_END)
+        j = bisect_right(other.ranges, self.ranges[0].start, key=_END)
         while i < len(self.ranges) and j < len(other.ranges):
             a, b = self.ranges[i], other.ranges[j]
             start, end = max(a.start, b.start), min(a.end, b.end)
             if start < end:
-                out.append(Interval(start, end))
+                whole = start == a.start and end == a.end
+                out.append(a if whole else Interval(start, end))
             if a.end <= b.end:
                 i += 1
             else:
@@ -100,7 +117,9 @@ class IntervalSet:
 
     def __sub__(self, other: IntervalSet) -> IntervalSet:
         out: list[Interval] = []
-        j = 0
+        if not self.ranges or not other.ranges:
+            return self
+        j = bisect_right(other.ranges, self.ranges[0].start, key=_END)
         for a in self.ranges:
             start = a.start
             while j < len(other.ranges) and other.ranges[j].end <= start:
@@ -113,12 +132,13 @@ class IntervalSet:
                 start = max(start, b.end)
                 k += 1
             if start < a.end:
-                out.append(Interval(start, a.end))
+                out.append(a if start == a.start else Interval(start, a.end))
         return IntervalSet(tuple(out))
 
     def contains(self, interval: Interval) -> bool:
         """Say whether the whole interval lies in the set."""
-        return any(r.start <= interval.start and interval.end <= r.end for r in self.ranges)
+        at = bisect_right(self.ranges, interval.start, key=_START) - 1
+        return at >= 0 and interval.end <= self.ranges[at].end
 
     def to_json(self) -> list[dict[str, str]]:
         """Return the ranges as a list of `{"start": …, "end": …}`."""

@@ -5,22 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select
 
 from vde_dagster.planning.contents import FillFacts
 from vde_dagster.planning.contents_codec import dump_facts
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
-from vde_dagster.state.instants import to_micros
+from vde_dagster.state.instants import Instant, to_micros
 from vde_dagster.state.news import tell
 from vde_dagster.state.outdated import still_outdated
 from vde_dagster.state.tables import LIVE, STATUS, not_live
 
 # Built once: building a statement takes longer than running it.
 _RANGE, _FILL = schema.intervals.c, schema.fills.c
+_EARLIER = schema.intervals.alias("earlier")
+_LAST_BEFORE = (
+    select(func.max(_EARLIER.c.start_at))
+    .where(_EARLIER.c.table_id == bindparam("of"), _EARLIER.c.start_at <= bindparam("of_start"))
+    .scalar_subquery()
+)
+# Stored ranges are disjoint: but for the last one that begins before, those that touch begin
+# within. Asked like this, the primary key finds them among any number of others.
 _TOUCHING = (
     (_RANGE.table_id == bindparam("of"))
+    & (_RANGE.start_at >= func.coalesce(_LAST_BEFORE, bindparam("of_start", type_=Instant)))
     & (_RANGE.start_at <= bindparam("of_end"))
     & (_RANGE.end_at >= bindparam("of_start"))
 )

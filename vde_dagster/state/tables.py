@@ -337,7 +337,9 @@ def _read_intervals(
     table = schema.intervals.c
     found: dict[str, list[tuple[datetime, datetime]]] = {}
     for part in chunks(ids):
-        query = select(table.table_id, table.start_at, table.end_at)
+        query = select(table.table_id, table.start_at, table.end_at).order_by(
+            table.table_id, table.start_at
+        )
         for row in conn.execute(query.where(table.table_id.in_(part))):
             found.setdefault(row[0], []).append((row[1], row[2]))
     return found

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from vde_dagster.orchestration.events.projection import Filled
-from vde_dagster.orchestration.models.partitions import partition_keys
+from vde_dagster.orchestration.models.partitions import touched_keys
 from vde_dagster.planning.contents import Skipped
-from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.resolver import column_map
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
@@ -33,8 +33,9 @@ def filled_by(
     partitions: dg.PartitionsDefinition | None,
     interval: Interval,
     result: FillResult,
+    holds: Callable[[], IntervalSet],
 ) -> list[Filled]:
-    """Return the partitions that a fill filled, with the rows and bytes of each.
+    """Return the partitions that a fill filled or completed, with the rows and bytes of each.
 
     A fill of one partition has its commit's figures. Those of one that filled several are counted
     from the commit's files, without an engine; what cannot be told apart is left out.
@@ -47,11 +48,12 @@ def filled_by(
         partitions: The model's partitions.
         interval: What was filled (UTC).
         result: The fill.
+        holds: Returns what the table holds with the fill.
     """
     commit = result.iceberg_snapshot_id
     found = [
         Filled(partition, covered, commit, None)
-        for partition, covered in partition_keys(partitions, table.version, [interval])
+        for partition, covered in touched_keys(partitions, table.version, interval, holds)
     ]
     if len(found) == 1 and (found[0].interval == interval or not snapshot.is_incremental):
         return [replace(found[0], rows=result.rows, bytes=result.bytes)]
@@ -60,7 +62,11 @@ def filled_by(
         return found
     from vde_dagster.lakehouse.interval_figures import interval_figures
 
-    ranges = [filled.interval for filled in found]
+    # Of a partition that several fills filled, the commit has a part of the rows only.
+    own = [
+        f for f in found if interval.start <= f.interval.start and f.interval.end <= interval.end
+    ]
+    ranges = [filled.interval for filled in own]
     try:
         figures = interval_figures(workspace.lakehouse, table.ref, commit, column, ranges)
     except Exception as error:
@@ -69,10 +75,11 @@ def filled_by(
         return found
     if figures is None:
         return found
-    return [
-        replace(filled, rows=counted.rows, bytes=counted.bytes)
-        for filled, counted in zip(found, figures, strict=True)
-    ]
+    counted = {
+        filled.partition: replace(filled, rows=known.rows, bytes=known.bytes)
+        for filled, known in zip(own, figures, strict=True)
+    }
+    return [counted.get(filled.partition, filled) for filled in found]
 
 
 def fill_facts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG
 from vde_dagster.orchestration.pages.preview import preview
 from vde_dagster.planning.contents import Skipped
-from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
@@ -32,6 +32,7 @@ class Fill:
         table: The table.
         interval: What was filled (UTC).
         result: The commit and its figures.
+        holds: Returns what the table holds with this fill, without what its plan fills later.
         newest: Whether its plan filled nothing later: then the newest rows are shown.
         recovered: Whether a process that died had written it.
         skipped: Set where nothing was computed: the result is that of an earlier fill.
@@ -40,6 +41,7 @@ class Fill:
     table: PhysicalTable
     interval: Interval
     result: FillResult
+    holds: Callable[[], IntervalSet]
     newest: bool = False
     recovered: bool = False
     skipped: Skipped | None = None
@@ -97,7 +99,14 @@ class FillEvents:
             snapshot = self.plan.snapshots[planned.snapshot_id]
             partitions = self.catalog.partitions_of(snapshot)
             found = filled_by(
-                self.workspace, self.log, snapshot, table, partitions, fill.interval, fill.result
+                self.workspace,
+                self.log,
+                snapshot,
+                table,
+                partitions,
+                fill.interval,
+                fill.result,
+                fill.holds,
             )
             for filled in found:
                 facts = self._facts(fill, snapshot, found, filled)

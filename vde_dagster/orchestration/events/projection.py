@@ -18,7 +18,7 @@ from vde_dagster.orchestration.events.provenance import (
 )
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
-from vde_dagster.orchestration.models.partitions import partition_keys
+from vde_dagster.orchestration.models.partitions import partition_keys, time_unit, touched_keys
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, SHORT, Names
 from vde_dagster.orchestration.pages.environment_page import ShownModel, environment_metadata
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
@@ -62,9 +62,9 @@ def filled_partitions(
     """
     found: dict[str, Filled] = {}
     for fill in store.fills.log(table.id):
-        ranges = [Interval(fill.start_at, fill.end_at)]
-        keys = list(partition_keys(partitions, key, ranges))
-        alone = len(keys) == 1 and (keys[0][1] == ranges[0] or not _has_times(partitions))
+        filled = Interval(fill.start_at, fill.end_at)
+        keys = touched_keys(partitions, key, filled, lambda: table.intervals)
+        alone = len(keys) == 1 and (keys[0][1] == filled or time_unit(partitions) is None)
         own = (fill.row_count, fill.byte_count) if alone else (None, None)
         for partition, interval in keys:
             if partition not in found:
@@ -73,10 +73,6 @@ def filled_partitions(
     for partition, interval in partition_keys(partitions, key, table.intervals):
         out.append(found.get(partition) or Filled(partition, interval, None, None))
     return out
-
-
-def _has_times(partitions: dg.PartitionsDefinition | None) -> bool:
-    return isinstance(partitions, dg.MultiPartitionsDefinition)
 
 
 @dataclass(frozen=True)

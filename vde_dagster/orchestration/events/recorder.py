@@ -33,6 +33,7 @@ from vde_dagster.orchestration.events.unit_test_checks import UnitTestEvents
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.pages.markdown import span, spans
 from vde_dagster.orchestration.pages.preview import view_preview
+from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class EventRecorder:
     _pointers: dict[ModelName, int | None] = field(default_factory=dict)
     _held: list[IntervalFilled] | None = None
     _ends: dict[ModelName, datetime] = field(default_factory=dict)
-    _filled: int = 0
+    _missing: dict[str, IntervalSet] = field(default_factory=dict)
+    _done: dict[str, IntervalSet] = field(default_factory=dict)
 
     def record(self, event: Event) -> DagsterEvents:
         """Log one event and yield what Dagster is to store of it."""
@@ -79,6 +81,7 @@ class EventRecorder:
                 f"of {event.table.ref}"
             )
             self._pointers[event.snapshot.name] = newest_record(self.instance)
+            self._missing[event.table.id] = event.missing
             if event.missing:
                 self._ends[event.snapshot.name] = list(event.missing)[-1].end
         elif isinstance(event, IntervalFilled):
@@ -120,7 +123,6 @@ class EventRecorder:
         )
 
     def _interval(self, event: IntervalFilled) -> DagsterEvents:
-        self._filled += 1
         rows = "" if event.result.rows is None else f", {event.result.rows:,} rows"
         seconds = event.result.seconds
         how = "found" if seconds is None else f"filled in {seconds:.1f} s"
@@ -135,8 +137,22 @@ class EventRecorder:
     def _materializations(self, event: IntervalFilled) -> DagsterEvents:
         assert self._fills is not None
         newest = self._ends.get(event.snapshot.name) == event.interval.end
+        table = event.table.id
+        done = self._done.get(table, IntervalSet()) | IntervalSet((event.interval,))
+        self._done[table] = done
+
+        def holds() -> IntervalSet:
+            known = self.workspace.store.tables.get(table).intervals
+            return known - self._missing.get(table, IntervalSet()) | done
+
         fill = Fill(
-            event.table, event.interval, event.result, newest, event.recovered, event.skipped
+            event.table,
+            event.interval,
+            event.result,
+            holds,
+            newest,
+            event.recovered,
+            event.skipped,
         )
         pointer = self._pointers.get(event.snapshot.name)
         for found in self._fills.partitions(fill):

@@ -77,7 +77,9 @@ def missing_events(
             for key in own:
                 del missing[key]
             continue
-        counted = filled_by(workspace, log, snapshot, table, partitions, interval, result)
+        counted = filled_by(
+            workspace, log, snapshot, table, partitions, interval, result, lambda: table.intervals
+        )
         skipped = load_skipped(row.skipped)
         for item in counted:
             if item.partition not in own:

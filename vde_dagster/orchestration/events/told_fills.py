@@ -17,7 +17,7 @@ from vde_dagster.orchestration.events.reporter import Reporter
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import PLAN_TAG
 from vde_dagster.planning.contents_codec import load_skipped
-from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.work import FillResult
 from vde_dagster.state.instants import from_micros
@@ -88,7 +88,14 @@ class ToldFills:
             self._fills[plan.id] = events
         if place not in self._pointers:
             self._pointers[place] = newest_record(self.instance)
-        found = list(events.partitions(Fill(table, interval, result, newest, skipped=skipped)))
+
+        def holds() -> IntervalSet:
+            # The log begins with the newest: what those fill later is not there yet.
+            later = own[: own.index(row)]
+            return table.intervals - IntervalSet.of(Interval(r.start_at, r.end_at) for r in later)
+
+        fill = Fill(table, interval, result, holds, newest, skipped=skipped)
+        found = list(events.partitions(fill))
         known: dict[tuple[dg.AssetKey, str], list[str]] = {}
         for one in found:
             key, partition = catalog.key(one.snapshot.name), one.filled.partition

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from functools import lru_cache
 
@@ -30,6 +30,7 @@ _FORMATS = {
     IntervalUnit.MONTH: ("0 0 1 * *", "%Y-%m"),
     IntervalUnit.YEAR: ("0 0 1 1 *", "%Y"),
 }
+_UNITS = {cron: unit for unit, (cron, _) in _FORMATS.items()}
 
 
 def display_unit(snapshot: Snapshot, start: datetime, now: datetime) -> IntervalUnit:
@@ -38,7 +39,7 @@ def display_unit(snapshot: Snapshot, start: datetime, now: datetime) -> Interval
     Args:
         snapshot: The model.
         start: First instant of its data (UTC).
-        now: The present (UTC).
+        now: The present, or the end of its data (UTC).
     """
     units = list(IntervalUnit)
     index = units.index(snapshot.cadence.unit)
@@ -84,9 +85,9 @@ def model_partitions(
     if not model.snapshot.is_incremental:
         return versions
     first = start or model.snapshot.cadence.latest_slot(now).start
-    times = time_partitions(
-        display_unit(model.snapshot, first, now), first, model.snapshot.model.end_at(now)
-    )
+    end = model.snapshot.model.end_at(now)
+    unit = display_unit(model.snapshot, first, min(now, end) if end else now)
+    times = time_partitions(unit, first, end)
     return dg.MultiPartitionsDefinition({SNAPSHOT: versions, TIME: times})
 
 
@@ -103,19 +104,58 @@ def partition_keys(
     Yields:
         (partition key, its range); for a model without intervals one, with the last range.
     """
-    if isinstance(partitions, dg.MultiPartitionsDefinition):
-        times = partitions.get_partitions_def_for_dimension(TIME)
-        assert isinstance(times, dg.TimeWindowPartitionsDefinition)
+    unit = time_unit(partitions)
+    if unit is not None:
+        # Dagster's own search takes a hundred times as long, and finds the same.
+        form = _FORMATS[unit][1]
         for interval in intervals:
-            window = dg.TimeWindow(interval.start, interval.end)
-            for key in times.get_partition_keys_in_time_window(window):
-                found = times.time_window_for_partition_key(key)
-                if interval.start <= found.start and found.end <= interval.end:
-                    multi = dg.MultiPartitionKey({SNAPSHOT: version, TIME: key})
-                    yield multi, Interval(_utc(found.start), _utc(found.end))
+            start, end = unit.ceil(interval.start), unit.floor(interval.end)
+            while start < end:
+                after = unit.shift(start, 1)
+                times = {SNAPSHOT: version, TIME: start.strftime(form)}
+                yield dg.MultiPartitionKey(times), Interval(start, after)
+                start = after
     elif partitions is not None:
         last = list(intervals)[-1:]
         yield from ((version, interval) for interval in last)
+
+
+def time_unit(partitions: dg.PartitionsDefinition | None) -> IntervalUnit | None:
+    """Return the unit that a model's time is shown in; None for one without times."""
+    if not isinstance(partitions, dg.MultiPartitionsDefinition):
+        return None
+    times = partitions.get_partitions_def_for_dimension(TIME)
+    assert isinstance(times, dg.TimeWindowPartitionsDefinition)
+    return _UNITS[str(times.cron_schedule)]
+
+
+def touched_keys(
+    partitions: dg.PartitionsDefinition | None,
+    version: str,
+    interval: Interval,
+    holds: Callable[[], IntervalSet],
+) -> list[tuple[str, Interval]]:
+    """List the partitions that a fill leaves filled, each with its range.
+
+    Where time is shown in a coarser unit than that of the model, a fill is a part of a
+    partition, which is filled when the table holds all of it.
+
+    Args:
+        partitions: The model's partitions.
+        version: The partition key of the version.
+        interval: The fill's range (UTC).
+        holds: Returns what the table holds with the fill.
+    """
+    unit = time_unit(partitions)
+    ranges: Iterable[Interval] = (interval,)
+    if unit is not None and not _is_whole(unit, interval):
+        around = Interval(unit.floor(interval.start), unit.ceil(interval.end))
+        ranges = IntervalSet((around,)) & holds()
+    return list(partition_keys(partitions, version, ranges))
+
+
+def _is_whole(unit: IntervalUnit, interval: Interval) -> bool:
+    return unit.floor(interval.start) == interval.start and unit.floor(interval.end) == interval.end
 
 
 def requested(partitions: dg.PartitionsDefinition, keys: Iterable[str]) -> dict[str, IntervalSet]:
