@@ -9,6 +9,7 @@ from pathlib import Path
 
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.render import Relation, replace_tables
+from vde_dagster.project.macros.this_model import this_model_values
 from vde_dagster.project.macros.time_variables import (
     substitute_time_variables,
     time_variable_values,
@@ -41,7 +42,7 @@ def render_statements(
     if not statements:
         return ()
     values = time_variable_values(interval.start, interval.end, execution_time)
-    values["this_model"] = this_model
+    values |= this_model_values(this_model)
     return tuple(
         _over_tables(substitute_time_variables(one, values), relation_of) for one in statements
     )

@@ -11,6 +11,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.views import has_view
+from vde_dagster.project.macros.this_model import this_model_values
 from vde_dagster.project.macros.time_variables import (
     substitute_time_variables,
     time_variable_values,
@@ -53,7 +54,7 @@ def _statements(name: ModelName, resolver: Resolver, catalog: str, now: datetime
         return
     slot = binding.snapshot.cadence.latest_slot(now)
     values = time_variable_values(slot.start, slot.end, now)
-    values["this_model"] = resolver.views.quoted(name, catalog)
+    values |= this_model_values(resolver.views.quoted(name, catalog))
     for statement in statements:
         text = _over_views(statement, resolver, catalog)
         yield substitute_time_variables(text, values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 import yaml
 
 from vde_dagster.errors import ProjectError
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.statements import render_statements
 from vde_dagster_tests.project.conftest import LoadModel
 
 GROUPS: list[dict[str, Any]] = yaml.safe_load(
@@ -90,6 +93,8 @@ def test_a_macro_gives_what_is_documented(
         ("@DATE_SPINE('day', 'x', '2026-01-01')", "@DATE_SPINE takes dates"),
         ("SELECT @HAVERSINE_DISTANCE(a, b, c)", "@HAVERSINE_DISTANCE needs lon2"),
         ("SELECT 1 AS @{start_ds}", "cannot be part of a name"),
+        ("SELECT @RESOLVE_TEMPLATE('a/@{table_name}') AS a", "which its query cannot know"),
+        ("SELECT @RESOLVE_TEMPLATE('a/@{tabel}') AS a", "@RESOLVE_TEMPLATE has no 'tabel'"),
         ("SELECT @named(a := 1, 2)", "an argument by position follows one by name"),
     ],
 )
@@ -102,6 +107,24 @@ def test_a_wrong_call_is_told_at_its_place(
     assert message in caught.value.message
     assert caught.value.location is not None
     assert caught.value.location.line == 2
+
+
+def test_a_template_of_a_statement_gets_the_names_of_the_models_table(
+    load_model: LoadModel,
+) -> None:
+    template = "@RESOLVE_TEMPLATE('s3://lake/@{catalog_name}/@{schema_name}/@{table_name}.csv')"
+    model = load_model(f"MODEL (name a.m, kind FULL);\nSET place = {template};\nSELECT 1 AS a")
+    day = Interval(
+        datetime(2026, 1, 1, tzinfo=timezone.utc), datetime(2026, 1, 2, tzinfo=timezone.utc)
+    )
+
+    rendered = render_statements(
+        model.pre_statements, lambda name: None, "`lake`.`vde__a`.`m__1`", day, day.end
+    )
+
+    assert rendered == (
+        "SET place = CONCAT('s3://lake/', 'lake', '/', 'vde__a', '/', 'm__1', '.csv')",
+    )
 
 
 def test_a_list_of_statements_is_several_statements(load_model: LoadModel) -> None:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.project.macros.brackets import bracketed
 from vde_dagster.project.macros.functions import given_items
+from vde_dagster.project.macros.this_model import TABLE_PARTS
+from vde_dagster.sql.trees import placeholder
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander
@@ -222,6 +224,29 @@ def _date_spine(expander: Expander, arguments: list[str]) -> str:
     return _written(expander, made, ends)
 
 
+def _resolve_template(expander: Expander, arguments: list[str]) -> str:
+    """`@RESOLVE_TEMPLATE('s3://b/@{schema_name}/@{table_name}')`: names of the model's table."""
+    given = arguments_of(
+        expander, "RESOLVE_TEMPLATE", arguments, {"template": None, "mode": "'literal'"}
+    )
+    if expander.bare(given["mode"]).lower() != "literal":
+        raise expander.error(
+            "@RESOLVE_TEMPLATE gives texts only", "write @this_model for the table itself"
+        )
+    pieces = re.split(r"@\{(\w+)\}", expander.bare(given["template"]))
+    unknown = [name for name in pieces[1::2] if name not in TABLE_PARTS]
+    if unknown:
+        raise expander.error(
+            f"@RESOLVE_TEMPLATE has no '{unknown[0]}'", suggest(unknown[0], TABLE_PARTS, "parts")
+        )
+    texts = [
+        placeholder(TABLE_PARTS[piece]) if index % 2 else f"'{piece}'"
+        for index, piece in enumerate(pieces)
+        if piece
+    ]
+    return f"CONCAT({', '.join(texts)})"
+
+
 def written_identifier(expander: Expander, name: str, *, quoted: bool) -> str:
     """Write a name in the file's dialect, in quotes where it needs them or they are asked for."""
     from sqlglot import exp
@@ -239,4 +264,5 @@ QUERY_MACROS: dict[str, Callable[[Expander, list[str]], str]] = {
     "pivot": _pivot,
     "deduplicate": _deduplicate,
     "date_spine": _date_spine,
+    "resolve_template": _resolve_template,
 }

@@ -11,6 +11,7 @@ from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.functions import list_items
+from vde_dagster.project.macros.this_model import TABLE_PARTS
 from vde_dagster.project.model import Audit
 from vde_dagster.project.reading.audit_library import BUILTIN_AUDITS, Items
 from vde_dagster.project.reading.header import Value
@@ -257,6 +258,12 @@ def _render_custom(
                 f"write {call.name}({missing} := …), or give it a default",
             ) from error
         raise
+    if f"@{TABLE_PARTS['table_name']}" in rendered.sql:
+        raise _error(
+            call,
+            f"audit {call.name}: @RESOLVE_TEMPLATE is for statements",
+            "an audit reads @this_model",
+        )
     return rendered.sql, rendered.reads
 
 

@@ -15,6 +15,7 @@ from vde_dagster.project.kinds.custom import FoundCode
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.expansion import Expanded, Expander, MacroScope
 from vde_dagster.project.macros.relation_columns import KnownColumns
+from vde_dagster.project.macros.this_model import TABLE_PARTS
 from vde_dagster.project.model import Audit, Model
 from vde_dagster.project.reading.audits import (
     AuditCall,
@@ -282,6 +283,13 @@ def _check_variables(source: SourceText, query: Expanded) -> None:
             "@this_model means the model's table, which its query cannot read",
             query.origin(found),
             "name other models; @this_model is for audits and statements",
+        )
+    found = query.text.find(placeholder(TABLE_PARTS["table_name"]))
+    if found >= 0:
+        raise source.error(
+            "@RESOLVE_TEMPLATE names the model's table, which its query cannot know",
+            query.origin(found),
+            "use it in statements",
         )
 
 
