@@ -34,7 +34,7 @@ def beside_production(
     production = warehouse.store.environments.get(PRODUCTION)
     if production is None:
         return snapshots
-    from vde_dagster.execution.gather_state import find_previews
+    from vde_dagster.execution.gather_state import find_previews, with_pinned
     from vde_dagster.planning.forward_only import ForwardOnly, is_concerned
     from vde_dagster.planning.options import NOTHING_SAID
     from vde_dagster.planning.warehouse_state import WarehouseState
@@ -51,6 +51,7 @@ def beside_production(
         warehouse.store.tables.load(sorted({e.table_id for e in entries.values() if e.table_id})),
         previews=find_previews(warehouse.store, snapshots),
     )
+    state = with_pinned(warehouse.store, state, snapshots)
     if not is_concerned(snapshots, state, NOTHING_SAID):
         return snapshots
     resolved = ForwardOnly(state, NOTHING_SAID)

@@ -49,11 +49,35 @@ def gather_state(
         state = replace(state, tables={**state.tables, **stored})
     if snapshots is None:
         return state
+    state = with_pinned(store, state, snapshots)
     return replace(
         state,
         view_types=_view_types(store, state, snapshots),
         previews=find_previews(store, snapshots) if production is not None else {},
     )
+
+
+def with_pinned(
+    store: StateStore, state: WarehouseState, snapshots: Mapping[ModelName, Snapshot]
+) -> WarehouseState:
+    """Add the tables of physical versions that production does not show, where models name them."""
+    pinned: dict[ModelName, str] = {}
+    tables, read = dict(state.tables), dict(state.snapshots)
+    entries = state.production.entries if state.production is not None else {}
+    for name, snapshot in snapshots.items():
+        pin, entry = snapshot.model.physical_version, entries.get(name)
+        if pin is None or entry is None:
+            continue
+        if state.snapshots[entry.snapshot_id].model.physical_version == pin:
+            continue
+        known = store.tables.of_model(name)
+        fillers = store.snapshots.load({t.snapshot_id for t in known}, unreadable=set())
+        for table in known:
+            filler = fillers.get(table.snapshot_id)
+            if filler is not None and filler.model.physical_version == pin:
+                pinned[name] = table.id
+                tables[table.id], read[filler.id] = table, filler
+    return replace(state, tables=tables, snapshots=read, pinned=pinned) if pinned else state
 
 
 def find_previews(

@@ -255,7 +255,7 @@ def _without_case(query: str) -> str:
 def _definition_hash(model: Model, metadata: str, layout: str) -> str:
     source = _python_text(model.python) if model.python else None
     statements = (*model.pre_statements, "|", *model.post_statements)
-    return digest(metadata, layout, model.kind.text, model.stamp, source, *statements)
+    return digest(metadata, layout, model.kind.text, *model.marks, source, *statements)
 
 
 def _flat(model: Model) -> list[str]:

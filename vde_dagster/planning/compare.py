@@ -87,6 +87,9 @@ def _own_changes(new: Snapshot, old: Snapshot) -> list[str]:
     out: list[str] = []
     if new.model.kind.name != old.model.kind.name:
         out.append(f"kind changed from {old.model.kind.name} to {new.model.kind.name}")
+    pin = new.model.physical_version
+    if pin is not None and pin != old.model.physical_version:
+        out.append(f"physical_version {pin} is another table")
     before, after = dict(old.own_columns), dict(new.own_columns)
     for name in [n for n in after if n not in before]:
         same = [old_name for old_name, version in before.items() if version == after[name]]

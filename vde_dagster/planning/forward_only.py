@@ -121,7 +121,7 @@ class ForwardOnly:
         Args:
             plain: The snapshot as it is on its own, over revised parents.
         """
-        base, table = self._production(plain.name)
+        base, table = self._base(plain)
         if base is None or table is None or base.id == plain.id:
             return plain
         if base.forward is not None and base.forward.own_id == plain.id:
@@ -153,8 +153,8 @@ class ForwardOnly:
                 ProjectError(
                     f"{plain.name} cannot change forward-only: {', '.join(map(str, sharing))} "
                     "shows the same table in production, as it meant the same",
-                    hint="give one of them a stamp and publish it, which makes it a table of its "
-                    "own",
+                    hint="give this one a physical_version and publish it, which makes it a table "
+                    "of its own",
                     location=plain.model.location,
                 )
             )
@@ -163,11 +163,35 @@ class ForwardOnly:
 
     def _say_anew(self, plain: Snapshot, why: str) -> None:
         policy = plain.model.kind.in_place
-        if policy is not None and policy.forward_only:
+        pin = plain.model.physical_version
+        if pin is not None:
+            self.mistakes.append(
+                ProjectError(
+                    f"{plain.name} cannot go on with its table of physical_version {pin}: {why}, "
+                    "which no table takes in place",
+                    hint="give it another physical_version, which makes another table",
+                    location=plain.model.location,
+                )
+            )
+        elif policy is not None and policy.forward_only:
             self.warnings.append(
                 f"{plain.name} is computed anew, although it is forward-only: {why}, which no "
                 "table takes in place"
             )
+
+    def _base(self, plain: Snapshot) -> tuple[Snapshot | None, PhysicalTable | None]:
+        """Return the table that a model goes on with, and the definition that fills it.
+
+        It is production's, or the one that had the physical version which the model names.
+        """
+        base, table = self._production(plain.name)
+        pin = plain.model.physical_version
+        if base is None or pin is None or base.model.physical_version == pin:
+            return base, table
+        earlier = self.state.tables.get(self.state.pinned.get(plain.name, ""))
+        if earlier is None:
+            return None, None
+        return self.state.snapshots[earlier.snapshot_id], earlier
 
     def _production(self, name: ModelName) -> tuple[Snapshot | None, PhysicalTable | None]:
         production = self.state.production

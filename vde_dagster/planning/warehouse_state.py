@@ -43,6 +43,8 @@ class WarehouseState:
             definitions cannot be read; neither that environment's entries have them.
         guarded: Ids of the tables that production shows for such definitions.
         mended: Names of the models whose stored definitions were damaged and are written again.
+        pinned: The tables that models went on with under the physical versions that they name,
+            where production shows another one, by model.
         previews: What environments preview of models that can change in place, by model.
     """
 
@@ -54,6 +56,7 @@ class WarehouseState:
     left_out: Mapping[ModelName, Entry] = field(default_factory=dict)
     guarded: frozenset[str] = frozenset()
     mended: tuple[ModelName, ...] = ()
+    pinned: Mapping[ModelName, str] = field(default_factory=dict)
     previews: Mapping[ModelName, tuple[Previewed, ...]] = field(default_factory=dict)
 
     def protected(self, environment: str) -> frozenset[str]:

@@ -111,6 +111,8 @@ class Model:
         on_virtual_update: SQL run after an environment shows the model by a view.
         grains: Columns declared (not checked) to identify a row.
         stamp: Arbitrary text that forces a new version when it changes.
+        physical_version: Which of its tables a model that changes in place goes on with; another
+            value is another table. None for the one that production shows.
         session: Settings of Spark's sessions that decide what queries mean, sorted.
         cron_tz: IANA time zone in which the cron is read; UTC when None.
         interval_unit: `five_minute` … `year`; the largest that fits the cron when None.
@@ -160,6 +162,14 @@ class Model:
     skip_unchanged: bool | None = None
     reads_itself: bool = False
     signals: tuple[Signal, ...] = ()
+    physical_version: str | None = None
+
+    @property
+    def marks(self) -> tuple[str | None, ...]:
+        """What its author says makes another table of the same rows."""
+        if self.physical_version is None:
+            return (self.stamp,)
+        return self.stamp, "physical version", self.physical_version
 
     def start_at(self, now: datetime) -> datetime | None:
         """Return the first instant whose data exists, as it is at an instant (both UTC)."""

@@ -116,6 +116,7 @@ _PLAIN = (
     "column_descriptions",
     "skip_unchanged",
     "virtual_properties",
+    "physical_version",
 )
 _DEFAULTS = {
     field.name: field.default_factory()

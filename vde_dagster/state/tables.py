@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, bindparam, insert, select, update
 
 from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.table import PREVIEW_PREFIX, PhysicalColumn, PhysicalTable, TableRef
@@ -145,6 +146,23 @@ class TableStore:
                 )
                 found.extend(_read_tables(conn, query))
         return found
+
+    def of_model(self, name: ModelName) -> list[PhysicalTable]:
+        """Read the live tables of their own that definitions of a model fill, oldest first."""
+        snapshot = schema.snapshots.c
+        query = (
+            select(schema.tables)
+            .join(schema.snapshots, snapshot.snapshot_id == _TABLE.snapshot_id)
+            .where(
+                snapshot.model_namespace == name.namespace,
+                snapshot.model_name == name.name,
+                _TABLE.status == LIVE,
+                _TABLE.created,
+            )
+            .order_by(_TABLE.registered_at, _TABLE.table_id)
+        )
+        with self.database.reading() as conn:
+            return [table for table in _read_tables(conn, query) if table.preview is None]
 
     def mark_created(
         self,

@@ -95,7 +95,8 @@ class Warehouse:
             project.models, lambda name: self.external.get(str(name)) or None, memo=_MEMO
         )
         options = PlanOptions(now=now, **said)
-        resolved = ForwardOnly(self._state(environment), options)
+        state = replace(self._state(environment), pinned=self._pinned(snapshots))
+        resolved = ForwardOnly(state, options)
         require_known(options, snapshots)
         if is_concerned(snapshots, self._state(environment), options):
             snapshots = build_snapshots(
@@ -189,6 +190,18 @@ class Warehouse:
             self.view_types,
             previews=self._previews(),
         )
+
+    def _pinned(self, snapshots: dict[ModelName, Snapshot]) -> dict[ModelName, str]:
+        """The newest table of every model's physical version."""
+        found = {}
+        for table in self.tables.values():
+            filler = self.snapshots.get(table.snapshot_id)
+            if filler is None or filler.name not in snapshots or table.preview is not None:
+                continue
+            pin = snapshots[filler.name].model.physical_version
+            if pin is not None and filler.model.physical_version == pin:
+                found[filler.name] = table.id
+        return found
 
     def _previews(self) -> dict[ModelName, tuple[Previewed, ...]]:
         """What environments preview, and which show the same definition computed anew."""

@@ -42,7 +42,7 @@ class Meaning:
 
     def fill(self, model: Model, rows: str) -> str:
         """Hash everything that decides a table's rows: what `rows` says, and how it is filled."""
-        return digest("fill", rows, "whole", model.stamp)
+        return digest("fill", rows, "whole", *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
         """Return what of the kind makes no other data, but is shown or decides how work is cut."""

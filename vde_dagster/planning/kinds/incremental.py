@@ -22,7 +22,7 @@ class IncrementalMeaning(Meaning):
     def fill(self, model: Model, rows: str) -> str:
         """Hash the rows and how many earlier intervals each new one fills again."""
         kind = model.kind
-        return digest("fill", rows, kind.name, str(kind.earlier_intervals), model.stamp)
+        return digest("fill", rows, kind.name, str(kind.earlier_intervals), *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
         """Return how the work is cut, and when it is done again."""

@@ -26,7 +26,7 @@ class ScdMeaning(Meaning):
     """
 
     def rows(self, model: Model, version: SemanticVersion) -> str:
-        """Add the key, what makes a version, how its time is told, and the stamp."""
+        """Add the key, what makes a version, how its time is told, and the marks."""
         kind = _kind(model)
         key = sorted(_part_version(model, version, part) for part in kind.unique_key)
         updated = kind.updated_at
@@ -45,7 +45,7 @@ class ScdMeaning(Meaning):
             str(kind.begins_when_seen),
             str(kind.invalidate_hard_deletes),
             str(kind.batch_size),
-            model.stamp,
+            *model.marks,
             version_of(model, version, updated) if updated else None,
             "|",
             *key,
@@ -58,7 +58,7 @@ class ScdMeaning(Meaning):
 
     def fill(self, model: Model, rows: str) -> str:
         """Hash the rows, in which everything is."""
-        return digest("fill", rows, model.kind.name, model.stamp)
+        return digest("fill", rows, model.kind.name, *model.marks)
 
     def metadata(self, model: Model) -> list[str | None]:
         """Return whether the history may be made anew."""

@@ -46,6 +46,7 @@ READ = frozenset(
         "grain",
         "grains",
         "stamp",
+        "physical_version",
         "depends_on",
         "dialect",
         "enabled",
@@ -72,7 +73,6 @@ METADATA = frozenset(
 """Properties of SQLMesh that say nothing about the data: accepted and not used."""
 
 REFUSED = {
-    "physical_version": "pinning a physical version is not supported yet",
     "gateway": "models run on the project's one Spark session; gateways are not supported",
     "session_properties": "session properties per model are not supported yet",
     "on_virtual_update": "statements stand behind the query, between ON_VIRTUAL_UPDATE_BEGIN; and "
@@ -137,6 +137,7 @@ def read_model_properties(header: Header, settings: Settings) -> ModelProperties
         "owner": _text(given.get("owner")) or settings.owner,
         "description": _text(given.get("description")),
         "stamp": _text(given.get("stamp")),
+        "physical_version": _physical_version(given.get("physical_version"), kind),
         "skip_unchanged": given["skip_unchanged"].boolean() if "skip_unchanged" in given else None,
         "tags": given["tags"].texts() if "tags" in given else (),
         "partitioned_by": given["partitioned_by"].raws() if "partitioned_by" in given else (),
@@ -186,6 +187,20 @@ def _check_dialect(header: Header, dialect: str) -> None:
 
 def _text(value: Value | None) -> str | None:
     return None if value is None else value.text()
+
+
+def _physical_version(value: Value | None, kind: Kind) -> str | None:
+    if value is None:
+        return None
+    if kind.in_place is None or not kind.in_place.forward_only:
+        raise value.error(
+            f"property 'physical_version' is for models that change in place, and this one of kind "
+            f"{kind.name} gets another table whenever its rows become others",
+            "write forward_only true in its kind, or give it a stamp to compute it anew",
+        )
+    if not value.text():
+        raise value.error("property 'physical_version' is empty", "write a name such as '2'")
+    return value.text()
 
 
 def _columns(value: Value | None, descriptions: Value | None, dialect: str) -> tuple[Column, ...]:

@@ -1,0 +1,63 @@
+"""Physical versions of models that change in place: which table a model goes on with."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+FIRST = datetime(2024, 1, 1, tzinfo=timezone.utc)
+DAYS = [Interval(FIRST + timedelta(days=n), FIRST + timedelta(days=n + 1)) for n in range(10)]
+PATH = "models/daily.sql"
+FILES = {
+    PATH: """
+        MODEL (name db.daily, start '2024-01-01', physical_version 'one',
+          kind INCREMENTAL_BY_TIME_RANGE (time_column (day, '%Y-%m-%d'), forward_only true));
+        SELECT CAST('2024-01-01' AS STRING) AS day, CAST('a' AS STRING) AS a
+    """
+}
+
+
+def publish(workspace: Workspace, day: int, environment: str = "prod") -> PhysicalTable:
+    """Plan and apply on a day of January; return the table that is shown then."""
+    workspace.reload()
+    now = DAYS[day].start + timedelta(hours=12)
+    assert workspace.apply(workspace.plan(environment, now=now)).published
+    shown = workspace.store.environments.get(environment)
+    assert shown is not None
+    return workspace.store.tables.get(shown.entries[ModelName("db", "daily")].table_id or "")
+
+
+def test_an_earlier_physical_version_goes_on_where_it_ended(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "project", FILES)
+    with open_fake(folder.root) as workspace:
+        one = publish(workspace, 3)
+        folder.edit(PATH, "AS a", "AS a, CAST('b' AS STRING) AS b")
+        assert publish(workspace, 3).id == one.id
+        folder.edit(PATH, "'one'", "'two'")
+        two = publish(workspace, 4)
+        assert two.id != one.id
+        assert not two.mixed
+        assert list(two.intervals) == [Interval(DAYS[0].start, DAYS[3].end)]
+
+        folder.edit(PATH, "'two'", "'one'")
+        folder.edit(PATH, "AS b", "AS b, CAST('c' AS STRING) AS c")
+        preview = publish(workspace, 5, "dev")
+        assert preview.preview is not None
+        assert preview.preview.of == one.id
+        again = publish(workspace, 5)
+        assert again.id == one.id
+        assert [column.name for column in again.columns] == ["day", "a", "b", "c"]
+        assert list(again.intervals) == [Interval(DAYS[0].start, DAYS[4].end)]
+        assert workspace.plan("prod", now=DAYS[5].start + timedelta(hours=12)).is_empty
+
+        workspace.rollback("prod", 3)
+        shown = workspace.store.environments.get("prod")
+        assert shown is not None
+        assert shown.entries[ModelName("db", "daily")].table_id == two.id
