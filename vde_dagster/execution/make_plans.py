@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -57,6 +56,8 @@ def plan_project(
     """Plan a project's models for an environment; see `Workspace.plan`."""
     if options.select:
         models = select_models(warehouse, environment, models, options.select)
+    from vde_dagster.project.problem import config_warnings
+
     warnings: list[Problem] = []
     # A selection may leave out the model of a test, or show another definition of it.
     own = () if options.select else tests
@@ -65,7 +66,8 @@ def plan_project(
     )
     build = stored_builder(warehouse)
     state = gather_state(warehouse.store, environment, snapshots, build)
-    said = (*map(str, warnings), *_damages(state, environment))
+    about = config_warnings(warehouse.settings)
+    said = (*map(str, about), *map(str, warnings), *_damages(state, environment))
     resolved = ForwardOnly(state, options, partial(_real_types, warehouse))
     require_known(options, snapshots)
     if is_concerned(snapshots, state, options):
@@ -183,7 +185,7 @@ def _make(
         options=options,
         ready=signals_of(environment, now),
         backfill=models_to_fill(snapshots, options.backfill, warehouse.changed_files),
-        time_to_live=timedelta(days=settings.environment_ttl_days),
+        time_to_live=settings.time_to_live(environment),
         catalog=settings.catalog,
         suffix=settings.environment_suffix_target,
         changes=resolved.changes if resolved else {},

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.settings import Settings
 
 Json = Any
 
@@ -49,3 +50,10 @@ class Problem:
         """
         message, hint, (path, line, column), certain = data
         return cls(message, hint, SourceLocation(Path(path), line, column), certain)
+
+
+def config_warnings(settings: Settings) -> tuple[Problem, ...]:
+    """Return what is to be said of a project's configuration file."""
+    location = SourceLocation(Path(settings.config_file))
+    hint = "docs/sqlmesh.md has what each key is here"
+    return tuple(Problem(text, hint, location, False) for text in settings.config_warnings)

@@ -1,5 +1,7 @@
 """The settings of a project: `[tool.vde]` of its `pyproject.toml`, overridden by `VDE_…`.
 
+SQLMesh's configuration files count beside them, see `configuration/`.
+
 The values are plain frozen dataclasses, so that a command that finds them in the cache needs no
 Pydantic; `settings_source` reads and checks them.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -141,12 +143,17 @@ class Settings:
         owner: Owner of models that name none.
         variables: Values of `@VAR('name')` and `@name` in queries and headers: texts, numbers,
             truth values, nothing, and lists and tables of them.
+        model_defaults: Values of properties of models that do not give them, by property.
+        infer_names: Whether models without a name are named by their paths.
+        ignore_patterns: Files that are left out, as glob patterns.
         scalar_functions: User-defined functions that depend on nothing but their arguments.
         functions: Other functions that Spark's sessions have beside Spark's own.
         environment_suffix_target: Which part of a view's name ends with the environment's.
         load_seconds: How long the reading of one file may take, with the code that it runs.
         concurrency: Models, and batches of models, worked on at once.
-        environment_ttl_days: Days after which an environment other than production expires.
+        environment_ttl_days: Days after which an environment other than production expires; 0
+            for never.
+        pinned_environments: Environments that never expire.
         history_versions: Definitions of an environment kept for rollback; versions of runs that
             only fill do not count.
         history_days: Days for which an environment's versions are kept.
@@ -155,6 +162,8 @@ class Settings:
         snapshot_retention_days: Days for which Iceberg snapshots of live tables are kept.
         spark: Spark's settings.
         dagster: Dagster's settings.
+        config_file: SQLMesh's configuration, if the project has one; relative to the root.
+        config_warnings: What is to be said of it.
     """
 
     root: Path
@@ -175,12 +184,16 @@ class Settings:
     cron: str = "@daily"
     owner: str | None = None
     variables: dict[str, Any] = field(default_factory=dict, repr=False)
+    model_defaults: dict[str, Any] = field(default_factory=dict)
+    infer_names: bool = False
+    ignore_patterns: tuple[str, ...] = ()
     scalar_functions: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     environment_suffix_target: SuffixTarget = "schema"
     load_seconds: int = 120
     concurrency: int = 4
     environment_ttl_days: int = 7
+    pinned_environments: tuple[str, ...] = ()
     history_versions: int = 50
     history_days: int = 30
     janitor_grace_hours: int = 24
@@ -188,6 +201,8 @@ class Settings:
     snapshot_retention_days: int = 7
     spark: SparkSettings = field(default_factory=SparkSettings)
     dagster: DagsterSettings = field(default_factory=DagsterSettings)
+    config_file: str = ""
+    config_warnings: tuple[str, ...] = ()
 
     @property
     def work_dir(self) -> Path:
@@ -227,12 +242,22 @@ class Settings:
         """
         return {key: expand_secrets(value) for key, value in self.io.items()}
 
+    def time_to_live(self, environment: str) -> timedelta | None:
+        """How long an environment is kept after its last change; None for ever."""
+        if self.environment_ttl_days == 0 or environment in self.pinned_environments:
+            return None
+        return timedelta(days=self.environment_ttl_days)
+
     @property
     def start_time(self) -> datetime | None:
         """The first instant (UTC) of `start`."""
         if self.start is None:
             return None
         return datetime.combine(self.start, time(), tzinfo=timezone.utc)
+
+
+NOT_SET = ("root", "config_file", "config_warnings")
+"""Fields of `Settings` that nobody sets."""
 
 
 def set_in_environment() -> bool:

@@ -8,7 +8,7 @@ were; every file has a limit of time; one file's mistakes keep no other from bei
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,12 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.hashing import content_digest
 from vde_dagster.base.outside import hash_variables
 from vde_dagster.errors import ProjectError
+from vde_dagster.project.configuration.config_files import (
+    CONFIG_FILES,
+    DOTENV,
+    load_dotenv,
+    variables_that_set,
+)
 from vde_dagster.project.loaded import LoadedFile
 from vde_dagster.project.loading.cache import ProjectCache
 from vde_dagster.project.loading.codec import file_from_json, file_to_json
@@ -34,7 +40,7 @@ from vde_dagster.sql.scanner import SourceText
 if TYPE_CHECKING:
     from vde_dagster.project.loading.waiting_files import WaitingFiles
 
-_SETTINGS_FILES = ("pyproject.toml", "config.yaml")
+_SETTINGS_FILES = ("pyproject.toml", *CONFIG_FILES, DOTENV)
 
 
 class ProjectLoad:
@@ -77,6 +83,7 @@ class ProjectLoad:
         self.use_cache = use_cache
         self._index_changed = False
         self.cache = ProjectCache.open(self.root, use=use_cache)
+        load_dotenv(self.root)
         self._environment = dict(os.environ)  # The project's own code may change it.
         self._hasher = Hasher(self.root, self.cache.stats)
         self.settings = self._settings()
@@ -97,17 +104,28 @@ class ProjectLoad:
         self._waiting: WaitingFiles | None = None
 
     def _settings(self) -> Settings:
-        key = content_digest(f"{self.root}\0{self._hasher.combined(_SETTINGS_FILES)}".encode())
         overridden = set_in_environment()
-        if not overridden and self.cache.settings.get("key") == key:
-            return settings_from_json(self.root, self.cache.settings["values"])
-        from vde_dagster.project.reading.settings_source import load_settings
+        known = self.cache.settings
+        if not overridden and known and known["key"] == self._settings_key(known):
+            return settings_from_json(self.root, known["values"])
+        from vde_dagster.project.reading.settings_source import read_all
 
-        settings = load_settings(self.root)
-        if not overridden:
-            self.cache.settings = {"key": key, "values": settings_to_json(settings)}
+        read = read_all(self.root)
+        if not overridden and not read.seen.unrepeatable:
+            made = {
+                "values": settings_to_json(read.settings),
+                "uses": sorted(read.seen.relative_paths(self.root)),
+                "variables": sorted(read.seen.variables),
+            }
+            self.cache.settings = {**made, "key": self._settings_key(made)}
             self._index_changed = True
-        return settings
+        return read.settings
+
+    def _settings_key(self, read: Mapping[str, Any]) -> str:
+        """Hash all that decides what settings say: files, and variables of the environment."""
+        files = self._hasher.combined([*_SETTINGS_FILES, *read["uses"]])
+        variables = hash_variables([*read["variables"], *variables_that_set()], self._environment)
+        return content_digest(f"{self.root}\0{files}{variables}".encode())
 
     @cached_property
     def _files(self) -> dict[str, Source]:
@@ -131,7 +149,7 @@ class ProjectLoad:
     def files_hash(self) -> str:
         """Hash all files, those outside the project's folders included that others use."""
         self._read_records()
-        paths = {*_SETTINGS_FILES, *self._files}
+        paths = {*_SETTINGS_FILES, *self.cache.settings.get("uses", ()), *self._files}
         variables: set[str] = set()
         for source in self._sources:
             paths.update(source.other_files())

@@ -23,8 +23,9 @@ def settings_from_json(root: Path, values: dict[str, Any]) -> Settings:
     given = dict(values)
     spark, dagster = dict(given.pop("spark")), dict(given.pop("dagster"))
     spark["packages"] = tuple(spark["packages"])
-    for name in ("scalar_functions", "functions"):
-        given[name] = tuple(given.get(name, ()))
+    for name, value in given.items():
+        if isinstance(value, list):
+            given[name] = tuple(value)
     given["start"] = date.fromisoformat(given["start"]) if given["start"] else None
     return Settings(
         root=root, spark=SparkSettings(**spark), dagster=DagsterSettings(**dagster), **given

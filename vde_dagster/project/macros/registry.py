@@ -124,9 +124,9 @@ def materialization(name: str) -> Callable[[F], F]:
 
 
 def model(
-    name: str,
+    name: str = "",
     *,
-    kind: Any = "FULL",
+    kind: Any = None,
     columns: dict[str, str] | None = None,
     depends_on: Sequence[str] = (),
     **options: Any,
@@ -137,8 +137,9 @@ def model(
     take fewer) and returns a Spark or pandas DataFrame.
 
     Args:
-        name: The model's name, `namespace.name`.
-        kind: A kind's name, a dictionary with `name` and the kind's properties, or a `Kind`.
+        name: The model's name, `namespace.name`; may be left out where paths give names.
+        kind: A kind's name, a dictionary with `name` and the kind's properties, or a `Kind`; FULL
+            by default.
         columns: Spark SQL type by column, in the output's order.
         depends_on: Tables that the function reads beyond those named in `context.table("…")`.
         options: `cron`, `start`, `description`, `audits` and the other properties of a model.

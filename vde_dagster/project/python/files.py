@@ -7,6 +7,7 @@ import os
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.macros.registry import Collector
@@ -69,9 +70,19 @@ def execute(root: Path, path: str, text: str) -> tuple[Collector, dict[str, str]
     Raises:
         ProjectError: It cannot be parsed or raises; points at the line in the project.
     """
+    _, collector, files = run_file(root, path, text)
+    return collector, files
+
+
+def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, dict[str, str]]:
+    """Execute a file of the project; return also the module that it became.
+
+    Raises:
+        ProjectError: As `execute`.
+    """
     files = with_local_imports(root, path, text)
     try:
-        _, collector = LocalModules(files).run(path)
+        module, collector = LocalModules(files).run(path)
     except ProjectError:
         raise
     except (Exception, SystemExit) as error:
@@ -80,7 +91,7 @@ def execute(root: Path, path: str, text: str) -> tuple[Collector, dict[str, str]
             hint=_import_hint(error),
             location=where_raised(error, Path(path)),
         ) from error
-    return collector, files
+    return module, collector, files
 
 
 def _import_hint(error: BaseException) -> str:

@@ -20,13 +20,14 @@ from vde_dagster.project.model import Model, PythonSource
 from vde_dagster.project.python.blueprints import filled_in, python_blueprints, texts_of
 from vde_dagster.project.python.files import execute, parse_python
 from vde_dagster.project.python.statements import STATEMENTS, read_parts
-from vde_dagster.project.reading.audits import AuditCall
+from vde_dagster.project.reading.audits import AuditCall, read_call
 from vde_dagster.project.reading.completion import completed
 from vde_dagster.project.reading.header import parse_header
+from vde_dagster.project.reading.model_defaults import default_statements
 from vde_dagster.project.reading.model_properties import METADATA, READ, read_model_properties
 from vde_dagster.project.reading.rendering import render
 from vde_dagster.project.reading.signals import read_signals
-from vde_dagster.project.reading.sql_models import FileContext, read_audits
+from vde_dagster.project.reading.sql_models import FileContext, name_of, read_audits
 from vde_dagster.sql.scanner import SourceText, scan
 
 _TABLE_METHODS = ("table", "resolve_table")
@@ -94,12 +95,12 @@ def _read(
     declared = options.pop("depends_on")
     kind = options.pop("kind")
     is_query = bool(options.pop("is_sql", False))
-    around = {key: options.pop(key, None) for key in STATEMENTS}
+    around = {key: _statements(key, options.pop(key, None), context) for key in STATEMENTS}
     read = _properties(definition.name, kind, options, location, context, is_query)
     if read is None:
         return None
-    properties, read_kind, dialect = read
-    name = _name(definition.name, location, context)
+    properties, read_kind, dialect, written = read
+    name = _name(written, location, context)
     reads = {_name(str(item), location, context): location for item in declared}
     called = definition.function if is_query else None
     parts = read_parts(called, around, location, context, dialect)
@@ -109,7 +110,9 @@ def _read(
         found = _static_reads(function, location.path, context, bool(declared))
         reads |= {table: place for table, place in found.items() if table not in parts.hidden}
     reads_itself = reads.pop(name, None) is not None
-    calls = [_audit_call(item, location) for item in audits]
+    given = context.defaults.get("audits")
+    defaults = [read_call(value) for value in given.items()] if given is not None else []
+    calls = [*defaults, *(_audit_call(item, location) for item in audits)]
     scope = context.scope(dialect)
     resolved, audit_reads = read_audits(calls, context, scope)
     for parent, where in audit_reads.items():
@@ -145,19 +148,22 @@ def _properties(
     location: SourceLocation,
     context: FileContext,
     is_query: bool,
-) -> tuple[dict[str, Any], Kind, str] | None:
+) -> tuple[dict[str, Any], Kind, str, str] | None:
     """Read the decorator's arguments through the same reader as a `MODEL` header.
 
     Returns:
-        Fields of `Model`, the kind and the dialect; None for a model that is switched off.
+        Fields of `Model`, the kind, the dialect and the name; None for a model that is switched
+        off.
     """
     for key in options:
         if key not in READ and key not in METADATA:
             raise _error(f"unknown property '{key}'", location, suggest(key, READ, "properties"))
     is_value = isinstance(kind, Kind)
-    parts = [f"name {_sql(name)}"]
-    if not is_value:
+    parts = [f"name {_sql(name)}"] if name else []
+    if kind is not None and not is_value:
         parts.append(f"kind {_kind_text(kind, location)}")
+    elif kind is None and "kind" not in context.defaults:
+        parts.append("kind FULL")
     for key, value in options.items():
         if value is not None and value != () and value != {}:
             parts.append(f"{key} {_property_text(key, value)}")
@@ -165,9 +171,10 @@ def _properties(
     source = SourceText(location.path, header_text)
     try:
         header = parse_header(source, list(scan(source)))
-        read = read_model_properties(header, context.settings)
+        read = read_model_properties(header, context.settings, context.defaults)
     except ProjectError as error:
         raise _error(error.message, location, error.hint, error.unknown) from error
+    written, _ = name_of(header, read, location.path, context.settings)
     if not read.enabled:
         return None
     chosen: Kind = kind if is_value else read.kind
@@ -180,7 +187,16 @@ def _properties(
             location,
             "use FULL or an incremental kind: " + ", ".join(n for n in able if n != "FULL"),
         )
-    return read.fields, chosen, read.dialect
+    return read.fields, chosen, read.dialect, written
+
+
+def _statements(key: str, own: Any, context: FileContext) -> Any:
+    """Put the settings' statements for every model before a model's own."""
+    defaults = [source.text for source in default_statements(context.settings, key)]
+    if not defaults:
+        return own
+    listed = own if isinstance(own, Sequence) and not isinstance(own, str) else [own]
+    return [*defaults, *(one for one in listed if one is not None)]
 
 
 def _kind_text(kind: Any, location: SourceLocation) -> str:

@@ -112,7 +112,7 @@ class LocalModules:
             module_path(absolute, self._files) or is_package(absolute, self._files)
         ):
             if level == 0 and name.partition(".")[0] == "sqlmesh":
-                from vde_dagster.project.macros.sqlmesh_names import sqlmesh_module
+                from vde_dagster.project.sqlmesh_compat.modules import sqlmesh_module
 
                 stand_in = sqlmesh_module(name if fromlist else "sqlmesh")
                 if stand_in is not None:

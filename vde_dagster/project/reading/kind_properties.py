@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.project.kinds import KINDS, Kind, kind_names
 from vde_dagster.project.reading.header import Value
+
+NO_DEFAULTS: Mapping[str, Value] = MappingProxyType({})
 
 NOT_YET = frozenset(
     [
@@ -40,7 +44,9 @@ _FALSE_ONLY = {
 }
 
 
-def read_kind(value: Value, dialect: str = "spark") -> Kind:
+def read_kind(
+    value: Value, dialect: str = "spark", defaults: Mapping[str, Value] = NO_DEFAULTS
+) -> Kind:
     """Read `NAME` or `NAME (property value, …)`.
 
     A seed's path is returned as written.
@@ -48,6 +54,7 @@ def read_kind(value: Value, dialect: str = "spark") -> Kind:
     Args:
         value: The property `kind`.
         dialect: SQLGlot dialect of the model, in which its SQL is written.
+        defaults: Properties that hold where the kind has them and does not give them.
 
     Raises:
         ProjectError: The kind or a property is unknown, or one is missing.
@@ -68,6 +75,7 @@ def read_kind(value: Value, dialect: str = "spark") -> Kind:
         raise value.error(f"unknown kind '{name}'", suggest(name, known, "kinds"))
     written = dataclasses.replace(value, dialect=dialect).properties(after=1)
     _check_names(name, kind, written)
+    written = {**defaults, **written}
     given = {}
     for item in kind.properties:
         if item.name in written:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,9 @@ from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.kinds import Kind, View
 from vde_dagster.project.model import Column
+from vde_dagster.project.reading.default_names import JOINED, OF_KINDS
 from vde_dagster.project.reading.header import Header, Value
-from vde_dagster.project.reading.kind_properties import read_kind
+from vde_dagster.project.reading.kind_properties import NO_DEFAULTS, read_kind
 from vde_dagster.project.reading.times import read_times
 from vde_dagster.project.settings import Settings
 from vde_dagster.sql.nesting import NESTED_HINT, too_deep
@@ -88,7 +89,7 @@ class ModelProperties:
     """A header's properties, read and checked.
 
     Args:
-        name: The model's name as written.
+        name: The model's name as written; empty where its path is to give it.
         kind: Its kind; a seed's path is still as written.
         dialect: SQLGlot dialect of the statements that follow.
         enabled: Whether the model is part of the project.
@@ -108,21 +109,30 @@ class ModelProperties:
     depends_on: tuple[Value, ...]
 
 
-def read_model_properties(header: Header, settings: Settings) -> ModelProperties:
+def read_model_properties(
+    header: Header, settings: Settings, defaults: Mapping[str, Value] = NO_DEFAULTS
+) -> ModelProperties:
     """Read a `MODEL` header.
+
+    Args:
+        header: The header; it has a name, unless names come from paths.
+        settings: The project's settings.
+        defaults: Properties that hold where the header does not give them.
 
     Raises:
         ProjectError: A property or kind is unknown, or a value is wrong; points at it.
     """
-    given = header.properties
     _check_names(header)
-    if "name" not in given:
+    of_kinds = {key: defaults[key] for key in OF_KINDS if key in defaults}
+    instead = {key: v for key, v in defaults.items() if key not in (*OF_KINDS, *JOINED)}
+    given = {**instead, **header.properties}
+    if "name" not in given and not settings.infer_names:
         raise header.source.error(
             "the MODEL header has no name", header.start, "write MODEL (name schema.model, …);"
         )
     dialect = given["dialect"].text().lower() if "dialect" in given else settings.dialect
     _check_dialect(header, dialect)
-    kind = read_kind(given["kind"], dialect) if "kind" in given else View()
+    kind = read_kind(given["kind"], dialect, of_kinds) if "kind" in given else View()
     for needed in kind.needs:
         if needed not in given:
             raise given["kind"].error(
@@ -142,17 +152,17 @@ def read_model_properties(header: Header, settings: Settings) -> ModelProperties
         "tags": given["tags"].texts() if "tags" in given else (),
         "partitioned_by": given["partitioned_by"].raws() if "partitioned_by" in given else (),
         "clustered_by": given["clustered_by"].raws() if "clustered_by" in given else (),
-        "table_properties": _table_properties(given),
+        "table_properties": _table_properties(given, defaults),
         "grains": _grains(given),
-        "virtual_properties": _virtual_properties(given.get("virtual_properties")),
+        "virtual_properties": _virtual_properties(given, defaults),
     }
     return ModelProperties(
-        name=given["name"].identifier(),
+        name=given["name"].identifier() if "name" in given else "",
         kind=kind,
         dialect=dialect,
         enabled=given["enabled"].boolean() if "enabled" in given else True,
         fields=fields,
-        audits=tuple(given["audits"].items()) if "audits" in given else (),
+        audits=(*_audits(defaults), *_audits(given)),
         signals=tuple(given["signals"].items()) if "signals" in given else (),
         depends_on=tuple(given["depends_on"].items()) if "depends_on" in given else (),
     )
@@ -280,11 +290,27 @@ def _descriptions(value: Value | None) -> dict[str, str]:
     return {} if value is None else {key: text.text() for key, text in value.pairs()}
 
 
-def _table_properties(given: dict[str, Value]) -> tuple[tuple[str, str], ...]:
-    properties: dict[str, str] = {}
-    for name in ("table_properties", "physical_properties"):
-        if name in given:
-            properties |= {key: value.text() for key, value in given[name].pairs()}
+def _audits(given: Mapping[str, Value]) -> tuple[Value, ...]:
+    return tuple(given["audits"].items()) if "audits" in given else ()
+
+
+def _joined(name: str, *given: Mapping[str, Value]) -> dict[str, Value]:
+    """Join what several say of properties; the last wins, and NULL takes one away."""
+    pairs: dict[str, Value] = {}
+    for one in given:
+        if name in one:
+            pairs |= dict(one[name].pairs())
+    return {key: value for key, value in pairs.items() if value.raw.upper() != "NULL"}
+
+
+def _table_properties(
+    given: Mapping[str, Value], defaults: Mapping[str, Value]
+) -> tuple[tuple[str, str], ...]:
+    properties = {
+        key: value.text()
+        for name in ("table_properties", "physical_properties")
+        for key, value in _joined(name, defaults, given).items()
+    }
     if "table_format" in given and given["table_format"].text().lower() != "iceberg":
         raise given["table_format"].error("tables are Iceberg tables", "remove 'table_format'")
     if "storage_format" in given:
@@ -292,16 +318,17 @@ def _table_properties(given: dict[str, Value]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(properties.items()))
 
 
-def _virtual_properties(value: Value | None) -> tuple[tuple[str, str], ...]:
-    if value is None:
-        return ()
-    for key, text in value.pairs():
+def _virtual_properties(
+    given: Mapping[str, Value], defaults: Mapping[str, Value]
+) -> tuple[tuple[str, str], ...]:
+    pairs = _joined("virtual_properties", defaults, given)
+    for key, text in pairs.items():
         if key == "comment" or key.startswith(OWN_PROPERTIES):
             raise text.error(
                 f"the property '{key}' of views is written by vde itself",
                 "a view's comment is the model's description",
             )
-    return tuple(sorted((key, text.text()) for key, text in value.pairs()))
+    return tuple(sorted((key, text.text()) for key, text in pairs.items()))
 
 
 def _grains(given: dict[str, Value]) -> tuple[tuple[str, ...], ...]:

@@ -6,16 +6,20 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from datetime import date
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.configuration.config_files import config_files
+from vde_dagster.project.python.watching import Seen
+from vde_dagster.project.reading.setting_places import PYPROJECT, SettingPlaces
 from vde_dagster.project.reading.text_files import decoded
 from vde_dagster.project.settings import (
     ENV_PREFIX,
+    NOT_SET,
     DagsterSettings,
     Settings,
     SparkSettings,
@@ -24,8 +28,7 @@ from vde_dagster.project.settings import (
 from vde_dagster.sql.nesting import nested_too_deeply
 from vde_dagster.sql.scanner import SourceText
 
-_PYPROJECT = Path("pyproject.toml")
-_FIELDS = tuple(f for f in dataclasses.fields(Settings) if f.name != "root")
+_FIELDS = tuple(f for f in dataclasses.fields(Settings) if f.name not in NOT_SET)
 _NESTED = {"spark": SparkSettings, "dagster": DagsterSettings}
 _HINTS = {
     "environment_suffix_target": "write schema (sales__dev.orders) or table (sales.orders__dev); "
@@ -35,36 +38,63 @@ _HINTS = {
 
 
 def load_settings(root: Path) -> Settings:
+    """Read a project's settings, as `read_all` does."""
+    return read_all(root).settings
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSettings:
+    """Settings, and what decided them beside `pyproject.toml` and the environment's `VDE_…`.
+
+    Args:
+        settings: The settings.
+        seen: Files and environment variables that a configuration file has read.
+    """
+
+    settings: Settings
+    seen: Seen
+
+
+def read_all(root: Path) -> ReadSettings:
     """Read a project's settings; a folder without `pyproject.toml` has the defaults.
 
-    A project without `[tool.vde]` that has SQLMesh's `config.yaml` takes over the defaults of its
-    models. Environment variables win: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.
+    SQLMesh's configuration files count too; where both say something, `[tool.vde]` wins, key by
+    key. Environment variables win over all: `VDE_CONCURRENCY=8`, `VDE_SPARK__MASTER=local[2]`.
 
     Args:
         root: The project's folder.
 
     Raises:
-        ProjectError: The file is not TOML, a key is unknown or a value is wrong.
+        ProjectError: A file cannot be read, a key is unknown or a value is wrong.
     """
     root = root.resolve()
     text, table = _read_table(root)
-    if not table:
-        table = _sqlmesh_defaults(root)
-    _check_keys(table, "", text)
+    _check_keys(table, "", SettingPlaces(text))
+    config_file, seen = "", Seen()
+    warnings: tuple[str, ...] = ()
+    taken: Mapping[str, SourceLocation] = {}
+    if config_files(root):
+        # Its types are Pydantic's, which takes a quarter of a second to import.
+        from vde_dagster.project.configuration.merge import merged_config
+
+        merged = merged_config(root, table)
+        config_file, warnings = merged.path.as_posix(), merged.warnings
+        table, taken, seen = merged.table, merged.places, merged.seen
+    places = SettingPlaces(text, taken)
     # Pydantic is a quarter of a second to import: not for a project that sets nothing.
-    values = _validate(table, text) if table or set_in_environment() else {}
+    values = _validate(table, places) if table or set_in_environment() else {}
     if not values.get("name"):
         values["name"] = root.name
-    settings = Settings(root=root, **values)
-    _check_values(settings, text)
-    return settings
+    settings = Settings(root=root, **values, config_file=config_file, config_warnings=warnings)
+    _check_values(settings, places)
+    return ReadSettings(settings, seen)
 
 
 def _read_table(root: Path) -> tuple[str, dict[str, Any]]:
     text, tools = read_tools(root)
     table = tools.get("vde", {})
     if not isinstance(table, dict):
-        raise _problem("", "tool.vde has to be a table", text, "write [tool.vde]")
+        raise SettingPlaces(text).problem("", "tool.vde has to be a table", "write [tool.vde]")
     return text, table
 
 
@@ -80,73 +110,44 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
     Raises:
         ProjectError: The file is no TOML.
     """
-    path = root / _PYPROJECT
+    path = root / PYPROJECT
     if not path.is_file():
         return "", {}
     if sys.version_info >= (3, 11):
         import tomllib
     else:  # pragma: no cover - tomli is the same parser under another name
         import tomli as tomllib
-    text = decoded(_PYPROJECT, path.read_bytes())
+    text = decoded(PYPROJECT, path.read_bytes())
     try:
         document = tomllib.loads(text)
     except RecursionError:
-        raise nested_too_deeply(SourceText(_PYPROJECT, text)) from None
+        raise nested_too_deeply(SourceText(PYPROJECT, text)) from None
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"at line (\d+), column (\d+)", str(error))
         line, column = (int(found[1]), int(found[2])) if found else (None, None)
         raise ProjectError(
             f"this is not valid TOML: {error}",
             hint="correct the file; see https://toml.io",
-            location=SourceLocation(_PYPROJECT, line, column),
+            location=SourceLocation(PYPROJECT, line, column),
         ) from error
     tools = document.get("tool", {})
     return text, tools if isinstance(tools, dict) else {}
 
 
-def _sqlmesh_defaults(root: Path) -> dict[str, Any]:
-    """Take over what `config.yaml` of a SQLMesh project says about its models.
-
-    Its gateways and other settings mean nothing here.
-    """
-    path = root / "config.yaml"
-    if not path.is_file():
-        return {}
-    from vde_dagster.project.reading.yaml_lines import load_yaml
-
-    document = load_yaml(Path("config.yaml"), decoded(Path("config.yaml"), path.read_bytes()))
-    config = document.value if isinstance(document.value, dict) else {}
-    defaults = config.get("model_defaults")
-    found = {
-        key: value
-        for key, value in (defaults if isinstance(defaults, dict) else {}).items()
-        if key in ("dialect", "start", "cron", "owner") and value is not None
-    }
-    if "start" in found and not isinstance(found["start"], date):
-        text = str(found["start"])
-        if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
-            raise document.error(
-                ("model_defaults", "start"), f"'{text}' is not a date", "write it as 2013-01-31"
-            )
-    if isinstance(config.get("variables"), dict):
-        found["variables"] = config["variables"]
-    return found
-
-
-def _check_keys(table: Mapping[str, Any], prefix: str, text: str) -> None:
+def _check_keys(table: Mapping[str, Any], prefix: str, places: SettingPlaces) -> None:
     owner = _NESTED[prefix] if prefix else Settings
-    known = [f.name for f in dataclasses.fields(owner) if f.name != "root"]
+    known = [f.name for f in dataclasses.fields(owner) if f.name not in NOT_SET]
     for key, value in table.items():
         dotted = f"{prefix}.{key}" if prefix else key
         if key == "timezone":
-            raise _problem(dotted, "time zones are not supported", text, "all times are UTC")
+            raise places.problem(dotted, "time zones are not supported", "all times are UTC")
         if key not in known:
-            raise _problem(dotted, f"unknown setting '{dotted}'", text, suggest(key, known))
+            raise places.problem(dotted, f"unknown setting '{dotted}'", suggest(key, known))
         if not prefix and key in _NESTED and isinstance(value, dict):
-            _check_keys(value, key, text)
+            _check_keys(value, key, places)
 
 
-def _validate(table: Mapping[str, Any], text: str) -> dict[str, Any]:
+def _validate(table: Mapping[str, Any], places: SettingPlaces) -> dict[str, Any]:
     """Let pydantic-settings merge the table with the environment and check every type."""
     from pydantic import ValidationError
     from pydantic_settings import SettingsError
@@ -161,7 +162,7 @@ def _validate(table: Mapping[str, Any], text: str) -> dict[str, Any]:
         message = f"setting '{key}': {first['msg'].lower()}{given}"
         if from_env:
             raise ProjectError(message, hint=f"correct {from_env} in the environment") from None
-        raise _problem(key, message, text, _HINTS.get(key, "correct the value")) from None
+        raise places.problem(key, message, _HINTS.get(key, "correct the value")) from None
     except SettingsError as error:
         raise ProjectError(
             f"an environment variable cannot be read: {error}",
@@ -180,7 +181,10 @@ def _source_class() -> Any:
         """Settings whose environment variables win over what the file says."""
 
         model_config = SettingsConfigDict(
-            env_prefix=ENV_PREFIX, env_nested_delimiter="__", extra="ignore"
+            env_prefix=ENV_PREFIX,
+            env_nested_delimiter="__",
+            extra="ignore",
+            protected_namespaces=(),
         )
 
         @classmethod
@@ -204,7 +208,7 @@ def _source_class() -> Any:
     return create_model("SettingsSource", __base__=EnvironmentFirst, **fields)
 
 
-def _check_values(settings: Settings, text: str) -> None:
+def _check_values(settings: Settings, places: SettingPlaces) -> None:
     """Check what types alone cannot say."""
     from vde_dagster.base.zones import zone_name
     from vde_dagster.project.reading.cron import normalise_cron
@@ -214,10 +218,12 @@ def _check_values(settings: Settings, text: str) -> None:
         "load_seconds",
         "history_versions",
         "history_days",
-        "environment_ttl_days",
     ):
         if getattr(settings, key) < 1:
-            raise _problem(key, f"setting '{key}' has to be 1 or more", text, "raise it")
+            raise places.problem(key, f"setting '{key}' has to be 1 or more", "raise it")
+    if settings.environment_ttl_days < 0:
+        key = "environment_ttl_days"
+        raise places.problem(key, f"setting '{key}' has to be 0 or more", "0 is for ever")
     crons = {"cron": settings.cron, "dagster.janitor_cron": settings.dagster.janitor_cron}
     for name, cron in settings.dagster.schedules.items():
         crons[f"dagster.schedules.{name}"] = cron
@@ -225,8 +231,8 @@ def _check_values(settings: Settings, text: str) -> None:
         try:
             normalise_cron(cron)
         except ValueError as error:
-            raise _problem(
-                key, f"setting '{key}': {error}", text, "write @daily or 0 5 * * *"
+            raise places.problem(
+                key, f"setting '{key}': {error}", "write @daily or 0 5 * * *"
             ) from None
     zone = settings.dagster.schedule_tz
     try:
@@ -234,28 +240,35 @@ def _check_values(settings: Settings, text: str) -> None:
     except LookupError as error:
         key = "dagster.schedule_tz"
         message = f"setting '{key}': '{zone}' is not a time zone"
-        raise _problem(key, message, text, error.args[0]) from None
+        raise places.problem(key, message, error.args[0]) from None
     if not re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)?", settings.dagster.prefix):
-        raise _problem(
+        raise places.problem(
             "dagster.prefix",
             f"setting 'dagster.prefix': '{settings.dagster.prefix}' is no name",
-            text,
             "write letters, digits and _, a letter first",
         )
-    _check_dialect(settings, text)
+    _check_dialect(settings, places)
+    if settings.model_defaults:
+        from vde_dagster.project.reading.model_defaults import default_mistakes
+
+        mistakes = [
+            places.problem(f"model_defaults.{key}", one.message, one.hint or "correct the value")
+            for key, one in default_mistakes(settings)
+        ]
+        if mistakes:
+            raise ProjectError.of(mistakes)
 
 
-def _check_dialect(settings: Settings, text: str) -> None:
+def _check_dialect(settings: Settings, places: SettingPlaces) -> None:
     if settings.dialect == "spark":
         return
     from sqlglot.dialects import DIALECTS
 
     known = sorted(name.lower() for name in DIALECTS)
     if settings.dialect not in known:
-        raise _problem(
+        raise places.problem(
             "dialect",
             f"unknown SQL dialect '{settings.dialect}'",
-            text,
             suggest(settings.dialect, known),
         )
 
@@ -271,31 +284,3 @@ def _environment_name(location: tuple[int | str, ...]) -> str | None:
 
 def _is_secret(key: str) -> bool:
     return key.split(".")[0] in ("state_url", "io", "variables") or key.startswith("spark.config")
-
-
-def _problem(key: str, message: str, text: str, hint: str) -> ProjectError:
-    return ProjectError(message, hint=hint, location=_locate(key, text))
-
-
-def _locate(key: str, text: str) -> SourceLocation:
-    """Find the line of a key in `[tool.vde]`, as well as a search can."""
-    section = ""
-    wanted = ["tool", "vde", *(key.split(".") if key else [])]
-    section_line = None
-    for number, line in _lines(text):
-        header = re.match(r"\s*\[\s*([^\]]+?)\s*\]", line)
-        if header:
-            section = header[1].replace('"', "")
-            if section.split(".") == wanted[: len(section.split("."))] and "vde" in section:
-                section_line = number
-            continue
-        assignment = re.match(r"\s*([\w.\"-]+)\s*=", line)
-        if assignment and section:
-            path = [*section.split("."), *assignment[1].replace('"', "").split(".")]
-            if path[: len(wanted)] == wanted or (len(path) > 2 and path == wanted[: len(path)]):
-                return SourceLocation(_PYPROJECT, number)
-    return SourceLocation(_PYPROJECT, section_line)
-
-
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    return enumerate(text.splitlines(), start=1)

@@ -27,8 +27,9 @@ from vde_dagster.project.reading.audits import (
 )
 from vde_dagster.project.reading.blueprints import blueprints_of
 from vde_dagster.project.reading.completion import completed
-from vde_dagster.project.reading.header import Value
+from vde_dagster.project.reading.header import Header, Value
 from vde_dagster.project.reading.header_macros import bare
+from vde_dagster.project.reading.model_defaults import default_statements
 from vde_dagster.project.reading.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.reading.rendering import Rendered, render, render_statement
 from vde_dagster.project.reading.signals import SignalDefinition, read_signals
@@ -59,6 +60,7 @@ class FileContext:
             are a mistake of whoever asks for it.
         variables: SQL text of the variables of a blueprint, by name in lower case.
         known_columns: Columns of models that were read before.
+        defaults: Properties that hold where a header does not give them.
     """
 
     settings: Settings
@@ -70,6 +72,7 @@ class FileContext:
     materializations: Mapping[str, tuple[FoundCode, ...]] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     known_columns: KnownColumns = field(default_factory=KnownColumns)
+    defaults: Mapping[str, Value] = field(default_factory=dict)
 
     def scope(self, dialect: str) -> MacroScope:
         """Return fresh macro variables for one model."""
@@ -140,14 +143,17 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
 
 
 def _load_block(source: SourceText, block: Block, context: FileContext) -> LoadedModel | None:
-    properties = read_model_properties(block.header, context.settings)
+    header = block.header
+    properties = read_model_properties(header, context.settings, context.defaults)
     if not properties.enabled:
         return None
-    name_value = block.header.properties["name"]
-    name = _model_name(properties.name, context.names, name_value.error)
+    written, error = name_of(header, properties, source.path, context.settings)
+    name = _model_name(written, context.names, error)
     expander = Expander(source, context.scope(properties.dialect))
     parts = [(s, one) for s in block.statements for one in expander.statements(s.start, s.end)]
     later = _on_virtual_update(source, block, properties, expander)
+    if properties.kind.is_shown:
+        later = (*_default_statements("on_virtual_update", expander, context), *later)
     if not properties.kind.has_query:
         if parts:
             raise source.error(
@@ -183,13 +189,39 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         source=source.text,
         depends_on=tuple(sorted(reads)),
         audits=audits,
-        pre_statements=around.before,
-        post_statements=around.after,
+        pre_statements=(*_default_statements("pre_statements", expander, context), *around.before),
+        post_statements=(*_default_statements("post_statements", expander, context), *around.after),
         on_virtual_update=later,
         reads_itself=reads_itself,
         **fields,
     )
     return LoadedModel(completed(context, model, source.path), reads)
+
+
+def name_of(
+    header: Header, properties: ModelProperties, path: Path, settings: Settings
+) -> tuple[str, Callable[[str, str | None], ProjectError]]:
+    """Return a model's name as it is written, or its path where it has none; and its errors.
+
+    `models/deep/sales/orders.sql` is `deep.sales.orders`: the last three parts, as in SQLMesh.
+    """
+    if properties.name:
+        return properties.name, header.properties["name"].error
+
+    def error(message: str, hint: str | None = None) -> ProjectError:
+        return header.source.error(message, header.start, hint)
+
+    inside = path.with_suffix("").relative_to(settings.models_dir).parts
+    return ".".join(f"`{part}`" for part in inside[-3:]), error
+
+
+def _default_statements(key: str, expander: Expander, context: FileContext) -> tuple[str, ...]:
+    """Read the statements that the settings have for every model."""
+    made = []
+    for source in default_statements(context.settings, key):
+        one = Expander(source, context.scope(expander.scope.dialect))
+        made.append(render_statement(one, one.expand(0, len(source.text))))
+    return tuple(made)
 
 
 def _on_virtual_update(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vde_dagster.project.settings import Settings
@@ -71,7 +71,24 @@ def find_files(settings: Settings) -> FoundFiles:
     for name in ("external_models.yaml", "external_models.yml"):
         if os.path.isfile(os.path.join(root, name)):
             groups["externals"].append(name)
+    if settings.ignore_patterns:
+        ignored = _ignored(root, settings.ignore_patterns)
+        groups = {name: [p for p in paths if not ignored(p)] for name, paths in groups.items()}
     return FoundFiles(**{name: tuple(sorted(paths)) for name, paths in groups.items()})
+
+
+def _ignored(root: str, patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Return what says whether a path is left out: by a pattern of its end, or found by one."""
+    from glob import glob
+    from pathlib import PurePosixPath
+
+    found = {path for pattern in patterns for path in glob(pattern, root_dir=root, recursive=True)}
+
+    def ignored(path: str) -> bool:
+        known = PurePosixPath(path)
+        return path in found or any(known.match(pattern) for pattern in patterns)
+
+    return ignored
 
 
 def _sort_in(groups: dict[str, list[str]], path: str, folder: str, settings: Settings) -> None:

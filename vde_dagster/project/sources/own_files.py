@@ -7,7 +7,8 @@ models name.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from vde_dagster.sql.scanner import SourceText
 if TYPE_CHECKING:
     from vde_dagster.project.kinds.custom import FoundCode
     from vde_dagster.project.reading.audits import AuditDefinition
+    from vde_dagster.project.reading.header import Value
     from vde_dagster.project.reading.signals import SignalDefinition
     from vde_dagster.project.reading.sql_models import FileContext
 
@@ -150,6 +152,8 @@ class OwnFiles:
             settings.cron,
             settings.owner,
             sorted(settings.variables.items()),
+            sorted(settings.model_defaults.items()),
+            settings.infer_names,
         )
         state = hashlib.blake2b(repr(deciding).encode(), digest_size=DIGEST_BYTES)
         state.update(combined([*self._found.macros, *self._macro_uses]).encode())
@@ -179,7 +183,18 @@ class OwnFiles:
             self._materializations(mistakes),
             known_columns=self._folder.known_columns,
         )
+        self._shared = replace(self._shared, defaults=self._defaults(self._shared, mistakes))
         return mistakes
+
+    def _defaults(self, shared: FileContext, mistakes: list[ProjectError]) -> Mapping[str, Value]:
+        from vde_dagster.project.reading.model_defaults import default_properties
+
+        settings = self._folder.settings
+        try:
+            return default_properties(settings, shared.scope(settings.dialect))
+        except ProjectError as error:
+            mistakes.append(error)
+            return {}
 
     def _macros(self, mistakes: list[ProjectError]) -> dict[str, Callable[..., Any]]:
         from vde_dagster.project.python.files import execute

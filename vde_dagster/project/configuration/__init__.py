@@ -1,0 +1,1 @@
+"""SQLMesh's configuration files, and what they mean for a project's settings."""

@@ -1,0 +1,110 @@
+"""Which of SQLMesh's configuration files a project has, and what is written there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.python.watching import Seen
+from vde_dagster.project.reading.text_files import decoded
+
+if TYPE_CHECKING:
+    from vde_dagster.project.reading.yaml_lines import KeyPath
+
+CONFIG_FILES = ("config.py", "config.yml", "config.yaml", "sqlmesh.yml", "sqlmesh.yaml")
+DOTENV = ".env"
+ENV_PREFIX = "SQLMESH__"
+"""How environment variables begin that set keys: `SQLMESH__MODEL_DEFAULTS__DIALECT=duckdb`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenConfig:
+    """A configuration as it is written, not checked yet.
+
+    Args:
+        path: The file, relative to the project's folder.
+        values: What it says.
+        lines: Line of every value by the keys that lead to it, as far as it is known.
+        seen: Files and environment variables that decided what it says.
+    """
+
+    path: Path
+    values: dict[str, Any]
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    seen: Seen = field(default_factory=Seen)
+
+    def location(self, keys: KeyPath) -> SourceLocation:
+        """Return the place of a value, or of the nearest thing around it."""
+        while keys and keys not in self.lines:
+            keys = keys[:-1]
+        return SourceLocation(self.path, self.lines.get(keys))
+
+    def error(self, keys: KeyPath, message: str, hint: str | None = None) -> ProjectError:
+        """Make an error that points at a value."""
+        return ProjectError(message, hint=hint, location=self.location(keys))
+
+
+def config_files(root: Path) -> list[str]:
+    """Return the names of the configuration files in a folder."""
+    return [name for name in CONFIG_FILES if os.path.isfile(root / name)]
+
+
+def load_dotenv(root: Path) -> None:
+    """Put what `.env` of a SQLMesh project says into the environment, where it wins, as there."""
+    if os.path.isfile(root / DOTENV) and config_files(root):
+        from dotenv import load_dotenv as load
+
+        load(root / DOTENV, override=True)
+
+
+def variables_that_set() -> list[str]:
+    """Return the names of the environment variables that set keys."""
+    return sorted(name for name in os.environ if name.upper().startswith(ENV_PREFIX))
+
+
+def read_config(root: Path) -> WrittenConfig | None:
+    """Read the configuration file of a folder, and the environment variables that add to it.
+
+    Returns:
+        What is written; None where there is no file.
+
+    Raises:
+        ProjectError: There are two of them, or one cannot be read.
+    """
+    names = config_files(root)
+    if not names:
+        return None
+    if len(names) > 1:
+        raise ProjectError(
+            f"there are {len(names)} configuration files: {', '.join(names)}",
+            hint="keep one of them",
+            location=SourceLocation(Path(names[1])),
+        )
+    path = Path(names[0])
+    text = decoded(path, (root / path).read_bytes())
+    if path.suffix == ".py":
+        from vde_dagster.project.configuration.python_config import read_python_config
+
+        written = read_python_config(root, path, text)
+    else:
+        from vde_dagster.project.configuration.yaml_config import read_yaml_config
+
+        written = read_yaml_config(path, text)
+    _add_environment(written.values)
+    return written
+
+
+def _add_environment(values: dict[str, Any]) -> None:
+    for name in variables_that_set():
+        *parts, last = name.lower().split("__")[1:]
+        table = values
+        for part in parts:
+            below = table.get(part)
+            below = dict(below) if isinstance(below, dict) else {}
+            table[part] = below
+            table = below
+        if last:
+            table[last] = os.environ[name]

@@ -1,0 +1,267 @@
+"""What a configuration means: keys and values of `[tool.vde]`, and what is not used here."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.configuration.config_files import WrittenConfig
+from vde_dagster.project.reading.yaml_lines import KeyPath
+from vde_dagster.project.sqlmesh_compat.config import (
+    PARTS,
+    Config,
+    GatewayConfig,
+    ModelDefaultsConfig,
+    Shape,
+    does,
+)
+
+_TIME = re.compile(r"(?:in\s+)?(\d+)\s*(minute|hour|day|week|month|year)s?", re.IGNORECASE)
+_HOURS = {"minute": 1 / 60, "hour": 1, "day": 24, "week": 168, "month": 720, "year": 8760}
+_OF_MODELS = ("dialect", "cron", "owner", "start")
+"""Defaults of models that are settings of their own."""
+
+
+@dataclass(slots=True)
+class MeantConfig:
+    """What a configuration means.
+
+    Args:
+        table: Keys and values of `[tool.vde]`.
+        places: Where they come from, by their dotted names.
+        unused: Dotted names of keys that do nothing here.
+    """
+
+    table: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, SourceLocation] = field(default_factory=dict)
+    unused: list[str] = field(default_factory=list)
+
+
+def meaning_of(written: WrittenConfig) -> MeantConfig:
+    """Check a configuration, and say what it means.
+
+    Raises:
+        ProjectError: Keys are unknown or values wrong; has all of these mistakes with their places.
+    """
+    return _Reader(written).read()
+
+
+class _Reader:
+    def __init__(self, written: WrittenConfig) -> None:
+        self.written = written
+        self.meant = MeantConfig()
+        self.mistakes: list[ProjectError] = []
+
+    def read(self) -> MeantConfig:
+        values = dict(self.written.values)
+        gateways, at = self._gateways(values)
+        self._check(Config, values, ())
+        for key, value in values.items():
+            if key in PARTS and isinstance(value, Mapping):
+                self._note_unused(PARTS[key], value, key)
+        self._note_unused(Config, values, "")
+        if not self.mistakes:
+            self._settings(values)
+            self._gateway(values, gateways, at)
+        if self.mistakes:
+            raise ProjectError.of(self.mistakes)
+        return self.meant
+
+    # -- checking --------------------------------------------------------------------------
+
+    def _check(self, part: type[Shape], values: Mapping[str, Any], keys: KeyPath) -> None:
+        try:
+            part.model_validate(dict(values))
+        except ValidationError as error:
+            found = [self._mistake(part, one, keys) for one in error.errors()]
+            self.mistakes += {str(one.location): one for one in found[::-1]}.values()
+
+    def _mistake(self, part: type[Shape], one: Any, keys: KeyPath) -> ProjectError:
+        loc = one["loc"]
+        inside = loc[: 2 if loc and loc[0] in PARTS else 1]
+        place = (*keys, *inside)
+        name = ".".join(str(key) for key in place)
+        if one["type"] == "extra_forbidden":
+            owner = PARTS[loc[0]] if len(inside) > 1 else part
+            hint = suggest(str(inside[-1]), list(owner.model_fields), "keys")
+            return self.written.error(place, f"unknown key '{name}'", hint)
+        message = str(one["msg"]).lower()
+        return self.written.error(place, f"key '{name}': {message}", "correct the value")
+
+    def _note_unused(self, part: type[Shape], values: Mapping[str, Any], prefix: str) -> None:
+        meanings = does(part)
+        for key in values:
+            dotted = f"{prefix}.{key}" if prefix else str(key)
+            if key in meanings and not meanings[key].used and dotted not in self.meant.unused:
+                self.meant.unused.append(dotted)
+
+    # -- gateways --------------------------------------------------------------------------
+
+    def _gateways(self, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Take out the gateways by name, each a table, and check them."""
+        at = "gateways" if "gateways" in values else "gateway"
+        given = values.get(at)
+        if given is None:
+            values.pop(at, None)
+            return {}, at
+        if not isinstance(given, Mapping):
+            self.mistakes.append(
+                self.written.error((at,), f"'{at}' is a table of gateways", "write name: …")
+            )
+            return {}, at
+        alone = bool(given) and all(key in GatewayConfig.model_fields for key in given)
+        gateways = {"": given} if alone else {str(key): own for key, own in given.items()}
+        for name, own in gateways.items():
+            keys: KeyPath = (at, name) if name else (at,)
+            if isinstance(own, Mapping):
+                self._check(GatewayConfig, own, keys)
+                self._note_unused(GatewayConfig, own, f"{at}.*" if name else at)
+            elif own is not None:
+                self.mistakes.append(
+                    self.written.error(keys, f"gateway '{name}' is no table", "write connection:")
+                )
+        return gateways, at
+
+    def _gateway(self, values: Mapping[str, Any], gateways: Mapping[str, Any], at: str) -> None:
+        """Let the default gateway's variables and defaults of models win over those of the root."""
+        if not gateways:
+            return
+        wanted = str(values.get("default_gateway") or "")
+        lowered = {name.lower(): name for name in gateways}
+        if wanted and wanted.lower() not in lowered:
+            self.mistakes.append(
+                self.written.error(
+                    ("default_gateway",),
+                    f"there is no gateway '{wanted}'",
+                    suggest(wanted, gateways, "gateways"),
+                )
+            )
+            return
+        name = lowered[wanted.lower()] if wanted else next(iter(gateways))
+        own = gateways[name]
+        if isinstance(own, Mapping):
+            keys: KeyPath = (at, name) if name else (at,)
+            self._variables(own.get("variables"), (*keys, "variables"))
+            self._model_defaults(own.get("model_defaults"), (*keys, "model_defaults"))
+
+    # -- meaning ---------------------------------------------------------------------------
+
+    def _set(self, keys: KeyPath, value: Any, *setting: str) -> None:
+        table = self.meant.table
+        for part in setting[:-1]:
+            table = table.setdefault(part, {})
+        table[setting[-1]] = value
+        self.meant.places[".".join(setting)] = self.written.location(keys)
+
+    def _settings(self, values: Mapping[str, Any]) -> None:
+        for key, setting in (
+            ("project", ("name",)),
+            ("ignore_patterns", ("ignore_patterns",)),
+            ("environment_suffix_target", ("environment_suffix_target",)),
+            ("default_target_environment", ("dagster", "default_environment")),
+        ):
+            if values.get(key):
+                self._set((key,), plain(values[key]), *setting)
+        if values.get("pinned_environments"):
+            pinned = sorted(str(name) for name in values["pinned_environments"])
+            self._set(("pinned_environments",), pinned, "pinned_environments")
+        naming = values.get("model_naming") or {}
+        if naming.get("infer_names"):
+            self._set(("model_naming", "infer_names"), naming["infer_names"], "infer_names")
+        if "environment_ttl" in values:
+            hours = self._hours("environment_ttl", values["environment_ttl"])
+            days = 0 if hours is None else max(math.ceil(hours / 24), 1)
+            self._set(("environment_ttl",), days, "environment_ttl_days")
+        if values.get("snapshot_ttl"):
+            hours = self._hours("snapshot_ttl", values["snapshot_ttl"]) or 0
+            self._set(("snapshot_ttl",), math.ceil(hours), "janitor_grace_hours")
+        self._variables(values.get("variables"), ("variables",))
+        self._model_defaults(values.get("model_defaults"), ("model_defaults",))
+
+    def _hours(self, key: str, value: Any) -> float | None:
+        if value is None:
+            return None
+        found = _TIME.fullmatch(str(value).strip())
+        if found is None:
+            message = f"key '{key}': '{value}' is not a length of time"
+            self.mistakes.append(self.written.error((key,), message, "write 'in 1 week'"))
+            return 1
+        return int(found[1]) * _HOURS[found[2].lower()]
+
+    def _variables(self, given: Any, keys: KeyPath) -> None:
+        for name, value in (given or {}).items():
+            try:
+                self._set((*keys, name), plain(value), "variables", str(name).lower())
+            except TypeError:
+                self.mistakes.append(
+                    self.written.error(
+                        (*keys, name),
+                        f"variable '{name}' is a {type(value).__name__}",
+                        "write a text, a number, true, false, or lists and tables of them",
+                    )
+                )
+
+    def _model_defaults(self, given: Any, keys: KeyPath) -> None:
+        if given is None:
+            return
+        self._note_unused(ModelDefaultsConfig, given, ".".join(map(str, keys)))
+        meanings = does(ModelDefaultsConfig)
+        for key, value in given.items():
+            place = (*keys, key)
+            if value is None or not meanings[key].used:
+                continue
+            if key == "dialect":
+                # What follows the comma is how SQLMesh compares names.
+                self._set(place, str(value).partition(",")[0].strip().lower() or "spark", key)
+            elif key == "start" and not _is_day(value):
+                self._set(place, plain(value), "model_defaults", key)
+            elif key in _OF_MODELS:
+                self._set(place, value if key == "start" else str(value), key)
+            else:
+                self._set(place, plain(value), "model_defaults", key)
+
+
+def _is_day(value: Any) -> bool:
+    if isinstance(value, datetime):
+        return False
+    return isinstance(value, date) or bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", str(value)))
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: dates as texts.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str):
+        return str(getattr(value, "value", value))
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): plain(own) for key, own in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(own) for own in value]
+    if hasattr(value, "model_dump"):
+        return plain(value.model_dump(exclude_unset=True))
+    raise TypeError(type(value).__name__)
+
+
+def keys_and_meanings() -> Iterator[tuple[str, str, bool]]:
+    """Yield every key of the configuration by its dotted name, what it does, and if it does."""
+    for key, meaning in does(Config).items():
+        if key not in PARTS:
+            yield key, meaning.what, meaning.used
+    parts: dict[str, type[Shape]] = {"gateways.*": GatewayConfig, **PARTS}
+    for name, part in parts.items():
+        for key, meaning in does(part).items():
+            yield f"{name}.{key}", meaning.what, meaning.used

@@ -1,0 +1,134 @@
+"""The setting `model_defaults`: properties of models that do not give them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.kinds import column_properties
+from vde_dagster.project.macros.expansion import MacroScope
+from vde_dagster.project.reading.audits import read_call
+from vde_dagster.project.reading.default_names import OF_KINDS, PROPERTIES, STATEMENTS
+from vde_dagster.project.reading.header import Value, parse_header
+from vde_dagster.project.reading.header_macros import expanded_header
+from vde_dagster.project.reading.model_properties import read_model_properties
+from vde_dagster.project.reading.setting_places import PYPROJECT
+from vde_dagster.project.settings import Settings
+from vde_dagster.sql.scanner import SourceText, scan
+
+
+class _Setting(SourceText):
+    """Text made of a setting: all of its places are those of the settings' file."""
+
+    def location(self, offset: int) -> SourceLocation:
+        """Return the file."""
+        return SourceLocation(self.path)
+
+
+def default_properties(settings: Settings, scope: MacroScope) -> Mapping[str, Value]:
+    """Return the defaults of a header's properties, as if they stood in one.
+
+    Args:
+        settings: The project's settings.
+        scope: Macros and variables that they may have.
+
+    Raises:
+        ProjectError: One cannot be read.
+    """
+    given = [
+        f"{key} {property_text(key, value)}"
+        for key, value in settings.model_defaults.items()
+        if key in PROPERTIES
+    ]
+    if not given:
+        return {}
+    source = _Setting(Path(_file(settings)), f"MODEL ({', '.join(given)})")
+    header = parse_header(source, list(scan(source)))
+    return expanded_header(header, scope, {}).properties
+
+
+def default_statements(settings: Settings, key: str) -> list[SourceText]:
+    """Return the statements that run for every model, each as a text of its own."""
+    given = settings.model_defaults.get(key) or ()
+    listed = [given] if isinstance(given, str) else given
+    return [_Setting(Path(_file(settings)), str(text).rstrip().rstrip(";")) for text in listed]
+
+
+def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
+    """Return what is wrong with each default, as a model without properties would find it."""
+    found = []
+    known = (*PROPERTIES, *STATEMENTS)
+    for key, value in settings.model_defaults.items():
+        if key not in known:
+            hint = suggest(key, known, "defaults")
+            found.append((key, ProjectError(f"unknown default '{key}' of models", hint=hint)))
+        elif key in STATEMENTS:
+            if not _is_statements(value):
+                message = f"setting 'model_defaults.{key}' is no list of statements"
+                found.append((key, ProjectError(message, hint="write a list of texts")))
+        elif not _with_macros(value):
+            try:
+                text = f"{key} {property_text(key, value)}"
+                if key in OF_KINDS:
+                    text = f"kind INCREMENTAL_BY_UNIQUE_KEY (unique_key k, {text})"
+                source = SourceText(PYPROJECT, f"MODEL (name a.b, {text})")
+                header = parse_header(source, list(scan(source)))
+                plain = Settings(settings.root, dialect=settings.dialect)
+                read = read_model_properties(header, plain)
+                for call in (*read.audits, *read.signals):
+                    read_call(call)
+            except ProjectError as error:
+                message = f"setting 'model_defaults.{key}': {error.message}"
+                found.append((key, ProjectError(message, hint=error.hint)))
+    return found
+
+
+def property_text(key: str, value: Any) -> str:
+    """Write a value of a property as a header has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if key == "kind":
+        return kind_text(value)
+    if key == "audits" and isinstance(value, Sequence) and not isinstance(value, str):
+        return f"({', '.join(str(one) for one in value)})"
+    if isinstance(value, Mapping):
+        return _sql(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"({', '.join(property_text(key, one) for one in value)})"
+    return str(value) if key in column_properties() else _sql(value)
+
+
+def kind_text(kind: Any) -> str:
+    """Write a kind, given by its name or as a table, as a header has it."""
+    if isinstance(kind, Mapping) and "name" in kind:
+        inner = ", ".join(f"{k} {property_text(k, v)}" for k, v in kind.items() if k != "name")
+        return f"{kind['name']} ({inner})" if inner else str(kind["name"])
+    return str(kind)
+
+
+def _file(settings: Settings) -> str:
+    return settings.config_file or str(PYPROJECT)
+
+
+def _is_statements(value: Any) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, list) and all(isinstance(one, str) for one in value)
+    )
+
+
+def _with_macros(value: Any) -> bool:
+    return "@" in json.dumps(value, default=str)
+
+
+def _sql(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"({', '.join(f'{_sql(str(k))} = {_sql(v)}' for k, v in value.items())})"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "null" if value is None else str(value)

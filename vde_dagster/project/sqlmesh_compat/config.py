@@ -1,0 +1,303 @@
+"""SQLMesh's configuration as types: its keys, and what each one does here.
+
+Project files import these as `sqlmesh.core.config`. YAML files are checked by them too, so that
+both have the same keys (https://sqlmesh.readthedocs.io/en/stable/reference/configuration/).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+@dataclass(frozen=True, slots=True)
+class Does:
+    """What a key does here.
+
+    Args:
+        what: The setting or behaviour it becomes, or why it has none.
+        used: Whether it does anything; what does nothing is named in a warning.
+    """
+
+    what: str
+    used: bool = True
+
+
+def _unused(why: str) -> Does:
+    return Does(why, used=False)
+
+
+class Shape(BaseModel):
+    """A part of the configuration; a key that SQLMesh does not know is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    def dict(self, **options: Any) -> Any:
+        """Return the values as a table."""
+        return self.model_dump(**options)
+
+    def copy(self, *, update: Any = None, **options: Any) -> Any:
+        """Return a copy with other values."""
+        return self.model_copy(update=update, **options)
+
+
+class Anything(Shape):
+    """What this package never looks into, such as a connection."""
+
+    model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
+
+
+class EnvironmentSuffixTarget(str, enum.Enum):
+    """Where an environment's name goes in the names of views."""
+
+    SCHEMA = "schema"
+    TABLE = "table"
+    CATALOG = "catalog"
+
+
+class VirtualEnvironmentMode(str, enum.Enum):
+    """Which environments have views."""
+
+    FULL = "full"
+    DEV_ONLY = "dev_only"
+
+
+class TableNamingConvention(str, enum.Enum):
+    """How physical tables are named."""
+
+    SCHEMA_AND_TABLE = "schema_and_table"
+    TABLE_ONLY = "table_only"
+    HASH_MD5 = "hash_md5"
+
+
+class AutoCategorizationMode(str, enum.Enum):
+    """How SQLMesh tells whether a change breaks what reads a model."""
+
+    FULL = "full"
+    SEMI = "semi"
+    OFF = "off"
+
+
+class CategorizerConfig(Shape):
+    """The mode for each sort of model."""
+
+    external: Any = AutoCategorizationMode.FULL
+    python: Any = AutoCategorizationMode.FULL
+    sql: Any = AutoCategorizationMode.FULL
+    seed: Any = AutoCategorizationMode.FULL
+
+    @classmethod
+    def all_off(cls) -> CategorizerConfig:
+        """Switch all off."""
+        return cls(**dict.fromkeys(cls.model_fields, AutoCategorizationMode.OFF))
+
+    @classmethod
+    def all_semi(cls) -> CategorizerConfig:
+        """Ask where it cannot be told."""
+        return cls(**dict.fromkeys(cls.model_fields, AutoCategorizationMode.SEMI))
+
+    @classmethod
+    def all_full(cls) -> CategorizerConfig:
+        """Ask never."""
+        return cls(**dict.fromkeys(cls.model_fields, AutoCategorizationMode.FULL))
+
+
+_AS_PROPERTY = "default of the model's property"
+_OF_KINDS = "default of the kind's property, for kinds that have it"
+_STATEMENTS = "run for every model, before its own statements of that sort"
+_AUTOMATIC = "what a change means is computed from the query"
+
+
+class ModelDefaultsConfig(Shape):
+    """What holds for models that say nothing else."""
+
+    kind: Annotated[Any, Does(_AS_PROPERTY)] = None
+    dialect: Annotated[str | None, Does("`dialect`")] = None
+    cron: Annotated[str | None, Does("`cron`")] = None
+    owner: Annotated[str | None, Does("`owner`")] = None
+    start: Annotated[Any, Does("`start`; an instant or a relative date, of each model")] = None
+    table_format: Annotated[str | None, Does(_AS_PROPERTY)] = None
+    storage_format: Annotated[str | None, Does(_AS_PROPERTY)] = None
+    on_destructive_change: Annotated[Any, Does(_OF_KINDS)] = None
+    on_additive_change: Annotated[Any, Does(_OF_KINDS)] = None
+    physical_properties: Annotated[
+        dict[str, Any] | None, Does("joined with the model's, key by key")
+    ] = None
+    virtual_properties: Annotated[
+        dict[str, Any] | None, Does("joined with the model's, key by key")
+    ] = None
+    session_properties: Annotated[Any, _unused("models share one Spark session")] = None
+    audits: Annotated[list[Any] | None, Does("of every model, beside its own")] = None
+    optimize_query: Annotated[Any, _unused("Spark runs the query in its author's words")] = None
+    allow_partials: Annotated[str | bool | None, Does(_AS_PROPERTY)] = None
+    interval_unit: Annotated[Any, Does(_AS_PROPERTY)] = None
+    enabled: Annotated[str | bool | None, Does(_AS_PROPERTY)] = None
+    formatting: Annotated[Any, _unused("there is no formatter")] = None
+    batch_concurrency: Annotated[
+        Any, _unused("batches of one table never run at the same time")
+    ] = None
+    pre_statements: Annotated[list[Any] | None, Does(_STATEMENTS)] = None
+    post_statements: Annotated[list[Any] | None, Does(_STATEMENTS)] = None
+    on_virtual_update: Annotated[list[Any] | None, Does(_STATEMENTS)] = None
+
+
+_ONE_ENGINE = "there is one engine: Spark, under `[tool.vde.spark]`"
+
+
+class GatewayConfig(Shape):
+    """A connection to an engine, with variables of its own."""
+
+    connection: Annotated[Any, _unused(_ONE_ENGINE)] = None
+    state_connection: Annotated[Any, _unused("`state_url`")] = None
+    test_connection: Annotated[Any, _unused("tests run on the same Spark")] = None
+    scheduler: Annotated[Any, _unused("Dagster's schedules, or cron and `vde run`")] = None
+    state_schema: Annotated[Any, _unused("`state_url`")] = None
+    variables: Annotated[dict[str, Any], Does("win over those of the root")] = Field(
+        default_factory=dict
+    )
+    model_defaults: Annotated[ModelDefaultsConfig | None, Does("win over those of the root")] = None
+
+
+class NameInferenceConfig(Shape):
+    """How names come from paths."""
+
+    infer_names: Annotated[bool, Does("`infer_names`")] = False
+
+
+class PlanConfig(Shape):
+    """How plans are made."""
+
+    forward_only: Annotated[Any, _unused("`vde plan --forward-only`")] = False
+    auto_categorize_changes: Annotated[Any, _unused(_AUTOMATIC)] = None
+    include_unmodified: Annotated[
+        Any, _unused("views of unchanged models cost nothing, and are always made")
+    ] = False
+    enable_preview: Annotated[Any, _unused("previews are always made, of branches")] = None
+    no_diff: Annotated[Any, _unused("`vde plan --no-diff`")] = False
+    no_prompts: Annotated[Any, _unused("plans never ask")] = True
+    auto_apply: Annotated[Any, _unused("`dagster.auto_apply`")] = False
+    use_finalized_state: Annotated[
+        Any, _unused("a publication is one transaction: each state is final")
+    ] = False
+    always_recreate_environment: Annotated[Any, _unused("`vde environment drop`, then plan")] = (
+        False
+    )
+
+
+class LinterConfig(Shape):
+    """Which rules are looked at."""
+
+    enabled: Annotated[Any, _unused("there is no linter yet")] = False
+    rules: Annotated[Any, _unused("there is no linter yet")] = None
+    warn_rules: Annotated[Any, _unused("there is no linter yet")] = None
+    ignored_rules: Annotated[Any, _unused("there is no linter yet")] = None
+
+
+class Config(Shape):
+    """The whole configuration."""
+
+    gateways: Annotated[dict[str, Any], Does("the default's variables and model defaults")] = Field(
+        default_factory=dict
+    )
+    gateway: Annotated[dict[str, Any], Does("another name of `gateways`")] = Field(
+        default_factory=dict
+    )
+    default_gateway: Annotated[str, Does("whose variables and model defaults hold")] = ""
+    default_connection: Annotated[Any, _unused(_ONE_ENGINE)] = None
+    default_test_connection: Annotated[Any, _unused("tests run on the same Spark")] = None
+    default_scheduler: Annotated[Any, _unused("Dagster's schedules, or cron and `vde run`")] = None
+    notification_targets: Annotated[Any, _unused("Dagster's sensors and alerts")] = None
+    project: Annotated[str, Does("`name`")] = ""
+    snapshot_ttl: Annotated[str, Does("`janitor_grace_hours`")] = ""
+    environment_ttl: Annotated[str | None, Does("`environment_ttl_days`; null: 0, for ever")] = ""
+    ignore_patterns: Annotated[list[str], Does("`ignore_patterns`")] = Field(default_factory=list)
+    time_column_format: Annotated[
+        Any, _unused("write the format beside the column: `time_column (day, '%Y')`")
+    ] = None
+    users: Annotated[Any, _unused("who may do what is the business of Dagster and the catalog")] = (
+        None
+    )
+    username: Annotated[
+        Any, _unused("who may do what is the business of Dagster and the catalog")
+    ] = ""
+    model_defaults: Annotated[ModelDefaultsConfig, Does("see below")] = Field(
+        default_factory=ModelDefaultsConfig
+    )
+    pinned_environments: Annotated[set[str], Does("`pinned_environments`")] = Field(
+        default_factory=set
+    )
+    loader: Annotated[Any, _unused("sources are a seam of their own, see docs/extending.md")] = None
+    loader_kwargs: Annotated[
+        Any, _unused("sources are a seam of their own, see docs/extending.md")
+    ] = None
+    env_vars: Annotated[Any, _unused("set them in the environment, or in `.env`")] = None
+    physical_schema_mapping: Annotated[
+        Any, _unused("physical tables have a namespace of their own")
+    ] = None
+    physical_schema_override: Annotated[
+        Any, _unused("physical tables have a namespace of their own")
+    ] = None
+    physical_table_naming_convention: Annotated[
+        Any, _unused("names of physical tables are not to be read")
+    ] = None
+    environment_suffix_target: Annotated[
+        EnvironmentSuffixTarget, Does("`environment_suffix_target`")
+    ] = EnvironmentSuffixTarget.SCHEMA
+    environment_catalog_mapping: Annotated[
+        Any, _unused("all environments are in the project's one catalog")
+    ] = None
+    virtual_environment_mode: Annotated[Any, _unused("every environment has views")] = None
+    gateway_managed_virtual_layer: Annotated[Any, _unused(_ONE_ENGINE)] = None
+    infer_python_dependencies: Annotated[Any, _unused("install what models import")] = None
+    default_target_environment: Annotated[str, Does("`dagster.default_environment`")] = "prod"
+    log_limit: Annotated[Any, _unused("there are no log files")] = None
+    cicd_bot: Annotated[
+        Any, _unused("`vde plan` in a workflow of your own, see docs/dagster.md")
+    ] = None
+    run: Annotated[Any, _unused("runs wait for a lease of their own accord")] = None
+    format: Annotated[Any, _unused("there is no formatter")] = None
+    ui: Annotated[Any, _unused("the user interface is Dagster's")] = None
+    plan: Annotated[PlanConfig, Does("see below")] = Field(default_factory=PlanConfig)
+    migration: Annotated[Any, _unused("the state is migrated when it is opened")] = None
+    model_naming: Annotated[NameInferenceConfig, Does("see below")] = Field(
+        default_factory=NameInferenceConfig
+    )
+    variables: Annotated[dict[str, Any], Does("`variables`")] = Field(default_factory=dict)
+    disable_anonymized_analytics: Annotated[Any, _unused("nothing is sent anywhere")] = None
+    before_all: Annotated[
+        Any, _unused("run them before `vde plan`, or as a Dagster asset upstream")
+    ] = None
+    after_all: Annotated[
+        Any, _unused("run them after `vde apply`, or as a Dagster asset downstream")
+    ] = None
+    linter: Annotated[LinterConfig, Does("see below")] = Field(default_factory=LinterConfig)
+    janitor: Annotated[Any, _unused("`vde janitor` and the settings of its times")] = None
+    cache_dir: Annotated[Any, _unused("the cache is `.vde/cache`")] = None
+    dbt: Annotated[Any, _unused("projects of dbt are not loaded")] = None
+
+
+PARTS: dict[str, type[Shape]] = {
+    "model_defaults": ModelDefaultsConfig,
+    "plan": PlanConfig,
+    "model_naming": NameInferenceConfig,
+    "linter": LinterConfig,
+}
+"""Keys of the root that have keys of their own; each gateway has those of `GatewayConfig`."""
+
+
+def does(part: type[Shape]) -> dict[str, Does]:
+    """Return what the keys of a part do, in order."""
+    return {
+        name: next(item for item in field.metadata if isinstance(item, Does))
+        for name, field in part.model_fields.items()
+    }
+
+
+def __getattr__(name: str) -> Any:
+    """Make the classes of connections, schedulers and bots when they are asked for."""
+    if name.endswith(("ConnectionConfig", "SchedulerConfig", "Config", "NotificationTarget")):
+        return type(name, (Anything,), {})
+    raise AttributeError(f"module 'sqlmesh.core.config' has no attribute '{name}'")

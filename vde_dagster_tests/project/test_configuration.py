@@ -1,0 +1,391 @@
+"""SQLMesh's configuration files: which are read, what they mean, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.configuration.meaning import keys_and_meanings
+from vde_dagster.project.loading.load import ProjectLoad
+from vde_dagster.project.loading.loader import Project, read_settings
+from vde_dagster.project.settings import Settings
+
+WriteProject = Callable[[Mapping[str, str]], Path]
+Load = Callable[[Mapping[str, str]], Project]
+
+YAML = """
+project: shop
+gateways:
+  local:
+    connection: {type: duckdb}
+    variables: {Region: eu, least: 5}
+  other:
+    variables: {region: us}
+default_gateway: LOCAL
+model_defaults:
+  dialect: duckdb,normalization_strategy=case_sensitive
+  start: 2024-01-01
+  cron: '@hourly'
+  owner: data
+  kind: FULL
+variables:
+  least: 1
+  names: [a, b]
+  map: {k: 1.5}
+  nothing: null
+environment_ttl: in 36 hours
+snapshot_ttl: in 1 week
+pinned_environments: [staging]
+ignore_patterns: ['models/old/*']
+default_target_environment: dev
+model_naming: {infer_names: true}
+environment_suffix_target: table
+"""
+PYTHON = """
+import os
+from sqlmesh.core.config import (
+    AutoCategorizationMode, CategorizerConfig, Config, DuckDBConnectionConfig,
+    EnvironmentSuffixTarget, GatewayConfig, ModelDefaultsConfig, NameInferenceConfig, PlanConfig,
+)
+from sqlmesh.core.notification_target import SlackWebhookNotificationTarget
+from sqlmesh.core.user import User, UserRole
+
+base = Config(
+    project="shop",
+    gateways={
+        "local": GatewayConfig(
+            connection=DuckDBConnectionConfig(), variables={"Region": "eu", "least": 5}
+        ),
+        "other": GatewayConfig(variables={"region": "us"}),
+    },
+    default_gateway="LOCAL",
+    model_defaults=ModelDefaultsConfig(
+        dialect="duckdb,normalization_strategy=case_sensitive", start="2024-01-01",
+        cron="@hourly", owner="data", kind="FULL",
+    ),
+    variables={"least": 1, "names": ["a", "b"], "map": {"k": 1.5}, "nothing": None},
+    environment_ttl="in 36 hours",
+    snapshot_ttl="in 1 week",
+    pinned_environments={"staging"},
+    ignore_patterns=["models/old/*"],
+    default_target_environment="dev",
+    model_naming=NameInferenceConfig(infer_names=True),
+)
+config = base.copy(update={"environment_suffix_target": EnvironmentSuffixTarget.TABLE})
+"""
+
+
+def _settings(write: WriteProject, files: Mapping[str, str]) -> Settings:
+    return read_settings(write({"models/m.sql": "", **files}))
+
+
+FORMS = {
+    "config.yaml": YAML,
+    "config.yml": YAML,
+    "sqlmesh.yaml": YAML,
+    "sqlmesh.yml": YAML,
+    "config.py": PYTHON,
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_file_that_sqlmesh_accepts_means_the_same(
+    write_project: WriteProject, name: str
+) -> None:
+    read = _settings(write_project, {name: FORMS[name]})
+    assert read.name == "shop"
+    assert read.dialect == "duckdb"
+    assert read.start == date(2024, 1, 1)
+    assert (read.cron, read.owner) == ("@hourly", "data")
+    assert read.model_defaults == {"kind": "FULL"}
+    assert read.variables == {
+        "least": 5,
+        "names": ["a", "b"],
+        "map": {"k": 1.5},
+        "nothing": None,
+        "region": "eu",
+    }
+    assert (read.environment_ttl_days, read.janitor_grace_hours) == (2, 168)
+    assert read.time_to_live("staging") is None
+    assert read.time_to_live("dev") is not None
+    assert read.ignore_patterns == ("models/old/*",)
+    assert read.dagster.default_environment == "dev"
+    assert read.infer_names
+    assert read.environment_suffix_target == "table"
+    assert read.config_file == name
+    (warning,) = read.config_warnings if name != "config.py" else (None,)
+    assert warning in (None, "the key gateways.*.connection does nothing here")
+
+
+def test_an_unchanged_configuration_is_not_read_again(
+    write_project: WriteProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write_project({"models/m.sql": "", "config.py": PYTHON})
+    first = ProjectLoad(root, use_cache=True)
+    first.save_stats()
+
+    def never(_: Path) -> Any:
+        raise AssertionError("read again")
+
+    monkeypatch.setattr("vde_dagster.project.reading.settings_source.read_all", never)
+    assert ProjectLoad(root, use_cache=True).settings == first.settings
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.yaml", "model_defaults: {dialect: \"{{ env_var('SHOP', 'spark') }}\"}\n"),
+        (
+            "config.py",
+            "import os\nfrom sqlmesh.core.config import Config\n"
+            "config = Config(model_defaults={'dialect': os.getenv('SHOP', 'spark')})\n",
+        ),
+    ],
+)
+def test_the_environment_and_dotenv_decide_and_are_remembered(
+    write_project: WriteProject, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    monkeypatch.setenv("SHOP", "duckdb")
+    root = write_project({"models/m.sql": "", name: text})
+    assert read_settings(root).dialect == "duckdb"
+    monkeypatch.setenv("SHOP", "trino")
+    assert read_settings(root).dialect == "trino"
+    (root / ".env").write_text("SHOP=snowflake\n")
+    assert read_settings(root).dialect == "snowflake"
+    monkeypatch.setenv("SQLMESH__MODEL_DEFAULTS__DIALECT", "bigquery")
+    assert read_settings(root).dialect == "bigquery"
+
+
+def test_own_settings_win_key_by_key_and_a_clash_is_said(write_project: WriteProject) -> None:
+    own = '[tool.vde]\ndialect = "trino"\nowner = "data"\n[tool.vde.variables]\nleast = 9\n'
+    read = _settings(write_project, {"config.yaml": YAML, "pyproject.toml": own})
+    assert (read.dialect, read.cron, read.variables["least"]) == ("trino", "@hourly", 9)
+    assert read.variables["region"] == "eu"
+    assert "pyproject.toml says something else, and wins: dialect, variables.least" in (
+        read.config_warnings
+    )
+
+
+def test_what_is_not_used_is_named_in_one_warning(write_project: WriteProject) -> None:
+    text = """
+    gateways: {a: {connection: {type: duckdb}, state_schema: s}, b: {connection: {type: trino}}}
+    model_defaults: {dialect: spark, optimize_query: false}
+    plan: {auto_apply: true}
+    users: [{username: me}]
+    linter: {enabled: true, rules: [noselectstar]}
+    disable_anonymized_analytics: true
+    """
+    read = _settings(write_project, {"config.yaml": text})
+    assert read.config_warnings == (
+        "8 keys do nothing here: gateways.*.connection, gateways.*.state_schema, "
+        "model_defaults.optimize_query, plan.auto_apply, linter.enabled, linter.rules, users, "
+        "disable_anonymized_analytics",
+    )
+
+
+MISTAKES = {
+    "typo": ("variabels: {a: 1}\n", "1", "unknown key 'variabels'", "variables"),
+    "typo of a default": (
+        "model_defaults:\n  dialect: spark\n  ownr: me\n",
+        "3",
+        "unknown key 'model_defaults.ownr'",
+        "owner",
+    ),
+    "typo of a gateway": (
+        "gateways:\n  a:\n    conection: {}\n",
+        "3",
+        "unknown key 'gateways.a.conection'",
+        "connection",
+    ),
+    "wrong type": ("model_defaults: 3\n", "1", "key 'model_defaults': input should be", ""),
+    "no time": ("environment_ttl: soon\n", "1", "'soon' is not a length of time", "in 1 week"),
+    "no gateway": ("gateways: {a: {}}\ndefault_gateway: b\n", "2", "no gateway 'b'", "a"),
+    "dialect": ("model_defaults:\n  dialect: spork\n", "2", "unknown SQL dialect", "spark"),
+    "cron": ("model_defaults:\n  cron: dayly\n", "2", "setting 'cron'", "@daily"),
+    "a default of models": (
+        "model_defaults:\n  dialect: spark\n  kind: FUL\n",
+        "3",
+        "unknown kind 'FUL'",
+        "FULL",
+    ),
+    "an audit": (
+        "model_defaults:\n  audits: [3]\n",
+        "2",
+        "model_defaults.audits",
+        "",
+    ),
+    "suffix": ("environment_suffix_target: catalog\n", "1", "environment_suffix_target", "schema"),
+    "Jinja": ("project: {{ nothing }}\n", "1", "Jinja cannot be read", "env_var"),
+    "a list": ("- a\n", "1", "the configuration is a table", ""),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_has_its_line_and_the_nearest_key(write_project: WriteProject, case: str) -> None:
+    text, line, message, hint = MISTAKES[case]
+    with pytest.raises(ProjectError) as caught:
+        read_settings(write_project({"models/m.sql": "", "config.yaml": text}))
+    (first,) = caught.value.mistakes
+    assert str(first.location) == f"config.yaml:{line}"
+    assert message in first.message
+    assert hint in (first.hint or "")
+
+
+def test_all_mistakes_are_told_at_once(write_project: WriteProject) -> None:
+    text = "varables: {}\nplan: {auto_aply: true}\nsnapshot_ttl: [1]\n"
+    with pytest.raises(ProjectError) as caught:
+        read_settings(write_project({"models/m.sql": "", "config.yaml": text}))
+    assert [str(one.location) for one in caught.value.mistakes] == [
+        f"config.yaml:{line}" for line in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (
+            "from sqlmesh.core.config import Config\n\nconfig = Config(variabels={})\n",
+            3,
+            "variabels",
+        ),
+        ("from sqlmesh.core.config import Confg\n", 1, "Confg"),
+        ("conf = 1\n", None, "there is no object 'config'"),
+        ("config = 1 / 0\n", 1, "ZeroDivisionError"),
+        (
+            "from sqlmesh.core.config import Config\nconfig = Config(\n"
+            "    environment_ttl='soon',\n)\n",
+            3,
+            "'soon' is not a length of time",
+        ),
+    ],
+)
+def test_a_mistake_in_python_has_its_line(
+    write_project: WriteProject, text: str, line: int | None, message: str
+) -> None:
+    with pytest.raises(ProjectError) as caught:
+        read_settings(write_project({"models/m.sql": "", "config.py": text}))
+    place = "config.py" if line is None else f"config.py:{line}"
+    assert str(caught.value.location) == place
+    assert message in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_two_configurations_are_a_mistake(write_project: WriteProject) -> None:
+    with pytest.raises(ProjectError) as caught:
+        read_settings(write_project({"config.yaml": YAML, "config.py": PYTHON}))
+    assert "2 configuration files: config.py, config.yaml" in caught.value.message
+
+
+def test_ignored_files_are_left_out(load: Load) -> None:
+    project = load(
+        {
+            "config.yaml": "ignore_patterns: ['models/old/*', '*draft*', 'models/deep/**/x.sql']\n",
+            "models/a.sql": "MODEL (name s.a); SELECT 1 AS x",
+            "models/old/b.sql": "no model",
+            "models/c_draft.sql": "no model",
+            "models/deep/one/two/x.sql": "no model",
+            "models/deep/one/y.sql": "MODEL (name s.y); SELECT 1 AS x",
+        }
+    )
+    assert set(project.models) == {ModelName("s", "a"), ModelName("s", "y")}
+
+
+def test_names_come_from_paths_where_they_shall(load: Load) -> None:
+    project = load(
+        {
+            "config.yaml": "model_naming: {infer_names: true}\n",
+            "models/sales/orders.sql": "MODEL (kind FULL); SELECT 1 AS x",
+            "models/sales/items.py": (
+                "from sqlmesh import model\n"
+                "@model(columns={'a': 'int'})\n"
+                "def execute(context, start, end, execution_time, **kwargs):\n    ...\n"
+            ),
+            "models/sales/named.sql": "MODEL (name other.named); SELECT 1 AS x",
+        }
+    )
+    assert {str(name) for name in project.models} == {"sales.orders", "sales.items", "other.named"}
+
+
+DEFAULTS = {
+    "dialect": "spark",
+    "kind": {"name": "INCREMENTAL_BY_TIME_RANGE", "time_column": "day"},
+    "start": "2024-01-01 06:00:00",
+    "allow_partials": True,
+    "interval_unit": "hour",
+    "cron": "@hourly",
+    "audits": ["not_null(columns := (id))"],
+    "physical_properties": {"a.b": "default", "c.d": 1},
+    "virtual_properties": {"v": "x"},
+    "storage_format": "orc",
+    "pre_statements": ["SET spark.app.one = @least"],
+    "post_statements": ["SET spark.app.two = 2"],
+    "on_virtual_update": ["GRANT SELECT ON VIEW @this_model TO ROLE r"],
+    "on_destructive_change": "warn",
+}
+
+
+def test_defaults_of_models_hold_for_what_models_do_not_say(load: Load) -> None:
+    config = json.dumps({"model_defaults": DEFAULTS, "variables": {"least": 3}})
+    project = load(
+        {
+            "config.yaml": config,
+            "models/a.sql": "MODEL (name s.a); SELECT 1 AS id, DATE '2024-01-01' AS day",
+            "models/b.sql": """
+            MODEL (name s.b, kind FULL, start '2025-01-01', allow_partials false,
+                audits (not_null(columns := (other))), physical_properties ('a.b' = 'own'));
+            SET spark.app.own = 1;
+            SELECT 1 AS id, 2 AS other
+            """,
+        }
+    )
+    first, second = (project.models[ModelName("s", name)] for name in "ab")
+    assert first.kind.name == "INCREMENTAL_BY_TIME_RANGE"
+    assert getattr(first.kind, "on_destructive_change", None) == "warn"
+    assert first.start is not None
+    assert first.start.hour == 6
+    assert first.allow_partials
+    assert first.interval_unit == "hour"
+    assert [audit.name for audit in first.audits] == ["not_null"]
+    assert dict(first.table_properties) == {
+        "a.b": "default",
+        "c.d": "1",
+        "write.format.default": "orc",
+    }
+    assert first.virtual_properties == (("v", "x"),)
+    assert first.pre_statements == ("SET spark.app.one = 3",)
+    assert first.post_statements == ("SET spark.app.two = 2",)
+    assert len(first.on_virtual_update) == 1
+    assert second.kind.name == "FULL"
+    assert not second.allow_partials
+    assert second.start is not None
+    assert second.start.year == 2025
+    assert [audit.arguments for audit in second.audits] == [
+        (("columns", "(id)"),),
+        (("columns", "(other)"),),
+    ]
+    assert dict(second.table_properties)["a.b"] == "own"
+    assert second.pre_statements == ("SET spark.app.one = 3", "SET spark.app.own = 1")
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "sqlmesh.md"
+
+
+def make_key_table() -> str:
+    """Write the table of keys of the documentation."""
+    lines = []
+    for key, what, used in keys_and_meanings():
+        lines.append(f"| `{key}` | {what if used else f'nothing: {what}'} |")
+    return "\n".join(lines)
+
+
+def test_the_documentation_has_what_every_key_does() -> None:
+    page = PAGE.read_text()
+    table = page.partition("|---|---|\n")[2].partition("\n\n")[0]
+    assert table == make_key_table()
