@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.orchestration.instance import dagster_home
 from vde_dagster.orchestration.require_models import require_models
-from vde_dagster.project.reading.settings_source import read_tools
+from vde_dagster.project.configuration.settings_source import read_tools
 
 if TYPE_CHECKING:
     from dagster._core.remote_origin import CodeLocationOrigin

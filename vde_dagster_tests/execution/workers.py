@@ -18,8 +18,8 @@ from typing import Any
 import vde_dagster.execution.apply
 import vde_dagster.execution.gather_state
 import vde_dagster.planning.planner
+import vde_dagster.project.configuration.settings_source
 import vde_dagster.project.loading.loader
-import vde_dagster.project.reading.settings_source
 import vde_dagster.state.migrate  # noqa: F401
 from vde_dagster.errors import VdeError
 from vde_dagster.state.clock import SystemClock

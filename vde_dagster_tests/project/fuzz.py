@@ -214,12 +214,6 @@ def _import_all() -> None:
     import sqlglot  # noqa: F401
     import yaml  # noqa: F401
 
-    import vde_dagster.planning.build_snapshots
-    import vde_dagster.project.loading.loader
-    import vde_dagster.project.python.models
-    import vde_dagster.project.reading.seeds
-    import vde_dagster.project.reading.settings_source  # noqa: F401
-
 
 def _write(root: Path, files: dict[str, bytes]) -> None:
     for path, content in files.items():

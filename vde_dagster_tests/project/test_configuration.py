@@ -134,7 +134,7 @@ def test_an_unchanged_configuration_is_not_read_again(
     def never(_: Path) -> Any:
         raise AssertionError("read again")
 
-    monkeypatch.setattr("vde_dagster.project.reading.settings_source.read_all", never)
+    monkeypatch.setattr("vde_dagster.project.configuration.settings_source.read_all", never)
     assert ProjectLoad(root, use_cache=True).settings == first.settings
 
 

@@ -3,48 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.python.watching import Seen
+from vde_dagster.project.configuration.written import WrittenConfig
 from vde_dagster.project.reading.text_files import decoded
-
-if TYPE_CHECKING:
-    from vde_dagster.project.reading.yaml_lines import KeyPath
 
 CONFIG_FILES = ("config.py", "config.yml", "config.yaml", "sqlmesh.yml", "sqlmesh.yaml")
 DOTENV = ".env"
 ENV_PREFIX = "SQLMESH__"
 """How environment variables begin that set keys: `SQLMESH__MODEL_DEFAULTS__DIALECT=duckdb`."""
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenConfig:
-    """A configuration as it is written, not checked yet.
-
-    Args:
-        path: The file, relative to the project's folder.
-        values: What it says.
-        lines: Line of every value by the keys that lead to it, as far as it is known.
-        seen: Files and environment variables that decided what it says.
-    """
-
-    path: Path
-    values: dict[str, Any]
-    lines: dict[KeyPath, int] = field(default_factory=dict)
-    seen: Seen = field(default_factory=Seen)
-
-    def location(self, keys: KeyPath) -> SourceLocation:
-        """Return the place of a value, or of the nearest thing around it."""
-        while keys and keys not in self.lines:
-            keys = keys[:-1]
-        return SourceLocation(self.path, self.lines.get(keys))
-
-    def error(self, keys: KeyPath, message: str, hint: str | None = None) -> ProjectError:
-        """Make an error that points at a value."""
-        return ProjectError(message, hint=hint, location=self.location(keys))
 
 
 def config_files(root: Path) -> list[str]:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.configuration.config_files import WrittenConfig
+from vde_dagster.project.configuration.written import WrittenConfig
 from vde_dagster.project.reading.yaml_lines import KeyPath
 from vde_dagster.project.sqlmesh_compat.config import (
     PARTS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.configuration.config_files import WrittenConfig
+from vde_dagster.project.configuration.written import WrittenConfig
 from vde_dagster.project.python.files import parse_python, run_file, where_raised
 from vde_dagster.project.python.time_limit import TooSlow, time_limit
 from vde_dagster.project.python.watching import watching

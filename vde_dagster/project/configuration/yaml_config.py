@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.configuration.config_files import WrittenConfig
+from vde_dagster.project.configuration.written import WrittenConfig
 from vde_dagster.project.python.watching import Seen
 from vde_dagster.project.reading.yaml_lines import load_yaml
 

@@ -108,7 +108,7 @@ class ProjectLoad:
         known = self.cache.settings
         if not overridden and known and known["key"] == self._settings_key(known):
             return settings_from_json(self.root, known["values"])
-        from vde_dagster.project.reading.settings_source import read_all
+        from vde_dagster.project.configuration.settings_source import read_all
 
         read = read_all(self.root)
         if not overridden and not read.seen.unrepeatable:

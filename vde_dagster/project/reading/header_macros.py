@@ -220,7 +220,7 @@ def _expanded(expander: Expander, sign: Token, following: list[Token]) -> tuple[
     end = word.end
     if word.text == "{" or _is_call(following):
         end = following[matching(source, following, 0 if word.text == "{" else 1)].end
-    text = expander.expand(sign.start, end).text
+    text = expander.expand(sign.start, end).text.strip() or NOTHING
     if has_placeholder(text):
         message, hint = _no_time(source.text[sign.end : end])
         raise source.error(message, sign.start, hint)

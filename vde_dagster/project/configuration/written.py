@@ -1,0 +1,40 @@
+"""A configuration as it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.python.watching import Seen
+
+if TYPE_CHECKING:
+    from vde_dagster.project.reading.yaml_lines import KeyPath
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenConfig:
+    """A configuration as it is written, not checked yet.
+
+    Args:
+        path: The file, relative to the project's folder.
+        values: What it says.
+        lines: Line of every value by the keys that lead to it, as far as it is known.
+        seen: Files and environment variables that decided what it says.
+    """
+
+    path: Path
+    values: dict[str, Any]
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    seen: Seen = field(default_factory=Seen)
+
+    def location(self, keys: KeyPath) -> SourceLocation:
+        """Return the place of a value, or of the nearest thing around it."""
+        while keys and keys not in self.lines:
+            keys = keys[:-1]
+        return SourceLocation(self.path, self.lines.get(keys))
+
+    def error(self, keys: KeyPath, message: str, hint: str | None = None) -> ProjectError:
+        """Make an error that points at a value."""
+        return ProjectError(message, hint=hint, location=self.location(keys))
