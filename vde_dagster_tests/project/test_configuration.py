@@ -328,6 +328,7 @@ DEFAULTS = {
     "post_statements": ["SET spark.app.two = 2"],
     "on_virtual_update": ["GRANT SELECT ON VIEW @this_model TO ROLE r"],
     "on_destructive_change": "warn",
+    "batch_concurrency": 2,
 }
 
 
@@ -348,6 +349,7 @@ def test_defaults_of_models_hold_for_what_models_do_not_say(load: Load) -> None:
     first, second = (project.models[ModelName("s", name)] for name in "ab")
     assert first.kind.name == "INCREMENTAL_BY_TIME_RANGE"
     assert getattr(first.kind, "on_destructive_change", None) == "warn"
+    assert getattr(first.kind, "batch_concurrency", None) == 2
     assert first.start is not None
     assert first.start.hour == 6
     assert first.allow_partials

@@ -74,7 +74,7 @@ def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:
             try:
                 text = f"{key} {property_text(key, value)}"
                 if key in OF_KINDS:
-                    text = f"kind INCREMENTAL_BY_UNIQUE_KEY (unique_key k, {text})"
+                    text = f"kind INCREMENTAL_BY_TIME_RANGE (time_column t, {text})"
                 source = SourceText(PYPROJECT, f"MODEL (name a.b, {text})")
                 header = parse_header(source, list(scan(source)))
                 plain = Settings(settings.root, dialect=settings.dialect)

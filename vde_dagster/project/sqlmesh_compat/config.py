@@ -136,9 +136,7 @@ class ModelDefaultsConfig(Shape):
     interval_unit: Annotated[Any, Does(_AS_PROPERTY)] = None
     enabled: Annotated[str | bool | None, Does(_AS_PROPERTY)] = None
     formatting: Annotated[Any, _unused("there is no formatter")] = None
-    batch_concurrency: Annotated[
-        Any, _unused("batches of one table never run at the same time")
-    ] = None
+    batch_concurrency: Annotated[int | None, Does(_OF_KINDS)] = None
     pre_statements: Annotated[list[Any] | None, Does(_STATEMENTS)] = None
     post_statements: Annotated[list[Any] | None, Does(_STATEMENTS)] = None
     on_virtual_update: Annotated[list[Any] | None, Does(_STATEMENTS)] = None
