@@ -38,6 +38,7 @@ class LoadedFile:
         uses: Other files that were read on its behalf (a seed's CSV, imported modules, what its
             macros opened), or would have been, had they been there.
         variables: Environment variables that were read on its behalf; `*` for all of them.
+        catalogs: Other catalogs that it names, which no setting names.
         repeatable: Whether nothing else was asked, so that it need not be read again while
             these are as they were.
     """
@@ -47,4 +48,5 @@ class LoadedFile:
     tests: tuple[UnitTest, ...] = ()
     uses: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+    catalogs: tuple[str, ...] = ()
     repeatable: bool = True

@@ -131,6 +131,8 @@ class Settings:
         seeds_dir: Folder of CSV files.
         tests_dir: Folder of YAML unit tests.
         catalog: Name of the Iceberg catalog in Spark.
+        catalogs: Spark's names of catalogs by the names that files call them by; an empty text
+            is the project's own.
         trino_catalog: Name of the same catalog in Trino, when views are to be readable there.
         state_url: SQLAlchemy URL of the state database; `${NAME}` is read from the environment.
         warehouse: Folder or URL of the tables' files.
@@ -174,6 +176,7 @@ class Settings:
     seeds_dir: str = "seeds"
     tests_dir: str = "tests"
     catalog: str = "lakehouse"
+    catalogs: dict[str, str] = field(default_factory=dict)
     trino_catalog: str | None = None
     state_url: str | None = field(default=None, repr=False)
     warehouse: str | None = None

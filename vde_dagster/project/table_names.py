@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,19 +14,24 @@ from vde_dagster.errors import UsageError
 class TableNames:
     """From the names that files write to those of models, and back to tables of other catalogs.
 
-    A model's name has two parts. A table of another catalog is an external model, whose namespace
-    is made of the catalog and the schema: `crm__sales.orders` stands for `crm.sales.orders`.
+    A model's name has two parts. In another catalog its namespace is made of the catalog and the
+    schema: `crm__sales.orders` stands for `crm.sales.orders`, be it a model, which is published in
+    the project's own catalog all the same, or a table that others write.
 
     Args:
         catalog: The project's own catalog, left out of names.
         default_namespace: Namespace of names without one.
         catalogs: Spark's names of catalogs, by the names (in lower case) that files call them
-            by; the project's own may be among them.
+            by; the project's own may be among them, also as an empty text.
+        any_catalog: Whether other catalogs may be named, too; Spark calls them by the same name.
+        used: Takes these other catalogs.
     """
 
     catalog: str
     default_namespace: str
     catalogs: Mapping[str, str] = field(default_factory=dict)
+    any_catalog: bool = False
+    used: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def read(self, text: str) -> ModelName:
         """Read a name as it is written: `name`, `schema.name` or `catalog.schema.name`.
@@ -53,12 +59,16 @@ class TableNames:
         if len(parts) < 3 or parts[0].lower() == self.catalog.lower():
             return name
         catalog = self.catalogs.get(parts[0].lower())
+        if catalog is None and self.any_catalog:
+            catalog = parts[0]
+            self.used.add(catalog)
         if catalog is None:
             raise UsageError(
                 f"'{'.'.join(parts)}' is in another catalog than the project's",
-                hint=f"the project's catalog is '{self.catalog}'; write schema.table",
+                hint=f"the project's catalog is '{self.catalog}'; write schema.table, or name the "
+                "other one under [tool.vde.catalogs]",
             )
-        if catalog.lower() == self.catalog.lower():
+        if not catalog or catalog.lower() == self.catalog.lower():
             return name
         return ModelName(_prefix(catalog) + name.namespace, name.name)
 
@@ -73,10 +83,11 @@ class TableNames:
         """Return catalog, schema and name of a table of another catalog; None for all others."""
         for catalog in self.catalogs.values():
             prefix = _prefix(catalog)
-            if catalog.lower() != self.catalog.lower() and name.namespace.startswith(prefix):
+            own = not catalog or catalog.lower() == self.catalog.lower()
+            if not own and name.namespace.startswith(prefix):
                 return catalog, name.namespace.removeprefix(prefix), name.name
         return None
 
 
 def _prefix(catalog: str) -> str:
-    return f"{catalog.lower()}__"
+    return re.sub(r"\W", "_", catalog.lower()) + "__"

@@ -391,3 +391,72 @@ def test_the_documentation_has_what_every_key_does() -> None:
     page = PAGE.read_text()
     table = page.partition("|---|---|\n")[2].partition("\n\n")[0]
     assert table == make_key_table()
+
+
+def _names(project: Project) -> set[str]:
+    return {str(name) for name, model in project.models.items() if not model.kind.is_external}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "gateways: {a: {connection: {type: snowflake, database: WH}}}\n",
+        "default_connection: {type: duckdb, database: data/wh.duckdb}\n",
+        "default_connection: {type: duckdb, catalogs: {wh: a.db, crm: b.db}}\n",
+        "model_defaults: {dialect: spark}\n",
+    ],
+)
+def test_the_own_catalog_is_left_out_of_names(load: Load, config: str) -> None:
+    project = load(
+        {
+            "config.yaml": config,
+            "models/a.sql": "MODEL (name wh.sales.a); SELECT 1 AS x",
+            "models/b.sql": "MODEL (kind FULL, name 'wh'.'sales'.'b'); SELECT x FROM wh.sales.a",
+        }
+    )
+    assert _names(project) == {"sales.a", "sales.b"}
+    assert project.models[ModelName("sales", "b")].depends_on == (ModelName("sales", "a"),)
+
+
+def test_other_catalogs_keep_models_apart_and_are_read(load: Load) -> None:
+    project = load(
+        {
+            "config.py": (
+                "from sqlmesh.core.config import Config, DuckDBConnectionConfig\n"
+                "config = Config(default_connection=DuckDBConnectionConfig("
+                "catalogs={'wh': 'a.db', 'gold': 'b.db'}))\n"
+            ),
+            "models/a.sql": "MODEL (name wh.sales.a); SELECT x FROM crm.sales.leads",
+            "models/b.sql": "MODEL (name gold.sales.a); SELECT x FROM sales.a",
+            "models/c.sql": "MODEL (name sales.c); SELECT x FROM gold.sales.a",
+        }
+    )
+    assert _names(project) == {"sales.a", "gold__sales.a", "sales.c"}
+    leads = project.models[ModelName("crm__sales", "leads")]
+    assert leads.kind.is_external
+    assert leads.table == ("crm", "sales", "leads")
+    assert project.models[ModelName("sales", "c")].depends_on == (ModelName("gold__sales", "a"),)
+    again = load({})
+    assert again.models[ModelName("crm__sales", "leads")].table == ("crm", "sales", "leads")
+
+
+def test_a_setting_says_which_catalogs_there_are(load: Load) -> None:
+    project = load(
+        {
+            "pyproject.toml": '[tool.vde.catalogs]\nprod = ""\nCRM = "crm_lake"\n',
+            "models/a.sql": "MODEL (name prod.sales.a); SELECT x FROM crm.sales.leads",
+        }
+    )
+    assert _names(project) == {"sales.a"}
+    leads = project.models[ModelName("crm_lake__sales", "leads")]
+    assert leads.table == ("crm_lake", "sales", "leads")
+
+
+def test_schemas_of_models_may_have_tables_that_others_write(load: Load) -> None:
+    project = load(
+        {
+            "config.yaml": "model_defaults: {dialect: spark}\n",
+            "models/a.sql": "MODEL (name sales.a); SELECT x FROM sales.raw",
+        }
+    )
+    assert project.models[ModelName("sales", "raw")].kind.is_external

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.configuration.default_catalog import default_catalog
 from vde_dagster.project.configuration.written import WrittenConfig
 from vde_dagster.project.reading.yaml_lines import KeyPath
 from vde_dagster.project.sqlmesh_compat.config import (
@@ -71,6 +72,8 @@ class _Reader:
         if not self.mistakes:
             self._settings(values)
             self._gateway(values, gateways, at)
+            if not gateways:
+                self._own_catalog(values.get("default_connection"), ("default_connection",))
         if self.mistakes:
             raise ProjectError.of(self.mistakes)
         return self.meant
@@ -151,6 +154,14 @@ class _Reader:
             keys: KeyPath = (at, name) if name else (at,)
             self._variables(own.get("variables"), (*keys, "variables"))
             self._model_defaults(own.get("model_defaults"), (*keys, "model_defaults"))
+            connection = own.get("connection") or values.get("default_connection")
+            self._own_catalog(connection, (*keys, "connection"))
+
+    def _own_catalog(self, connection: Any, keys: KeyPath) -> None:
+        """Let the connection's default catalog be the project's own."""
+        catalog = default_catalog(connection)
+        if catalog is not None:
+            self._set(keys, "", "catalogs", catalog.lower())
 
     # -- meaning ---------------------------------------------------------------------------
 

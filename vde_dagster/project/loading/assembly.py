@@ -17,7 +17,7 @@ from vde_dagster.project.unit_values import UnitTest
 
 
 def assemble(
-    files: Iterable[LoadedFile], names: TableNames, *, complete: bool
+    files: Iterable[LoadedFile], names: TableNames, *, complete: bool, any_table: bool = False
 ) -> tuple[dict[ModelName, Model], tuple[UnitTest, ...], list[ProjectError]]:
     """Join the models of all files, in topological order.
 
@@ -29,6 +29,7 @@ def assemble(
         names: Knows the tables of other catalogs.
         complete: Whether every file could be read; if not, a missing parent may be in a file
             that could not, and is no mistake of its own.
+        any_table: Whether namespaces of models may have tables that others write, as in SQLMesh.
 
     Returns:
         The models, the unit tests, and the mistakes; models with mistakes are left out.
@@ -49,7 +50,7 @@ def assemble(
             else:
                 problems.append(_duplicate(item.model, other.model))
     models = {name: item.model for name, item in loaded.items()}
-    _add_externals(models, loaded, problems, complete)
+    _add_externals(models, loaded, problems, complete and not any_table)
     models = _without_cycles(_in_their_catalogs(models, names), problems)
     if complete:
         problems.extend(_unknown_tests(models, tests))

@@ -38,6 +38,7 @@ def file_to_json(file: LoadedFile) -> Json:
         "tests": [test_to_json(test) for test in file.tests],
         "uses": list(file.uses),
         "variables": list(file.variables),
+        "catalogs": list(file.catalogs),
     }
 
 
@@ -59,6 +60,7 @@ def file_from_json(data: Json) -> LoadedFile:
         tests=tuple(test_from_json(item) for item in data["tests"]),
         uses=tuple(data["uses"]),
         variables=tuple(data["variables"]),
+        catalogs=tuple(data["catalogs"]),
     )
 
 

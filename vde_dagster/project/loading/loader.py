@@ -132,7 +132,11 @@ def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
 
 def _finish(load: ProjectLoad, strict: bool) -> Project:
     files = load.load_files()
-    models, tests, mistakes = assemble(files, load.names, complete=not load.problems)
+    more = {catalog.lower(): catalog for file in files for catalog in file.catalogs}
+    names = replace(load.names, catalogs={**more, **load.names.catalogs})
+    models, tests, mistakes = assemble(
+        files, names, complete=not load.problems, any_table=bool(load.settings.config_file)
+    )
     session = load.settings.spark.meaning()
     if session:
         models = {
@@ -144,7 +148,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
     if strict and problems:
         raise ProjectError.of(problems)
     return Project(
-        load.root, load.settings, load.names, models, tests, tuple(problems), load.files_hash()
+        load.root, load.settings, names, models, tests, tuple(problems), load.files_hash()
     )
 
 

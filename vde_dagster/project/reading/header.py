@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
+from vde_dagster.base.names import quote
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.reading.cron import normalise_cron
 from vde_dagster.sql.scanner import (
@@ -76,10 +77,14 @@ class Value:
         return self.raw
 
     def identifier(self) -> str:
-        """Read a dotted name as written, or the one in a string."""
+        """Read a dotted name as written, or the one in a string or in several."""
         if len(self.tokens) == 1 and self.tokens[0].text[0] == "'":
             return unquote(self.tokens[0])
-        return self.one_word()
+        written = self.one_word()
+        if all(token.text[0] != "'" for token in self.tokens):
+            return written
+        parts = (quote(unquote(t)) if t.text[0] == "'" else t.text for t in self.tokens)
+        return "".join(parts)
 
     def integer(self) -> int:
         """Read a whole number that is 0 or more."""

@@ -57,9 +57,31 @@ class OwnFiles:
         self._macros_saw = Seen()
         self._shared: FileContext | None = None
         settings = folder.settings
-        self.names = TableNames(settings.catalog, settings.default_namespace)
+        self.names = TableNames(
+            settings.catalog,
+            settings.default_namespace,
+            self._catalogs(),
+            any_catalog=bool(settings.config_file),
+        )
 
     # -- which files there are -------------------------------------------------------------
+
+    def _catalogs(self) -> dict[str, str]:
+        """The catalogs that files may name; of a SQLMesh project the own one is among them."""
+        settings = self._folder.settings
+        given = {name.lower(): catalog for name, catalog in settings.catalogs.items()}
+        if not settings.config_file:
+            return given
+        from vde_dagster.project.sources.own_catalog import own_catalog
+
+        models = [*self._found.sql, *self._found.python]
+        known = self._memory.get("catalogs") or {}
+        own, found = own_catalog(models, self._folder.text, self._folder.hasher.hash, known)
+        self._memory.put("catalogs", found)
+        # The connection says which catalog is the own one, else the only one that models name.
+        if own is not None and "" not in given.values():
+            given.setdefault(own, "")
+        return given
 
     def files(self) -> Sequence[str]:
         """Return the files of models, external tables and unit tests."""
@@ -154,6 +176,8 @@ class OwnFiles:
             sorted(settings.variables.items()),
             sorted(settings.model_defaults.items()),
             settings.infer_names,
+            sorted(self.names.catalogs.items()),
+            self.names.any_catalog,
         )
         state = hashlib.blake2b(repr(deciding).encode(), digest_size=DIGEST_BYTES)
         state.update(combined([*self._found.macros, *self._macro_uses]).encode())
@@ -274,7 +298,9 @@ class OwnFiles:
         Raises:
             ProjectError: Anything in it is wrong; points at the place.
         """
-        return self._readers[path](Path(path), text)
+        self.names.used.clear()
+        file = self._readers[path](Path(path), text)
+        return replace(file, catalogs=tuple(sorted(self.names.used)))
 
     @property
     def _context(self) -> FileContext:

@@ -7,6 +7,7 @@ both have the same keys (https://sqlmesh.readthedocs.io/en/stable/reference/conf
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -48,6 +49,18 @@ class Anything(Shape):
     """What this package never looks into, such as a connection."""
 
     model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
+
+
+class Connection(Anything):
+    """A connection, whose type is its class's name: `GCPPostgresConnectionConfig`."""
+
+    def __init__(self, **given: Any) -> None:
+        words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", type(self).__name__)
+        type_ = "_".join(words).lower().removesuffix("_connection_config")
+        super().__init__(**{"type": _TYPES.get(type_, type_), **given})
+
+
+_TYPES = {"duck_db": "duckdb", "mother_duck": "motherduck", "big_query": "bigquery"}
 
 
 class EnvironmentSuffixTarget(str, enum.Enum):
@@ -148,7 +161,9 @@ _ONE_ENGINE = "there is one engine: Spark, under `[tool.vde.spark]`"
 class GatewayConfig(Shape):
     """A connection to an engine, with variables of its own."""
 
-    connection: Annotated[Any, _unused(_ONE_ENGINE)] = None
+    connection: Annotated[
+        Any, _unused(_ONE_ENGINE + "; its default catalog is the project's own")
+    ] = None
     state_connection: Annotated[Any, _unused("`state_url`")] = None
     test_connection: Annotated[Any, _unused("tests run on the same Spark")] = None
     scheduler: Annotated[Any, _unused("Dagster's schedules, or cron and `vde run`")] = None
@@ -296,6 +311,8 @@ def does(part: type[Shape]) -> dict[str, Does]:
 
 def __getattr__(name: str) -> Any:
     """Make the classes of connections, schedulers and bots when they are asked for."""
-    if name.endswith(("ConnectionConfig", "SchedulerConfig", "Config", "NotificationTarget")):
+    if name.endswith("ConnectionConfig"):
+        return type(name, (Connection,), {})
+    if name.endswith(("Config", "NotificationTarget")):
         return type(name, (Anything,), {})
     raise AttributeError(f"module 'sqlmesh.core.config' has no attribute '{name}'")
