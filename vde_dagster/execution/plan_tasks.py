@@ -108,6 +108,7 @@ class PlanTasks:
             anew=anew,
             digest_sets=self.digest_sets.get(table.id, ()),
             digest_ranges=self._digest_ranges(filler, table, interval),
+            completes=self._completes(table, interval),
         )
 
     def tables_read(self, filler: Snapshot) -> tuple[TableRead, ...]:
@@ -130,6 +131,14 @@ class PlanTasks:
         if count * sets > MOST_DIGESTS:
             return (interval,)
         return tuple(filler.cadence.batches(IntervalSet((interval,)), 1))
+
+    def _completes(self, table: PhysicalTable, interval: Interval) -> bool:
+        """Say whether no range of a table is filled after one: ranges are filled in order."""
+        return all(
+            model.intervals.ranges[-1].end <= interval.end
+            for model in self.plan.models
+            if model.table is not None and model.table.id == table.id and model.intervals
+        )
 
     def audits(
         self,

@@ -38,8 +38,8 @@ class Output:
 
     Args:
         sets: The sets of columns of which digests were taken.
-        tiles: The ranges; one, the whole table, where tables are made whole.
-        whole: Whether the fill replaced all rows.
+        tiles: The ranges; one where the digests are of the whole table.
+        whole: Whether they are of all rows of the table, not of those that the fill wrote.
         same: Which of the sets hold the same rows as before the fill, by their places in `sets`.
         against: The Iceberg snapshots of the earlier fills with which that was compared.
     """
@@ -148,24 +148,30 @@ def state_of(
         output: Returns what a fill recorded of its commit.
     """
     read = line[0].snapshot_id if line else None
+    known: tuple[tuple[Columns, str], ...] | None = None
     for place, commit in enumerate(line):
-        if commit.quiet:
-            if commit.parent_id is None:
-                return InputState(None, read, columns=columns)
-            if place + 1 < len(line):
-                continue
-        wrote = output(commit.snapshot_id) if commit.ours else None
-        if (
-            wrote is not None
-            and place + 1 < len(line)
-            and wrote.leaves(columns)
-            and _untouched(line[place + 1 :], wrote.against)
-        ):
+        if commit.quiet and commit.parent_id is None:
+            return InputState(None, read, columns=columns)
+        goes_on = place + 1 < len(line)
+        if commit.quiet and goes_on and (known is not None or not commit.ours):
             continue
-        digests = wrote.of_table() if wrote is not None else ()
-        known = tuple((made, value) for made, value in digests if covers(made, columns))
+        wrote = output(commit.snapshot_id) if commit.ours else None
+        # Digests of the whole table hold back to the last commit that changed it.
+        known = known or _covering(wrote, columns)
+        if goes_on and (commit.quiet or _left(wrote, columns, line[place + 1 :])):
+            continue
         return InputState(commit.snapshot_id, read, known, columns)
     return InputState(None, read, columns=columns)
+
+
+def _covering(wrote: Output | None, columns: Columns) -> tuple[tuple[Columns, str], ...]:
+    digests = wrote.of_table() if wrote is not None else ()
+    return tuple((made, value) for made, value in digests if covers(made, columns))
+
+
+def _left(wrote: Output | None, columns: Columns, before: Sequence[KeptCommit]) -> bool:
+    """Say whether a fill wrote what was there before."""
+    return wrote is not None and wrote.leaves(columns) and _untouched(before, wrote.against)
 
 
 def _untouched(line: Sequence[KeptCommit], against: tuple[int, ...]) -> bool:

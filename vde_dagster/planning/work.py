@@ -52,6 +52,7 @@ class FillTask:
         digest_ranges: The ranges of the interval that have digests of their own.
         base: The branch at whose head `branch` is made where it does not exist; None for the
             table's own.
+        completes: Whether the plan fills nothing later of the table.
     """
 
     plan_id: str
@@ -70,6 +71,7 @@ class FillTask:
     digest_sets: tuple[Columns, ...] = ()
     digest_ranges: tuple[Interval, ...] = ()
     base: str | None = None
+    completes: bool = True
 
 
 @dataclass(frozen=True, slots=True)

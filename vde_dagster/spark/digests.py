@@ -83,8 +83,13 @@ class Digester:
         values = _values(self._observation)
         return self._output(values, rows) if values is not None else None
 
-    def read(self, frame: DataFrame, rows: int) -> Output | None:
-        """Return the digests of rows that are read again, in a job of their own."""
+    def read(self, frame: DataFrame, rows: int | None) -> Output | None:
+        """Return the digests of rows that are read again, in a job of their own.
+
+        Args:
+            frame: The rows.
+            rows: How many there have to be, or None where that is not known.
+        """
         from pyspark.sql import functions
 
         expressions = self._expressions(frame)
@@ -111,7 +116,7 @@ class Digester:
                     out.append(_summed(f"shiftrightunsigned({value}, 32)", condition))
         return [f"{text} AS c{number}" for number, text in enumerate(out)]
 
-    def _output(self, values: Sequence[int | None], rows: int) -> Output | None:
+    def _output(self, values: Sequence[int | None], rows: int | None) -> Output | None:
         width = 1 + 4 * len(self.sets)
         made: list[Tile] = []
         for place, (interval, _) in enumerate(self.tiles):
@@ -123,7 +128,7 @@ class Digester:
                 for at in range(0, len(sums), 4)
             )
             made.append(Tile(interval, count, digests))
-        if sum(tile.rows for tile in made) != rows:
+        if rows is not None and sum(tile.rows for tile in made) != rows:
             return None
         return Output(self.sets, tuple(made), self.whole)
 

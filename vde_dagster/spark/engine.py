@@ -15,24 +15,22 @@ from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UnknownOutcomeError, UsageError, shortened
 from vde_dagster.lakehouse.fill_summaries import FILL_KEY, fill_summary
 from vde_dagster.lakehouse.lakehouse import Lakehouse
-from vde_dagster.planning.contents import Output
 from vde_dagster.planning.interval import Interval
-from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, FillResult, FillTask
 from vde_dagster.spark.audits import failing_rows
 from vde_dagster.spark.data_types import in_utc, spark_type
-from vde_dagster.spark.digests import Digester
 from vde_dagster.spark.failures import as_subquery, cause_line, execution_error
-from vde_dagster.spark.iceberg import Commit, IcebergTable, load_table
+from vde_dagster.spark.iceberg import IcebergTable, load_table
 from vde_dagster.spark.jobs import PlanJobs
 from vde_dagster.spark.layout import evolve_layout
+from vde_dagster.spark.outputs import digester_of, output_of
 from vde_dagster.spark.python_models import model_context, run_python_model
 from vde_dagster.spark.sessions import Sessions
 from vde_dagster.spark.settings import SessionSettings
 from vde_dagster.spark.source import source_frame
-from vde_dagster.spark.strategies import Strategy, Write, find_strategy
+from vde_dagster.spark.strategies import Write, find_strategy
 from vde_dagster.spark.tables import create_physical_table
 
 if TYPE_CHECKING:
@@ -200,14 +198,14 @@ class SparkEngine:
                 table.ensure_branch(task.branch, task.base or task.table.branch)
             write = self._prepare(s, task, table)
             if task.digest_sets and not task.after:
-                write = replace(write, digester=_digester(strategy, write))
+                write = replace(write, digester=digester_of(strategy, write))
             strategy.write(write)
             for statement in task.after:
                 s.sql(statement)
             table.refresh()
             # Its number is enough: every property that is compared is a question to the JVM.
             commit = table.find_commit(task.branch, {FILL_KEY: write.summary[FILL_KEY]})
-            output = self._output(write, commit) if commit is not None else None
+            output = output_of(strategy, write, commit) if commit is not None else None
         if commit is None:
             raise UnknownOutcomeError(
                 f"{what}: the commit to {task.table.ref} cannot be found",
@@ -375,21 +373,6 @@ class SparkEngine:
             ),
         )
 
-    def _output(self, write: Write, commit: Commit) -> Output | None:
-        """Return the digests of a fill; where the write looked at rows twice, read them again."""
-        digester = write.digester
-        if digester is None:
-            return None
-        seen = digester.seen(commit.added_records)
-        if seen is not None:
-            return seen
-        target = write.target(None)
-        rows = write.session.read.option("versionAsOf", commit.snapshot_id).table(target)
-        conditions = [f"({text})" for _, text in digester.tiles if text is not None]
-        if conditions:
-            rows = rows.where(" OR ".join(conditions))
-        return digester.read(rows.select(*map(quote, write.types)), commit.added_records)
-
 
 def _run_statements(session: SparkSession, statements: Sequence[str]) -> None:
     for statement in statements:
@@ -399,20 +382,6 @@ def _run_statements(session: SparkSession, statements: Sequence[str]) -> None:
 
 def _columns(frame: DataFrame) -> Columns:
     return tuple((field.name, spark_type(field.dataType)) for field in frame.schema.fields)
-
-
-def _digester(strategy: Strategy, write: Write) -> Digester | None:
-    """Return what takes the digests that a task asks for; None for kinds that have none."""
-    task = write.task
-    try:
-        tiles = tuple(
-            (interval, strategy.digest_condition(write, interval))
-            for interval in task.digest_ranges or (task.interval,)
-        )
-    except NotImplementedError:
-        return None
-    whole = meaning_of(task.snapshot.model.kind).replaces_all
-    return Digester(task.digest_sets, tiles, whole)
 
 
 def _collected(frame: DataFrame) -> tuple[Columns, Rows]:

@@ -249,6 +249,11 @@ class IcebergTable:
             snapshot = self._handle.snapshot(parent) if parent is not None else None
         return None
 
+    def summary(self, snapshot_id: int) -> dict[str, str]:
+        """Return what a commit says of itself."""
+        found = self._handle.snapshot(snapshot_id).summary()
+        return {str(key): str(found[key]) for key in found}
+
     def _create_branch(self, name: str, head: int | None) -> None:
         manager = self._handle.manageSnapshots()
         if head is None:

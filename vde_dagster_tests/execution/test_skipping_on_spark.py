@@ -206,6 +206,46 @@ def test_interval_without_rows_and_refilled_rows_that_are_the_same_are_nothing_n
         assert found == ("y",)
 
 
+KEPT = {
+    "merged": "kind INCREMENTAL_BY_UNIQUE_KEY (unique_key n, lookback 1, batch_size 1)",
+    "parted": "kind INCREMENTAL_BY_PARTITION (lookback 1, batch_size 1), partitioned_by n",
+    "dimension": "kind SCD_TYPE_2_BY_COLUMN (unique_key n, columns *)",
+}
+
+
+def test_tables_that_keep_rows_and_were_written_with_the_same_rows_are_nothing_new(
+    spark_engine: SparkEngine, tmp_path: Path
+) -> None:
+    query = "SELECT day, n, note FROM ext.kept WHERE day BETWEEN @start_date AND @end_date"
+    files = {
+        path: text
+        for name, kind in KEPT.items()
+        for path, text in {
+            f"models/{name}.sql": f"MODEL (name db.{name}, {kind}, start '2024-01-01'); "
+            + (query if name != "dimension" else "SELECT n, note FROM ext.kept"),
+            f"models/all_{name}.sql": f"MODEL (name db.all_{name}, kind FULL); "
+            f"SELECT n, note FROM db.{name}",
+            f"models/sum_{name}.sql": f"MODEL (name db.sum_{name}, kind FULL); "
+            f"SELECT sum(n) AS n FROM db.{name}",
+        }.items()
+    }
+    below = {f"db.{prefix}_{name}" for name in KEPT for prefix in ("all", "sum")}
+    with Workspace.open(ProjectFolder(tmp_path / "project", files).root) as workspace:
+        sql = workspace.engine().session.sql  # type: ignore[attr-defined]
+        sql("CREATE NAMESPACE IF NOT EXISTS lakehouse.ext")
+        sql("CREATE TABLE lakehouse.ext.kept (day DATE, n INT, note STRING) USING iceberg")
+        sql("INSERT INTO lakehouse.ext.kept VALUES (DATE '2024-01-02', 1, 'a')")
+        workspace.apply(workspace.plan("prod", now=FIRST))
+        # The run merges the 2nd again, which has the same rows.
+        result = workspace.apply(workspace.plan_run("prod", now=FIRST + timedelta(days=1)))
+        assert {str(name) for name in result.skipped} == below
+        sql("UPDATE lakehouse.ext.kept SET note = 'b', day = DATE '2024-01-04'")
+        result = workspace.apply(workspace.plan_run("prod", now=FIRST + timedelta(days=2)))
+        assert {str(name) for name in result.skipped} == {"db.sum_merged", "db.sum_parted"}
+        (found,) = workspace.query("prod", "SELECT note FROM db.all_merged").rows
+        assert found == ("b",)
+
+
 def test_full_run_skips_nothing(world: World) -> None:
     assert world.run(full=True) == (ALL, set())
 

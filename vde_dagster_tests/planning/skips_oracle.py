@@ -187,7 +187,9 @@ class SkippingLake(Lake):
     ) -> Output | None:
         sets = self._sets.get(table_id, ())
         whole = meaning_of(model.kind).replaces_all
-        if not sets or not (whole or isinstance(model.kind, IncrementalByTimeRange)):
+        if not isinstance(model.kind, IncrementalByTimeRange):
+            whole = True  # Merged tables are read whole when a part of them was written.
+        if not sets:
             return None
         digests = []
         for columns in sets:

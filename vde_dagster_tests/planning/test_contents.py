@@ -71,6 +71,24 @@ def test_table_that_holds_the_same_rows_again_is_what_it_was() -> None:
     assert not everything[0].still_is(everything[1])
 
 
+def test_fill_that_changed_nothing_says_what_the_table_holds_since_the_fill_before_it() -> None:
+    """A plan merges two ranges, and reads the table when it is done; then files are compacted."""
+    kept = (
+        KeptCommit(4, 3, True, False),
+        KeptCommit(3, 2, True, True),
+        KeptCommit(2, 1, False, True),
+        KeptCommit(1, None, False, True),
+    )
+    found = state_of(kept, A, {1: whole("r", "s"), 3: whole("t", "s")}.get)
+    assert (found.snapshot_id, found.read_id, found.digests) == (2, 4, ((None, "t"), (A, "s")))
+    assert state_of(kept[-1:], A, {1: whole("r", "s")}.get).still_is(found)
+    assert not state_of(kept[-1:], None, {1: whole("r", "s")}.get).still_is(
+        state_of(kept, None, {3: whole("t", "s")}.get)
+    )
+    others = (KeptCommit(5, 3, False, False), *kept[1:])
+    assert state_of(others, A, {3: whole("t", "s")}.get).digests == ()
+
+
 def test_digests_of_fewer_columns_than_are_read_say_nothing() -> None:
     wrote = {1: whole("r", "s"), 2: whole("t", "s")}
     before, after = (state_of(line("f1", "f2")[2 - n :], AB, wrote.get) for n in (1, 2))

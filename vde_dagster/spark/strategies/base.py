@@ -15,7 +15,7 @@ from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.work import FillTask
 from vde_dagster.spark.digests import Digester
-from vde_dagster.spark.iceberg import IcebergTable
+from vde_dagster.spark.iceberg import Commit, IcebergTable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
@@ -79,6 +79,11 @@ class Write:
             writer = writer.option(f"snapshot-property.{key}", value)
         return writer
 
+    def committed(self, commit: Commit) -> DataFrame:
+        """Return all rows that the table has as of a commit."""
+        reader = self.session.read.option("versionAsOf", commit.snapshot_id)
+        return reader.table(self.target(None))
+
     def physical_name(self, column: str) -> str:
         """Return the physical column of an output column.
 
@@ -119,6 +124,14 @@ class Strategy(ABC):
             NotImplementedError: Rows do not lie in ranges, or others stay beside them.
         """
         raise NotImplementedError
+
+    def digests_table(self, write: Write) -> bool:
+        """Say whether a fill of a part may leave all rows as they were, though it wrote some.
+
+        Then a digest of the whole table is taken by reading it, as long as it is small. Commits
+        that say of themselves that no row came or went need none.
+        """
+        return False
 
     def layout(self, snapshot: Snapshot, types: Mapping[str, str]) -> Layout:
         """Return the default layout; `types` are Spark SQL types by output column."""

@@ -11,6 +11,10 @@ from vde_dagster.spark.strategies.base import Strategy, Write, condition, strate
 class Partitions(Strategy):
     """Replaces the partitions that the rows are of, all in one commit; others stay."""
 
+    def digests_table(self, write: Write) -> bool:
+        """Partitions may be replaced by what they held."""
+        return True
+
     def write(self, write: Write) -> None:
         """Overwrite partitions; without rows there are none, and an empty commit says so."""
         if write.task.anew:
@@ -31,6 +35,12 @@ class Unmanaged(Partitions):
     That no interval is added twice is not decided here: a fill is written to a branch, and its
     commit says which interval it is, so whoever comes after a crash takes it over or drops it.
     """
+
+    def digests_table(self, write: Write) -> bool:
+        """Rows that are added change the table."""
+        kind = write.task.snapshot.model.kind
+        assert isinstance(kind, IncrementalUnmanaged)
+        return kind.insert_overwrite
 
     def write(self, write: Write) -> None:
         """Append or overwrite."""
