@@ -11,6 +11,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.execution.events import VirtualUpdateRan
 from vde_dagster.execution.gather_state import complete_state
 from vde_dagster.execution.publish import define_views, dropped_views
+from vde_dagster.execution.reverted import Reverted, reverted
 from vde_dagster.execution.virtual_update import run_virtual_update
 from vde_dagster.lakehouse import Publication
 from vde_dagster.planning.environment import Environment
@@ -40,12 +41,14 @@ class RollbackResult:
         missing: What has fallen due since and is not filled, by model that the rollback changed;
             `vde run` fills it.
         failed_statements: What was to run on the published views and failed.
+        reverted: Models whose tables changed in place since, with what they show now.
     """
 
     environment: Environment
     restored: int
     missing: dict[ModelName, IntervalSet]
     failed_statements: tuple[VirtualUpdateRan, ...] = ()
+    reverted: tuple[Reverted, ...] = ()
 
 
 def rollback(
@@ -76,6 +79,7 @@ def rollback(
         resolver = Resolver(environment, part.entries, state.snapshots, state.tables, suffix=suffix)
         own = view_refs(resolver)
         differing = _differing(current, part, state)
+        in_place = reverted(store, current, part, state, differing)
         # The other views are as they were published, and as they have to be.
         changed = differing | {name for name, ref in own.items() if ref in moved}
         views = define_views(resolver, warehouse, changed)
@@ -106,7 +110,7 @@ def rollback(
         )
     failed = run_virtual_update(warehouse, environment, owner)
     return RollbackResult(
-        published, old.version, _missing(warehouse, part, state, differing), failed
+        published, old.version, _missing(warehouse, part, state, differing), failed, in_place
     )
 
 

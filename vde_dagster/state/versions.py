@@ -140,6 +140,37 @@ class VersionStore:
         with self.database.reading() as conn:
             return {ModelName(row[0], row[1]) for row in conn.execute(query)}
 
+    def first_change(
+        self, name: str, version: int, model: ModelName
+    ) -> tuple[datetime, str | None] | None:
+        """Return when (UTC), and by which plan, a model was first shown otherwise after a version.
+
+        Args:
+            name: The environment.
+            version: The version.
+            model: The model.
+        """
+        known, entry = schema.environment_versions.c, schema.entries.c
+        query = (
+            select(known.published_at, known.plan_id)
+            .join_from(
+                schema.entries,
+                schema.environment_versions,
+                (known.environment == entry.environment) & (known.version == entry.valid_from),
+            )
+            .where(
+                entry.environment == name,
+                entry.model_namespace == model.namespace,
+                entry.model_name == model.name,
+                entry.valid_from > version,
+            )
+            .order_by(entry.valid_from)
+            .limit(1)
+        )
+        with self.database.reading() as conn:
+            row = conn.execute(query).first()
+        return (row[0], row[1]) if row is not None else None
+
     def current_base(self, name: str, base_version: int) -> int | None:
         """Return the version to which a plan that was made against a version can be applied.
 

@@ -12,6 +12,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, ProjectError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.table import PhysicalTable
@@ -140,7 +141,9 @@ def test_production_is_rolled_back_over_a_deployment_and_goes_on(
     query = "SELECT v, number, s FROM m.daily ORDER BY v"
     assert workspace.query("prod", query).rows[2:] == ((30, None, None), (41, 4, "s4"))
 
-    workspace.rollback("prod", 1)
+    (told,) = workspace.rollback("prod", 1).reverted
+    assert (told.name, told.again, told.gone) == (DAILY, ("id",), ("number", "s"))
+    assert list(told.filled) == [Interval(FIRST.replace(hour=0), LATER.replace(hour=0))]
     assert rows(workspace) == [(None, 41), (1, 10), (2, 20), (3, 30)]
     later = LATER + timedelta(days=1)
     workspace.apply(workspace.plan_run("prod", PlanOptions(now=later)))

@@ -1,4 +1,4 @@
-"""Physical versions of models that change in place: which table a model goes on with."""
+"""Models that change in place: which table they go on with, and what a rollback tells."""
 
 from __future__ import annotations
 
@@ -61,3 +61,26 @@ def test_an_earlier_physical_version_goes_on_where_it_ended(tmp_path: Path) -> N
         shown = workspace.store.environments.get("prod")
         assert shown is not None
         assert shown.entries[ModelName("db", "daily")].table_id == two.id
+
+
+def test_a_rollback_says_which_columns_change_and_which_rows_stay(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "project", FILES)
+    with open_fake(folder.root) as workspace:
+        publish(workspace, 3)
+        folder.edit(PATH, "CAST('a' AS STRING) AS a", "CAST('b' AS STRING) AS b")
+        folder.edit(PATH, "forward_only true", "forward_only true, on_destructive_change allow")
+        publish(workspace, 3)
+        later = DAYS[5].start + timedelta(hours=12)
+        assert workspace.apply(workspace.plan_run("prod", now=later)).published
+        (told,) = workspace.rollback("prod", 1).reverted
+        assert (told.again, told.gone) == (("a",), ("b",))
+        assert list(told.filled) == [Interval(DAYS[3].start, DAYS[4].end)]
+        assert told.sentences() == (
+            "no longer shows b",
+            "shows a again",
+            "keeps the rows that other definitions filled since "
+            "(2024-01-04T00:00:00Z/2024-01-06T00:00:00Z), NULL in a",
+        )
+        folder.edit(PATH, "'one'", "'two'")
+        publish(workspace, 6)
+        assert not workspace.rollback("prod", 1).reverted, "another table has its rows as they were"

@@ -137,6 +137,7 @@ def rollback(
                 "environment": environment_json(result.environment),
                 "restored": result.restored,
                 "missing": missing,
+                "reverted": {str(one.name): one.to_json() for one in result.reverted},
                 "failed_statements": failed_statements_json(result.failed_statements),
             },
             lambda console: console.print(
@@ -144,6 +145,8 @@ def rollback(
                 f"equal to version {result.restored}"
             ),
         )
+        for one in () if as_json else result.reverted:
+            output.note(f"{one.name} {'; '.join(one.sentences())}")
         if missing and not as_json:
             output.note(
                 f"fallen due since and not filled: {', '.join(missing)}; "

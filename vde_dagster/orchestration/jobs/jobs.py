@@ -258,6 +258,8 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
             f"{config.environment} is version {done.environment.version}, "
             f"equal to version {done.restored}"
         )
+        for one in done.reverted:
+            context.log.warning(f"{one.name} {'; '.join(one.sentences())}")
         for name, intervals in done.missing.items():
             ranges = ", ".join(str(interval) for interval in intervals)
             context.log.warning(f"{name} misses {ranges} since then: vde_run fills it")
