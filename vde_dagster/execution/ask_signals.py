@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from vde_dagster.base.instants import utc
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.cadence import IntervalUnit
 from vde_dagster.planning.interval import Interval, IntervalSet
@@ -50,24 +51,37 @@ class Batch(Sequence[Pair]):
         return start, min(self.unit.shift(start, 1), self.interval.end)
 
 
-def signals_of(environment: str, now: datetime) -> Ready:
+def signals_of(
+    environment: str, now: datetime, context: Callable[[ModelName], object] = lambda name: None
+) -> Ready:
     """Return what asks the signals of models on behalf of a plan.
+
+    They are asked while planning, once. An apply fills what was ready then, for that is what was
+    approved, however much later: what has arrived stays, and what arrives since is for the next
+    run.
 
     Args:
         environment: The environment that is planned.
         now: The plan's instant (UTC).
+        context: Makes the argument `context` of a model's signals.
     """
 
     def ready(snapshot: Snapshot, missing: IntervalSet) -> IntervalSet:
+        said = {
+            "execution_time": now,
+            "environment": environment,
+            "model": str(snapshot.name),
+            "context": context(snapshot.name),
+        }
         for signal in snapshot.model.signals:
-            missing = _passing(signal, snapshot, missing, environment, now)
+            missing = _passing(signal, snapshot, missing, said)
         return missing
 
     return ready
 
 
 def _passing(
-    signal: Signal, snapshot: Snapshot, missing: IntervalSet, environment: str, now: datetime
+    signal: Signal, snapshot: Snapshot, missing: IntervalSet, said: dict[str, Any]
 ) -> IntervalSet:
     from vde_dagster.project.python.files import where_raised
     from vde_dagster.project.python.runtime import run_source
@@ -75,11 +89,6 @@ def _passing(
     out = IntervalSet()
     try:
         function = run_source(signal.python)
-        said = {
-            "execution_time": now,
-            "environment": environment,
-            "model": str(snapshot.name),
-        }
         arguments = {**_wanted(function, said), **dict(signal.arguments)}
         for interval in missing:
             batch = Batch(snapshot.cadence.unit, interval)

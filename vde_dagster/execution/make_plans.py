@@ -14,6 +14,7 @@ from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.ask_signals import signals_of
 from vde_dagster.execution.gather_state import gather_state
 from vde_dagster.execution.select_models import select_models
+from vde_dagster.execution.signal_context import SignalContext
 from vde_dagster.execution.unit_testing.check import mistakes_in_tests
 from vde_dagster.planning.forward_only import (
     ForwardOnly,
@@ -183,7 +184,7 @@ def _make(
         window=window_of(options, now, settings.start_time),
         kind=kind,
         options=options,
-        ready=signals_of(environment, now),
+        ready=signals_of(environment, now, partial(SignalContext, warehouse, environment, now)),
         backfill=models_to_fill(snapshots, options.backfill, warehouse.changed_files),
         time_to_live=settings.time_to_live(environment),
         catalog=settings.catalog,

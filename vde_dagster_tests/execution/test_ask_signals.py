@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.execution.ask_signals import Batch, signals_of
+from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.planning.cadence import IntervalUnit
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
 NOW = datetime(2024, 3, 10, 12, tzinfo=timezone.utc)
@@ -105,3 +108,111 @@ def test_an_answer_that_is_none_is_told_with_the_signal(answer: str, tmp_path: P
     model = snapshot(tmp_path, f"def ready(batch):\n    return {answer}")
     with pytest.raises(ProjectError, match=r"signals/ready\.py.*a\.m: signal 'ready' failed"):
         signals_of("dev", NOW)(model, days(1, 9))
+
+
+WITH_CONTEXT = {
+    "pyproject.toml": "[tool.vde.variables]\nMost = 3\n",
+    "models/parent.sql": "MODEL (name a.parent, kind FULL); SELECT 1 AS n",
+    "models/child.sql": """
+        MODEL (name a.child, start '2024-03-01', signals (ready()),
+          kind INCREMENTAL_BY_TIME_RANGE (time_column day));
+        SELECT CAST('2024-03-01' AS DATE) AS day, 1 AS n
+    """,
+}
+
+
+def with_signal(tmp_path: Path, body: str) -> ProjectFolder:
+    text = f"from sqlmesh import signal, ExecutionContext\n\n@signal()\n{body}\n"
+    return ProjectFolder(tmp_path / "project", {**WITH_CONTEXT, "signals/ready.py": text})
+
+
+class Rows(FakeSpark):
+    """An engine that answers queries, and keeps them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def query(self, sql: str, limit: int | None = None) -> Any:
+        self.asked.append(sql)
+        return (("n", "INT"),), [(1,), (2,)][:limit]
+
+
+def planned(workspace: Workspace, environment: str = "prod") -> IntervalSet:
+    plan = workspace.plan(environment, now=NOW, save=False)
+    return next(m.intervals for m in plan.models if str(m.name) == "a.child")
+
+
+def test_a_context_that_asks_for_no_rows_starts_no_engine(tmp_path: Path) -> None:
+    folder = with_signal(
+        tmp_path,
+        "def ready(batch, context: ExecutionContext):\n"
+        "    assert (context.environment, str(context.model)) == ('dev', 'a.child')\n"
+        "    assert context.execution_time.day == 10\n"
+        "    return batch[:context.var('most') - context.var('least', 1)]",
+    )
+    with Workspace.open(folder.root) as workspace:
+        assert planned(workspace, "dev") == days(1, 3)
+        assert workspace.warehouse.started_engine is None
+
+
+def test_a_signal_queries_what_the_environment_shows(tmp_path: Path) -> None:
+    folder = with_signal(
+        tmp_path,
+        "def ready(batch, context):\n"
+        "    rows = context.engine_adapter.fetchdf('SELECT n FROM a.parent')\n"
+        "    assert list(rows.columns) == ['n'] and context.fetchall('SELECT n FROM a.parent')\n"
+        "    return batch[: len(rows) + context.fetchone('SELECT n FROM a.parent')[0]]",
+    )
+    engine = Rows()
+    with open_fake(folder.root, engine) as workspace:
+        # Nothing is published yet: the query runs as it was written.
+        assert planned(workspace) == days(1, 4)
+        assert set(engine.asked) == {"SELECT n FROM a.parent"}
+        workspace.apply(workspace.plan("prod", now=NOW))
+    # A new environment's signals see production, its own once it exists.
+    for number, shown in ((2, "`a`.`parent`"), (3, "`a__dev`.`parent`")):
+        engine.asked.clear()
+        folder.edit("models/child.sql", f"{number - 1} AS n", f"{number} AS n")
+        with open_fake(folder.root, engine) as workspace:
+            assert planned(workspace, "dev") == days(1, 4)
+            assert len(engine.asked) == 3
+            assert all(shown in query for query in engine.asked)
+            workspace.apply(workspace.plan("dev", now=NOW))
+
+
+def test_names_of_tables_are_those_of_the_environment_and_a_mistake_is_the_signals(
+    tmp_path: Path,
+) -> None:
+    folder = with_signal(
+        tmp_path,
+        "def ready(batch, context):\n    raise ValueError(context.resolve_table('a.parent'))",
+    )
+    nothing = pytest.raises(ProjectError, match=r"nothing is published of a\.parent")
+    with open_fake(folder.root) as workspace, nothing:
+        planned(workspace)
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW, select=("a.parent",)))
+    shown = pytest.raises(ProjectError, match=r"ready\.py.*ValueError: `lakehouse`\.`a`\.`parent`")
+    with open_fake(folder.root) as workspace, shown:
+        planned(workspace)
+
+
+def test_what_was_ready_when_the_plan_was_made_is_filled_however_late(tmp_path: Path) -> None:
+    folder = with_signal(
+        tmp_path,
+        "def ready(batch, execution_time):\n"
+        "    from pathlib import Path\n"
+        f"    return batch[: int(Path({str(tmp_path / 'ready')!r}).read_text())]",
+    )
+    (tmp_path / "ready").write_text("2")
+    with open_fake(folder.root) as workspace:
+        plan = workspace.plan("prod", now=NOW)
+        for later in ("0", "5"):
+            (tmp_path / "ready").write_text(later)
+        environment = workspace.apply(plan).environment
+        assert environment is not None
+        entry = next(e for name, e in environment.entries.items() if str(name) == "a.child")
+        assert workspace.store.tables.get(str(entry.table_id)).intervals == days(1, 3)
+        run = workspace.plan_run("prod", now=NOW)
+        assert run.builds[0].intervals == days(3, 8)

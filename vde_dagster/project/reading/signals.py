@@ -12,7 +12,7 @@ from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.model import PythonSource, Signal
 from vde_dagster.project.reading.audits import AuditCall
 
-GIVEN = ("batch", "execution_time", "environment", "model")
+GIVEN = ("batch", "execution_time", "environment", "model", "context")
 """Parameters of signals that nobody writes in a call."""
 
 
