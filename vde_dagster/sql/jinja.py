@@ -1,13 +1,127 @@
-"""Jinja in SQL, which is not supported: refused where it stands, before anything reads it."""
+"""Where Jinja stands in SQL text: blocks of it, comments, and what is neither."""
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from vde_dagster.errors import ProjectError
-from vde_dagster.sql.scanner import SourceText, scan
+from vde_dagster.sql.scanner import SourceText, Token, scan
 
 _BEGINNINGS = ("{{", "{%", "{#")
-JINJA = "Jinja is not supported yet"
-JINJA_HINT = "write macros and variables with @, such as @name or @EACH(…); see docs/reference.md"
+_BLOCKS = {"JINJA_QUERY_BEGIN": "query", "JINJA_STATEMENT_BEGIN": "statement"}
+_END = re.compile(r"\bJINJA_END\b\s*;?", re.IGNORECASE)
+JINJA = "Jinja is read only in blocks"
+JINJA_HINT = (
+    "write JINJA_QUERY_BEGIN; SELECT …; JINJA_END; (JINJA_STATEMENT_BEGIN; for other statements), "
+    "or macros and variables with @, such as @name or @EACH(…); see docs/reference.md"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JinjaBlock:
+    """A stretch of Jinja.
+
+    Args:
+        kind: `query`, `statement`, or `comment` for `{# … #}` outside of blocks.
+        start: Offset of its first character.
+        body: Offset of what is to be rendered.
+        body_end: Offset behind that.
+        end: Offset behind the block.
+    """
+
+    kind: str
+    start: int
+    body: int
+    body_end: int
+    end: int
+
+
+def jinja_blocks(source: SourceText, *, backslash: bool = True) -> list[JinjaBlock]:
+    """Find the blocks and comments of Jinja outside of strings and SQL's own comments.
+
+    Args:
+        source: The text.
+        backslash: As for `scan`.
+
+    Raises:
+        ProjectError: A block or comment has no end.
+    """
+    text = source.text
+    if "{#" not in text and "JINJA_" not in text.upper():
+        return []
+    found: list[JinjaBlock] = []
+    position: int | None = 0
+    while position is not None:
+        position = _next_block(source, position, found, backslash)
+    return found
+
+
+def _next_block(
+    source: SourceText, position: int, found: list[JinjaBlock], backslash: bool
+) -> int | None:
+    """Add the next block; return where to go on, or None at the end."""
+    text = source.text
+    begun: Token | None = None
+    for token in _tokens(source, position, backslash):
+        if begun is not None:
+            return _end_block(source, begun, token, found)
+        if text.startswith("{#", token.start) and token.text == "{":
+            stop = text.find("#}", token.start + 2)
+            if stop < 0:
+                raise source.error("this comment is not closed", token.start, "end it with #}")
+            found.append(JinjaBlock("comment", token.start, stop, stop, stop + 2))
+            return stop + 2
+        if token.kind == "word" and token.text.upper() in _BLOCKS:
+            begun = token
+    return None if begun is None else _end_block(source, begun, begun, found)
+
+
+def _end_block(source: SourceText, begun: Token, token: Token, found: list[JinjaBlock]) -> int:
+    """Add the block that a word begins, whose semicolon is the token."""
+    word = begun.text.upper()
+    if token.text != ";":
+        raise source.error(f"{word} is a statement of its own", begun.start, f"write {word};")
+    end = _END.search(source.text, token.end)
+    if end is None:
+        raise source.error("a block of Jinja is not ended", begun.start, "end it with JINJA_END;")
+    found.append(JinjaBlock(_BLOCKS[word], begun.start, token.end, end.start(), end.end()))
+    return end.end()
+
+
+def _tokens(source: SourceText, position: int, backslash: bool) -> Iterator[Token]:
+    """Scan up to what is not closed, which is a mistake of its own."""
+    with contextlib.suppress(ProjectError):
+        yield from scan(source, position, backslash=backslash)
+
+
+def without_blocks(source: SourceText, blocks: list[JinjaBlock]) -> SourceText:
+    """Blank out what is in blocks, and comments; every other character keeps its offset."""
+    return _blanked(
+        source,
+        [(b.start, b.end) if b.kind == "comment" else (b.body, b.body_end) for b in blocks],
+    )
+
+
+def without_jinja_comments(source: SourceText, *, backslash: bool = True) -> SourceText:
+    """Blank out `{# … #}` outside of blocks, which keep theirs.
+
+    Raises:
+        ProjectError: A block or comment has no end.
+    """
+    blocks = jinja_blocks(source, backslash=backslash)
+    return _blanked(source, [(b.start, b.end) for b in blocks if b.kind == "comment"])
+
+
+def _blanked(source: SourceText, stretches: list[tuple[int, int]]) -> SourceText:
+    if not stretches:
+        return source
+    text = source.text
+    for start, end in stretches:
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    return SourceText(source.path, text)
 
 
 def find_jinja(source: SourceText, *, backslash: bool = True) -> int | None:
@@ -23,10 +137,7 @@ def find_jinja(source: SourceText, *, backslash: bool = True) -> int | None:
     text = source.text
     if not any(beginning in text for beginning in _BEGINNINGS):
         return None
-    try:
-        for token in scan(source, backslash=backslash):
-            if token.text == "{" and text[token.start : token.start + 2] in _BEGINNINGS:
-                return token.start
-    except ProjectError:
-        pass  # Something before it is not closed, which is a mistake of its own.
+    for token in _tokens(source, 0, backslash):
+        if token.text == "{" and text[token.start : token.start + 2] in _BEGINNINGS:
+            return token.start
     return None

@@ -100,6 +100,7 @@ class MacroScope:
         settings: Values that `evaluator.var('name')` returns.
         names: What names of tables mean.
         known_columns: What is known of the columns of models.
+        templates: Texts of files of Jinja macros, by path.
     """
 
     macros: Mapping[str, UserMacro]
@@ -109,6 +110,7 @@ class MacroScope:
     settings: Mapping[str, Any] = field(default_factory=dict)
     names: TableNames | None = None
     known_columns: KnownColumns | None = None
+    templates: Mapping[str, str] = field(default_factory=dict)
 
 
 class Expander:

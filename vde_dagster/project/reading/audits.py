@@ -16,7 +16,7 @@ from vde_dagster.project.model import Audit
 from vde_dagster.project.reading.audit_library import BUILTIN_AUDITS, Items
 from vde_dagster.project.reading.header import Value
 from vde_dagster.project.reading.rendering import render
-from vde_dagster.project.reading.statements import Block
+from vde_dagster.project.reading.statements import Block, Statement
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText
 
@@ -32,8 +32,7 @@ class AuditDefinition:
     Args:
         name: Its name in lower case.
         source: The file's text.
-        start: Offset of its query.
-        end: Offset behind its query.
+        query: Where its query stands.
         dialect: SQLGlot dialect of its query.
         blocking: Whether failing rows stop the publication, unless a call says otherwise.
         defaults: SQL text of arguments that a call leaves out.
@@ -43,8 +42,7 @@ class AuditDefinition:
 
     name: str
     source: SourceText
-    start: int
-    end: int
+    query: Statement
     dialect: str
     blocking: bool
     defaults: dict[str, str]
@@ -82,8 +80,8 @@ class AuditContext:
     names: TableNames
 
 
-def read_audit(block: Block, default_dialect: str) -> AuditDefinition:
-    """Read an `AUDIT (…); SELECT …` block.
+def read_audit(block: Block, source: SourceText, default_dialect: str) -> AuditDefinition:
+    """Read an `AUDIT (…); SELECT …` block of a file.
 
     Raises:
         ProjectError: A property is unknown or the query is missing.
@@ -103,13 +101,11 @@ def read_audit(block: Block, default_dialect: str) -> AuditDefinition:
         raise header.source.error(
             f"an audit has one query; this one has {len(block.statements)}", header.start
         )
-    statement = block.statements[0]
     defaults = given["defaults"].pairs() if "defaults" in given else []
     return AuditDefinition(
         name=given["name"].text().lower(),
-        source=header.source,
-        start=statement.start,
-        end=statement.end,
+        source=source,
+        query=block.statements[0],
         dialect=given["dialect"].text().lower() if "dialect" in given else default_dialect,
         blocking=given["blocking"].boolean() if "blocking" in given else True,
         defaults={key.lower(): value.raw for key, value in defaults},
@@ -247,8 +243,12 @@ def _render_custom(
     )
     expander = Expander(definition.source, scope)
     try:
-        expanded = expander.expand(definition.start, definition.end)
-        rendered = render(expander, expanded, context.names, what="audit")
+        found = definition.query.expand(expander)
+        if len(found) != 1:
+            raise definition.source.error(
+                f"an audit has one query; this one has {len(found)}", definition.query.start
+            )
+        rendered = render(expander, found[0], context.names, what="audit")
     except ProjectError as error:
         if error.unknown is not None and error.unknown.what == "variable":
             missing = error.unknown.name

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from vde_dagster.project.macros.expanded_source import ExpandedSource
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.reading.header import Value
-from vde_dagster.project.reading.header_macros import ExpandedSource, expanded_header
+from vde_dagster.project.reading.header_macros import expanded_header
 from vde_dagster.project.reading.statements import Block
 from vde_dagster.sql.scanner import SourceText, scan
 

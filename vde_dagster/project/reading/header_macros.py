@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.macros.expanded_source import ExpandedSource
 from vde_dagster.project.macros.expansion import Expanded, Expander, MacroScope
 from vde_dagster.project.reading.cron import SHORT_NAMES
 from vde_dagster.project.reading.header import Header, parse_header
@@ -23,23 +24,6 @@ _LATER = ("audits",)
 _CRONS = ("cron", "auto_restatement_cron")
 _VARIABLE = re.compile(r"@\{\s*(\w+)\s*\}|@(\w+)")
 _CALL = re.compile(r"(?<!\w)@\w+\s*\(")
-
-
-@dataclass(frozen=True, slots=True)
-class ExpandedSource(SourceText):
-    """Text with variables replaced, whose places are those of the file.
-
-    Args:
-        file: The file.
-        expanded: Knows where the text came from.
-    """
-
-    file: SourceText
-    expanded: Expanded
-
-    def location(self, offset: int) -> SourceLocation:
-        """Return the line and column in the file."""
-        return self.file.location(self.expanded.origin(max(offset, 0)))
 
 
 def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, str]) -> Header:

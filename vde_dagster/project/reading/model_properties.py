@@ -78,7 +78,7 @@ REFUSED = {
     "session_properties": "session properties per model are not supported yet",
     "on_virtual_update": "statements stand behind the query, between ON_VIRTUAL_UPDATE_BEGIN; and "
     "ON_VIRTUAL_UPDATE_END;",
-    "jinja_macros": "Jinja is not supported yet",
+    "jinja_macros": "Jinja macros are those of macros/*.sql",
     "grants": "grants are not supported yet",
 }
 """Properties of SQLMesh that would be wrong to ignore."""

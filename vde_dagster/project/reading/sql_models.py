@@ -33,12 +33,19 @@ from vde_dagster.project.reading.model_defaults import default_statements
 from vde_dagster.project.reading.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.reading.rendering import Rendered, render, render_statement
 from vde_dagster.project.reading.signals import SignalDefinition, read_signals
-from vde_dagster.project.reading.statements import Block, Statement, split_blocks
+from vde_dagster.project.reading.statements import (
+    JINJA_QUERY,
+    JINJA_STATEMENT,
+    Block,
+    Statement,
+    split_blocks,
+)
 from vde_dagster.project.reading.temporary_views import with_temporary_views
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.jinja import without_jinja_comments
 from vde_dagster.sql.parsed import ParsedQueries
-from vde_dagster.sql.scanner import SourceText
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText
 from vde_dagster.sql.trees import QUERY_WORDS, placeholder
 
 _STAGE = "'evaluating'"
@@ -61,6 +68,7 @@ class FileContext:
         variables: SQL text of the variables of a blueprint, by name in lower case.
         known_columns: Columns of models that were read before.
         defaults: Properties that hold where a header does not give them.
+        templates: Texts of files of Jinja macros, by path.
     """
 
     settings: Settings
@@ -73,6 +81,7 @@ class FileContext:
     variables: Mapping[str, str] = field(default_factory=dict)
     known_columns: KnownColumns = field(default_factory=KnownColumns)
     defaults: Mapping[str, Value] = field(default_factory=dict)
+    templates: Mapping[str, str] = field(default_factory=dict)
 
     def scope(self, dialect: str) -> MacroScope:
         """Return fresh macro variables for one model."""
@@ -88,6 +97,7 @@ class FileContext:
             settings=values,
             names=self.names,
             known_columns=self.known_columns,
+            templates=self.templates,
         )
 
     def with_variables(self, variables: Mapping[str, str]) -> FileContext:
@@ -106,7 +116,8 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
     Raises:
         ProjectError: Anything in it is wrong; points at the place.
     """
-    source = SourceText(path, text)
+    backslash = context.settings.dialect in BACKSLASH_DIALECTS
+    source = without_jinja_comments(SourceText(path, text), backslash=backslash)
     blocks = split_blocks(source, context.settings.dialect)
     if not blocks:
         raise ProjectError(
@@ -115,7 +126,7 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
             location=SourceLocation(path, 1),
         )
     inline = [
-        read_audit(block, context.settings.dialect)
+        read_audit(block, source, context.settings.dialect)
         for block in blocks
         if block.header.word == "AUDIT"
     ]
@@ -133,6 +144,9 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
                 for made in blueprints_of(source, block, scope):
                     loaded = _load_block(source, made.block, here.with_variables(made.variables))
                     if loaded is not None:
+                        if source.text != text:  # Without comments of Jinja.
+                            whole = dataclasses.replace(loaded.model, source=text)
+                            loaded = dataclasses.replace(loaded, model=whole)
                         models.append(loaded)
                         uses.extend(loaded.model.kind.files)
             except ProjectError as error:
@@ -150,7 +164,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     written, error = name_of(header, properties, source.path, context.settings)
     name = _model_name(written, context.names, error)
     expander = Expander(source, context.scope(properties.dialect))
-    parts = [(s, one) for s in block.statements for one in expander.statements(s.start, s.end)]
+    parts = [(s, expanded) for s in block.statements for expanded in s.expand(expander)]
     later = _on_virtual_update(source, block, properties, expander)
     if properties.kind.is_shown:
         later = (*_default_statements("on_virtual_update", expander, context), *later)
@@ -234,10 +248,8 @@ def _on_virtual_update(
             block.on_virtual_update[0].start,
             "remove the block",
         )
-    texts = (
-        text for one in block.on_virtual_update for text in expander.statements(one.start, one.end)
-    )
-    return tuple(render_statement(expander, text) for text in texts)
+    texts = (one for statement in block.on_virtual_update for one in statement.expand(expander))
+    return tuple(render_statement(expander, one) for one in texts)
 
 
 def _without_query(
@@ -288,8 +300,12 @@ def _classify(
     """Tell the query from the statements before and after it."""
     found = [
         index
-        for index, (_, expanded) in enumerate(parts)
-        if expanded.text.lstrip().upper().startswith(QUERY_WORDS)
+        for index, (statement, expanded) in enumerate(parts)
+        if statement.first == JINJA_QUERY
+        or (
+            statement.first != JINJA_STATEMENT
+            and expanded.text.lstrip().upper().startswith(QUERY_WORDS)
+        )
     ]
     if not found:
         if not parts:
@@ -301,7 +317,7 @@ def _classify(
         raise source.error("the model has no query", where, hint)
     if len(found) > 1:
         raise source.error(
-            "the model has two queries", parts[found[1]][0].start, "one file, one SELECT"
+            "the model has two queries", parts[found[1]][1].origin(0), "one file, one SELECT"
         )
     at = found[0]
     texts = [expanded for _, expanded in parts]

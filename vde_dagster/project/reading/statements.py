@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vde_dagster.project.jinja.blocks import render_block
+from vde_dagster.project.macros.expansion import Expanded, Expander
 from vde_dagster.project.reading.header import Header, parse_header
-from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja
+from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
 from vde_dagster.sql.nesting import refuse_too_deep
 from vde_dagster.sql.scanner import (
     BACKSLASH_DIALECTS,
@@ -16,11 +18,8 @@ from vde_dagster.sql.scanner import (
 )
 
 _BEGIN, _END = "ON_VIRTUAL_UPDATE_BEGIN", "ON_VIRTUAL_UPDATE_END"
-_UNSUPPORTED = {
-    "JINJA_QUERY_BEGIN": "Jinja queries are not supported yet",
-    "JINJA_STATEMENT_BEGIN": "Jinja statements are not supported yet",
-    "METRIC": "metrics are not supported",
-}
+_UNSUPPORTED = {"METRIC": "metrics are not supported"}
+JINJA_QUERY, JINJA_STATEMENT = "JINJA_QUERY_BEGIN", "JINJA_STATEMENT_BEGIN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +29,23 @@ class Statement:
     Args:
         start: Offset of its first token.
         end: Offset behind its last token.
-        first: Its first word, in upper case.
+        first: Its first word, in upper case; `JINJA_QUERY_BEGIN` or `JINJA_STATEMENT_BEGIN` for
+            what is a template.
     """
 
     start: int
     end: int
     first: str
+
+    def expand(self, expander: Expander) -> list[Expanded]:
+        """Return the SQL that it stands for, without macros: of a template, any number of texts.
+
+        Raises:
+            ProjectError: A macro or the template fails; points at the place.
+        """
+        if self.first in (JINJA_QUERY, JINJA_STATEMENT):
+            return render_block(expander, self.start, self.end)
+        return expander.statements(self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +75,11 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
     """
     # First of all: Jinja would be mistaken for other things, and what is deep ends the parser.
     backslash = default_dialect in BACKSLASH_DIALECTS
+    templates = jinja_blocks(source, backslash=backslash)
+    bodies = {block.start: block for block in templates if block.kind != "comment"}
+    source = without_blocks(source, templates)
     jinja = find_jinja(source, backslash=backslash)
-    if jinja is not None and "JINJA_" not in source.text[:jinja].upper():
+    if jinja is not None:
         raise source.error(JINJA, jinja, JINJA_HINT)
     refuse_too_deep(source, backslash=backslash)
     dialect = default_dialect
@@ -93,7 +106,12 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
                     first.start,
                     "begin it with MODEL (name schema.model); or AUDIT (name my_audit);",
                 )
-            statements.append(Statement(first.start, end, first.text.upper()))
+            body = bodies.get(first.start)
+            if body is None:
+                statements.append(Statement(first.start, end, first.text.upper()))
+            else:
+                statements.append(Statement(body.body, body.body_end, first.text.upper()))
+                position = body.end
         if position > len(source.text):
             break
     if header is not None:

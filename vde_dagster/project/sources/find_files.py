@@ -28,6 +28,7 @@ class FoundFiles:
         tests: Files of unit tests.
         data: CSV files.
         materializations: Files of functions that write tables.
+        templates: Files of Jinja macros.
     """
 
     sql: tuple[str, ...]
@@ -38,6 +39,7 @@ class FoundFiles:
     tests: tuple[str, ...]
     data: tuple[str, ...]
     materializations: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
 
 
 def find_files(settings: Settings) -> FoundFiles:
@@ -49,6 +51,7 @@ def find_files(settings: Settings) -> FoundFiles:
         name: [] for name in ("sql", "python", "macros", "signals", "externals", "tests", "data")
     }
     groups[MATERIALIZATIONS] = []
+    groups["templates"] = []
     root, models = str(settings.root), settings.models_dir.strip("/")
     for path in _walk(root, models):
         inside = path[len(models) + 1 :]
@@ -113,6 +116,8 @@ def _sort_in(groups: dict[str, list[str]], path: str, folder: str, settings: Set
         settings.audits_dir,
     ):
         groups["python"].append(path)
+    elif ending == "sql" and folder == settings.macros_dir:
+        groups["templates"].append(path)
     elif ending == "sql" and folder not in (settings.macros_dir, settings.tests_dir):
         groups["sql"].append(path)
 

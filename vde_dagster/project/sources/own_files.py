@@ -20,7 +20,8 @@ from vde_dagster.project.python.watching import Seen, watching, with_what_was_re
 from vde_dagster.project.sources.find_files import FoundFiles, find_files
 from vde_dagster.project.sources.source import Folder
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.scanner import SourceText
+from vde_dagster.sql.jinja import without_jinja_comments
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText
 
 if TYPE_CHECKING:
     from vde_dagster.project.kinds.custom import FoundCode
@@ -98,6 +99,7 @@ class OwnFiles:
             *self._signal_uses,
             *found.data,
             *found.materializations,
+            *found.templates,
         ]
 
     def draws_in(self, path: str) -> Sequence[str]:
@@ -184,6 +186,8 @@ class OwnFiles:
         state.update(combined(self._audit_files).encode())
         if self._found.signals:
             state.update(combined([*self._found.signals, *self._signal_uses]).encode())
+        if self._found.templates:
+            state.update(combined(self._found.templates).encode())
         if self._found.materializations:
             state.update(combined(self._found.materializations).encode())
         return state.hexdigest()
@@ -206,6 +210,7 @@ class OwnFiles:
             self._signals(mistakes),
             self._materializations(mistakes),
             known_columns=self._folder.known_columns,
+            templates=self._templates(mistakes),
         )
         self._shared = replace(self._shared, defaults=self._defaults(self._shared, mistakes))
         return mistakes
@@ -234,6 +239,16 @@ class OwnFiles:
                 continue
             macros.update(collector.macros)
         return macros
+
+    def _templates(self, mistakes: list[ProjectError]) -> dict[str, str]:
+        texts = {path: self._folder.text(path) for path in self._found.templates}
+        if not texts:
+            return texts
+        from vde_dagster.project.jinja.templates import broken_macros
+
+        broken = broken_macros(texts)
+        mistakes.extend(broken.values())
+        return {path: text for path, text in texts.items() if path not in broken}
 
     def _signals(self, mistakes: list[ProjectError]) -> dict[str, SignalDefinition]:
         from vde_dagster.project.model import PythonSource
@@ -281,8 +296,9 @@ class OwnFiles:
         for path in self._audit_files:
             try:
                 source = SourceText(Path(path), self._folder.text(path))
+                source = without_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)
                 for block in split_blocks(source, dialect):
-                    audit = read_audit(block, dialect)
+                    audit = read_audit(block, source, dialect)
                     audits[audit.name] = audit
             except ProjectError as error:
                 mistakes.append(error)

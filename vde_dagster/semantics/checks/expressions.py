@@ -146,8 +146,8 @@ def _literal(e: exp.Literal) -> Finding | None:
     return finding(
         "jinja in a string",
         e,
-        f"the string {text if len(text) < 60 else text[:56] + '…'} looks like Jinja, which is not "
-        "supported: it stays as it is",
+        f"the string {text if len(text) < 60 else text[:56] + '…'} looks like Jinja, which is "
+        "read only in blocks: it stays as it is",
         "write macros and variables with @, such as @start_ds or @VAR('name'), without quotes",
         certain=False,
     )
