@@ -78,7 +78,7 @@ def check_query(sql: str, known: Collection[ModelName], names: TableNames) -> No
     refuse_substitution(sql)
     source = SourceText(Path("query"), sql)
     if find_jinja(source) is not None:
-        raise UsageError("Jinja is not supported in a query", hint="write it in Spark SQL")
+        raise UsageError("Jinja is not read in a query", hint="write it in Spark SQL")
     if too_deep(source) is not None:
         raise UsageError("the query is nested too deeply", hint="write it with fewer brackets")
     try:

@@ -83,7 +83,7 @@ REFUSED = {
     "SELECT 1 INTO s.v": "it has INTO in it",
     "SELECT (": "cannot be read",
     "SELECT 'a": "cannot be read",
-    "SELECT {# reflect('a') #} 1": "Jinja is read only",
+    "SELECT {# reflect('a') #} 1": "Jinja is not read",
     "(" * 20_000 + "SELECT 1" + ")" * 20_000: "nested too deeply",
     "SELECT " + "NOT " * 3_000 + "a FROM s.t": "nested too deeply",
 }
