@@ -34,6 +34,7 @@ from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.execution.plan_tests import PlanTests
 from vde_dagster.execution.publish import publish_plan
 from vde_dagster.execution.run_graph import run_graph
+from vde_dagster.execution.skipping import with_twins
 from vde_dagster.execution.slots import Slots
 from vde_dagster.execution.table_leases import TableLeases
 from vde_dagster.execution.unit_testing.told import ToldTest
@@ -146,7 +147,9 @@ class Applier:
             self.on_event(Published(environment, plan, seconds))
         failed = self._virtual_update()
         published = environment is not None
-        return ApplyResult(plan, environment, published, seconds, failed, dict(self._skipped))
+        return ApplyResult(
+            plan, environment, published, seconds, failed, with_twins(plan, self._skipped)
+        )
 
     def _applied_before(self) -> ApplyResult:
         """Finish what an apply of the plan left that died behind its publication."""

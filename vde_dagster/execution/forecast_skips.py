@@ -43,6 +43,7 @@ def forecast_skips(warehouse: Warehouse, plan: Plan, state: WarehouseState) -> P
     tables = [model.table.id for model in plan.models if model.skippable and model.table]
     last = warehouse.store.facts.latest(tables)
     filled: set[str] = set()
+    told: set[str] = set()
     models = []
     for model in plan.models:
         if model.builds and model.table is not None:
@@ -52,6 +53,9 @@ def forecast_skips(warehouse: Warehouse, plan: Plan, state: WarehouseState) -> P
                 skips = _skips(warehouse, found, read, filled)
             if skips is None:
                 filled.add(model.table.id)
+            elif model.table.id in told:
+                skips = replace(skips, seconds=0.0, bytes=0)  # What is shared is saved once.
+            told.add(model.table.id)
             model = replace(model, skips=skips)
         models.append(model)
     return replace(plan, models=tuple(models))

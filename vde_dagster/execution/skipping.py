@@ -19,8 +19,16 @@ from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse.commit_line import commit_line
 from vde_dagster.lakehouse.table_metadata import head_of
 from vde_dagster.planning.commits import CommitRange, range_since
-from vde_dagster.planning.contents import FillFacts, InputState, Output, changed_inputs, compared
+from vde_dagster.planning.contents import (
+    FillFacts,
+    InputState,
+    Output,
+    Skipped,
+    changed_inputs,
+    compared,
+)
 from vde_dagster.planning.interval import Interval
+from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.sources import TableRead
 from vde_dagster.planning.table import PhysicalTable
@@ -154,3 +162,20 @@ def unchanged_inputs(
     if now.unknown or any(True for _ in changed_inputs(was, now.states)):
         return None
     return now.states
+
+
+def with_twins(plan: Plan, skipped: Mapping[ModelName, Skipped]) -> dict[ModelName, Skipped]:
+    """Add the models whose table is that of one that was skipped; they save nothing more.
+
+    Args:
+        plan: What was applied.
+        skipped: By the models in whose name the tables are filled.
+    """
+    tables = {model.name: model.table.id for model in plan.builds if model.table is not None}
+    told = {tables[name]: found for name, found in skipped.items() if name in tables}
+    twins = {
+        name: replace(told[table], seconds=0.0, bytes=0)
+        for name, table in tables.items()
+        if table in told and name not in skipped
+    }
+    return {**skipped, **twins}

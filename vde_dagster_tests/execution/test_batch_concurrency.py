@@ -229,3 +229,21 @@ def test_where_files_have_rows_of_two_batches_the_later_one_is_computed_again(
     applied(folder, spark, time_range(4))
     assert sorted(spark.begun) == sorted([*range(1, DAYS + 1), *range(2, DAYS + 1, 2)])
     assert seconds_filled(folder) == [DAYS * 86400.0]
+
+
+@pytest.mark.parametrize(("at_once", "completing"), [(1, [DAYS]), (4, [])])
+def test_only_a_batch_that_has_all_rows_beneath_it_says_what_the_table_holds(
+    folder: ProjectFolder, at_once: int, completing: list[int]
+) -> None:
+    class Noting(Meeting):
+        said: list[int]
+
+        def fill(self, task: FillTask) -> FillResult:
+            with self._seen:
+                self.said += [task.interval.start.day] if task.completes else []
+            return super().fill(task)
+
+    spark = Noting()
+    spark.said = []
+    applied(folder, spark, time_range(at_once))
+    assert spark.said == completing

@@ -245,3 +245,20 @@ def test_backfill_that_somebody_asks_for_is_never_skipped(world: World) -> None:
     filled = [event for event in events if isinstance(event, IntervalFilled)]
     assert {str(event.snapshot.name) for event in filled} == {"db.whole", "db.below"}
     assert not any(event.skipped for event in filled)
+
+
+def test_models_that_share_a_table_are_both_skipped_and_save_it_once(tmp_path: Path) -> None:
+    twin = FILES["models/db/whole.sql"].replace("db.whole", "db.twin")
+    folder = ProjectFolder(tmp_path / "project", {**FILES, "models/db/twin.sql": twin})
+    folder.remove("models/db/rated.sql")
+    with open_fake(folder.root, Engine()) as workspace:
+        workspace.apply(workspace.plan("prod", now=FIRST))
+        plan = workspace.plan_run("prod", now=FIRST + DAY)
+        expected = SKIPPED - {"db.rated"} | {"db.twin"}
+        planned = {str(model.name): model.skips for model in plan.builds if model.skips}
+        assert set(planned) == expected
+        result = workspace.apply(plan)
+        skipped = {str(name): one for name, one in result.skipped.items()}
+        assert set(skipped) == expected
+        for said in (planned, skipped):
+            assert sorted((said["db.whole"].bytes or 0, said["db.twin"].bytes or 0)) == [0, 100]
