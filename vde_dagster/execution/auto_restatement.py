@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.plan_restatement import with_outdated
-from vde_dagster.planning.auto_restatement import Tick, due_again, last_tick
+from vde_dagster.planning.auto_restatement import Tick, due_again, wishes
 from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.plan import Plan
@@ -54,13 +54,13 @@ def _ticks(warehouse: Warehouse, plan: Plan) -> dict[str, tuple[ModelName, Tick]
         if model.table is None or model.snapshot_id is None or model.table.id in found:
             continue
         snapshot = plan.snapshots[model.snapshot_id]
-        tick = last_tick(snapshot, plan.created_at)
-        if tick is None or not model.table.intervals or not snapshot.model.kind.restatable:
+        asked = wishes(snapshot, plan.created_at)
+        if not asked or not model.table.intervals or not snapshot.model.kind.restatable:
             continue
         log = warehouse.store.fills.log(model.table.id)
         fills = ((Interval(row.start_at, row.end_at), row.recorded_at) for row in log)
         found[model.table.id] = (
             model.name,
-            due_again(snapshot, model.table.intervals, tick, fills),
+            due_again(snapshot, model.table.intervals, asked, fills),
         )
     return found

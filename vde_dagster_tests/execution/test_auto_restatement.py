@@ -147,3 +147,38 @@ def test_one_without_a_number_of_intervals_is_filled_again_from_its_beginning(
     assert workspace.apply(plan).published
     clock.advance(hours=2)
     assert builds(workspace.plan_run("prod"))[DAILY] == between(1, 14)
+
+
+LOOKING_BACK = """
+    MODEL (name db.daily, start '2024-01-01', end '2024-01-13',
+      kind {kind}); SELECT CAST('2024-01-01' AS DATE) AS day, 1 AS n
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "again"),
+    [
+        ("INCREMENTAL_BY_TIME_RANGE (time_column day, lookback 2)", [(12, 14), (13, 14), None]),
+        ("INCREMENTAL_BY_TIME_RANGE (time_column day)", [None, None, None]),
+        (
+            "INCREMENTAL_BY_TIME_RANGE (time_column day, lookback 2, disable_restatement true)",
+            [None, None, None],
+        ),
+        ("INCREMENTAL_BY_UNIQUE_KEY (unique_key n, lookback 2)", [None, None, None]),
+    ],
+)
+def test_after_the_end_a_lookback_fills_the_last_intervals_again_while_it_has_them(
+    tmp_path: Path, clock: FakeClock, kind: str, again: list[tuple[int, int] | None]
+) -> None:
+    folder = ProjectFolder(tmp_path / "ended", {"models/daily.sql": LOOKING_BACK.format(kind=kind)})
+    with open_fake(folder.root, clock=clock) as opened:
+        opened.apply(opened.plan("prod"))
+        opened.apply(opened.plan("dev"))
+        for expected in again:
+            clock.advance(days=1)
+            run = opened.plan_run("prod")
+            assert builds(run) == ({DAILY: between(*expected)} if expected else {})
+            assert opened.plan_run("dev").is_empty
+            if expected:
+                assert opened.apply(run).published
+                assert opened.plan_run("prod").is_empty, "once a tick"
