@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import dagster as dg
+import pytest
 from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
 from dagster._core.loader import LoadingContextForTest
 
@@ -25,7 +26,10 @@ def test_views_are_virtual_where_the_project_asks_for_it(built: ProjectFolder) -
     assert asked[view].partitions_def == plain[view].partitions_def
 
 
-def test_behind_a_virtual_view_dagster_compares_assets_and_not_partitions() -> None:
+@pytest.mark.parametrize("same_partitions", [False, True])
+def test_behind_a_virtual_view_dagster_compares_assets_and_not_partitions(
+    same_partitions: bool,
+) -> None:
     """Why it is off by default: a later day of a table marks the earlier ones of its readers."""
     days = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-01-04")
     with warnings.catch_warnings():
@@ -34,9 +38,15 @@ def test_behind_a_virtual_view_dagster_compares_assets_and_not_partitions() -> N
         @dg.asset(partitions_def=days)
         def table() -> None: ...
 
-        view = dg.AssetSpec("view", deps=[table], is_virtual=True)
+        same = dg.IdentityPartitionMapping() if same_partitions else None
+        view = dg.AssetSpec(
+            "view",
+            deps=[dg.AssetDep(table, partition_mapping=same)],
+            partitions_def=days if same_partitions else None,
+            is_virtual=True,
+        )
 
-        @dg.asset(partitions_def=days, deps=["view"])
+        @dg.asset(partitions_def=days, deps=[dg.AssetDep("view", partition_mapping=same)])
         def reader() -> None: ...
 
     with dg.DagsterInstance.ephemeral() as instance:
@@ -53,3 +63,26 @@ def test_behind_a_virtual_view_dagster_compares_assets_and_not_partitions() -> N
             for day in ("2024-01-01", "2024-01-02")
         }
     assert found == {"2024-01-01": StaleStatus.STALE, "2024-01-02": StaleStatus.FRESH}
+
+
+def test_behind_a_virtual_view_an_event_that_says_the_same_again_is_a_change() -> None:
+    """Why it is off for tables that are made whole, too: publications say again what they hold."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+
+        @dg.asset
+        def table() -> dg.MaterializeResult[None]:
+            return dg.MaterializeResult(data_version=dg.DataVersion("same"))
+
+        view = dg.AssetSpec("view", deps=[table], is_virtual=True)
+
+        @dg.asset(deps=["view"])
+        def reader() -> None: ...
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        for asset in (table, reader, table):
+            dg.materialize([table, view, reader], instance=instance, selection=[asset])
+        graph = dg.Definitions([table, view, reader]).resolve_asset_graph()
+        context = LoadingContextForTest(instance)
+        resolver = CachingStaleStatusResolver(instance, graph, loading_context=context)
+        assert resolver.get_status(dg.AssetKey("reader")) is StaleStatus.STALE

@@ -80,6 +80,7 @@ def plan_summary(
         what = "What looks like a mistake in the project"
         what = what if plan.kind is PlanKind.PLAN else "What is worth knowing of it"
         parts.append(f"{what} ({count}) is in the plan.")
+    parts.append(_in_place(plan))
     if plan.outdates:
         parts.append(f"What becomes outdated elsewhere ({len(plan.outdates)}) is in the plan.")
     title = "\n\n".join(part for part in parts if part)
@@ -184,6 +185,18 @@ def _literal(text: str) -> str:
     return " ".join(text.split()).replace("<", "&lt;").replace("*", "\\*")
 
 
+def _in_place(plan: Plan, most: int = 5) -> str:
+    """Say in short which tables go on with a new definition, and which are only previewed."""
+    changed = [model for model in plan.models if model.in_place is not None]
+    if not changed:
+        return ""
+    deploys = any(model.in_place.deploys for model in changed if model.in_place)
+    names = ", ".join(f"`{short_name(model.name)}`" for model in changed[:most])
+    more = f" and {len(changed) - most} more" if len(changed) > most else ""
+    what = "Forward-only, in place" if deploys else "Forward-only, previewed on a branch"
+    return f"{what}: {names}{more}."
+
+
 def _outdated(plan: Plan) -> str:
     """Say what others have to compute again, since they made it of what is restated."""
     if not plan.outdates:
@@ -221,6 +234,7 @@ def _work(plan: Plan, estimate: Estimate | None) -> str:
         seconds = estimate(model) if estimate else None
         total += seconds or 0.0
         shown = spans(model.intervals) if snapshot.is_incremental else "whole table"
+        shown += ", computed again" if model.restate else ""
         shown += ", recorded as filled, not computed" if model.records_only else ""
         lines.append(
             f"| `{short_name(model.name)}` | {units(model, snapshot)} | {shown} "

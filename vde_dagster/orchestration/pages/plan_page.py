@@ -228,9 +228,11 @@ def _computes(model: PlannedModel, snapshot: Snapshot | None) -> str:
         return ""
     if model.skips is not None:
         return f"skipped, {model.skips.why}"
+    again = ", again" if model.restate else ""
+    recorded = ", recorded as filled, not computed" if model.records_only else ""
     if not snapshot.is_incremental:
-        return "whole table"
-    return f"{units(model, snapshot)}: {spans(model.intervals)}"
+        return f"whole table{again}{recorded}"
+    return f"{units(model, snapshot)}: {spans(model.intervals)}{again}{recorded}"
 
 
 _SCHEMA = dg.TableSchema(

@@ -1,0 +1,107 @@
+"""Everything that a plan does to tables is on its page before anybody approves it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.orchestration.pages.markdown import plan_summary
+from vde_dagster.orchestration.pages.plan_page import plan_metadata
+from vde_dagster.planning.plan import Plan
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+NOW = datetime(2024, 1, 4, 12, tzinfo=timezone.utc)
+DAILY = """
+    MODEL (name db.daily, start '2024-01-01',
+      kind INCREMENTAL_BY_TIME_RANGE (time_column day, forward_only true));
+    SELECT '1' AS n, '2024-01-01' AS day
+"""
+READER = """
+    MODEL (name db.reader, start '2024-01-01',
+      kind INCREMENTAL_BY_TIME_RANGE (time_column day));
+    SELECT n, day FROM db.daily WHERE day BETWEEN @start_date AND @end_date
+"""
+TOTAL = "MODEL (name db.total, kind FULL); SELECT max(n) AS n FROM db.daily"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ProjectFolder:
+    """A project that production and dev show, dev with a reader of its own."""
+    found = ProjectFolder(
+        tmp_path / "project",
+        {"models/daily.sql": DAILY, "models/reader.sql": READER, "models/total.sql": TOTAL},
+    )
+    with open_fake(found.root) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW))
+    return found
+
+
+def page(workspace: Workspace, plan: Plan) -> tuple[str, dict[str, str], str]:
+    """Return the page's text, what its table says is computed by model, and the short text."""
+    shown: dict[str, Any] = plan_metadata(workspace.store, plan)
+    records = {str(r.data["model"]): str(r.data["computes"]) for r in shown["changes"].records}
+    return str(shown["plan"].value), records, plan_summary(plan)
+
+
+def test_a_change_in_place_says_where_it_is_previewed_and_what_the_deployment_does(
+    folder: ProjectFolder,
+) -> None:
+    folder.edit("models/daily.sql", "'1' AS n,", "'1' AS n, '2' AS more,")
+    with open_fake(folder.root) as workspace:
+        plan = workspace.plan("dev", now=NOW)
+        text, _, short = page(workspace, plan)
+        assert "forward-only: previewed on a branch of" in text
+        assert "Forward-only, previewed on a branch: `db.daily`" in short
+        since = NOW - timedelta(days=2)
+        plan = workspace.plan("prod", now=NOW, effective_from=since.replace(hour=0))
+        text, records, short = page(workspace, plan)
+        assert "Forward-only, in place: `db.daily`" in short
+    assert "goes on with the new definition, its rows stay" in text
+    assert "column more" in text
+    assert "rows from 2024-01-02T00:00:00Z on are computed again" in text
+    assert "a rollback shows the columns of before" in text
+    assert text.index("### At risk") < text.rindex("changes a table that readers see")
+    assert "2024-01-02 … 2024-01-03" in records["db.daily"]
+
+
+def test_a_restatement_says_what_is_computed_again_and_what_is_outdated_elsewhere(
+    folder: ProjectFolder,
+) -> None:
+    folder.edit("models/reader.sql", "SELECT n, day", "SELECT upper(n) AS n, day")
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("dev", now=NOW))
+        plan = workspace.plan(
+            "prod",
+            now=NOW,
+            restate=("db.daily",),
+            start=datetime(2024, 1, 2, tzinfo=timezone.utc),
+            end=datetime(2024, 1, 3, tzinfo=timezone.utc),
+        )
+        text, records, short = page(workspace, plan)
+    assert text.startswith("## Restatement of `prod`")
+    assert "| `db.daily` | 1 | 2024-01-02, computed again |" in text
+    assert "| `db.total` | 1 | whole table, computed again |" in text
+    assert records["db.daily"] == "1: 2024-01-02, again"
+    assert records["db.total"] == "whole table, again"
+    assert "### Becomes outdated elsewhere" in text
+    assert "`db.reader`" in text.partition("### Becomes outdated elsewhere")[2]
+    assert "What becomes outdated elsewhere" in short
+
+
+def test_what_is_only_recorded_and_what_is_missing_are_told_apart(folder: ProjectFolder) -> None:
+    later = NOW + timedelta(days=1)
+    with open_fake(folder.root) as workspace:
+        plan = workspace.plan_run("prod", now=later)
+        _, records, _ = page(workspace, plan)
+        assert records["db.daily"] == "1: 2024-01-04"
+    folder.edit("models/daily.sql", "forward_only true", "forward_only false")
+    folder.edit("models/daily.sql", "'1' AS n", "'7' AS n")
+    with open_fake(folder.root) as workspace:
+        plan = workspace.plan("dev", now=NOW, empty_backfill=True)
+        _, records, _ = page(workspace, plan)
+    assert records["db.daily"] == "3: 2024-01-01 … 2024-01-03, recorded as filled, not computed"
