@@ -66,7 +66,7 @@ class RangeFiller:
             ExecutionError: Spark failed, or the plan was cancelled.
         """
         skipping = self._skipping
-        looked = skipping.look(self.filler, self.table)
+        looked = skipping.look(self.filler, self.table, anew=anew)
         anew = anew or looked.anew
         task = self._task(interval, self.target.branch, looked, anew=anew)
         if not self.table.created:

@@ -83,19 +83,22 @@ class Skipping:
             return None
         return last, FillFacts(now, last.facts.output, skipped)
 
-    def look(self, filler: Snapshot, table: PhysicalTable) -> Looked:
+    def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> Looked:
         """Look at what a fill is going to read, before anything of it is read.
 
         Args:
             filler: The definition that fills the table.
             table: The table.
+            anew: Whether the fill replaces all that the table holds, whatever was read for it.
         """
         reads = self.tasks.tables_read(filler)
         looked = Looked(reads, input_states(self.warehouse.lakehouse, reads))
         parent = filler.model.kind.parent_by_commits
-        return looked if parent is None else self._by_commits(looked, parent, table)
+        return looked if parent is None else self._by_commits(looked, parent, table, anew)
 
-    def _by_commits(self, looked: Looked, parent: ModelName, table: PhysicalTable) -> Looked:
+    def _by_commits(
+        self, looked: Looked, parent: ModelName, table: PhysicalTable, anew: bool
+    ) -> Looked:
         """Add the commits of a parent that its reader has not seen.
 
         Raises:
@@ -110,7 +113,8 @@ class Skipping:
                 hint="read it whole: choose another kind for its reader",
             )
         metadata = self.warehouse.lakehouse.table_metadata(read.ref)
-        found = range_since(commit_line(metadata, state.read_id, read.key), self._seen(table, key))
+        seen = None if anew else self._seen(table, key)
+        found = range_since(commit_line(metadata, state.read_id, read.key), seen)
         return replace(looked, commits={parent: found}, anew=found.since is None)
 
     def _seen(self, table: PhysicalTable, key: str) -> int | None:

@@ -1,0 +1,307 @@
+"""Worlds of one model on real Spark, in which a process dies behind any step of an operation.
+
+A world is a folder: project, state, catalog and tables. It is prepared once and copied for every
+kill. Locations of files are absolute, so every copy takes the original's place.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.planning.plan import Plan
+from vde_dagster_tests.execution.workers import ShiftedClock
+from vde_dagster_tests.faults import ProcessKilled
+from vde_dagster_tests.kinds.steps import Steps
+from vde_dagster_tests.projects import ProjectFolder
+
+NAME = ModelName("m", "it")
+MODEL = "models/it.sql"
+QUERY = "SELECT id, day, v FROM lake.events WHERE day BETWEEN @start_date AND @end_date"
+FILES = {
+    "external_models.yaml": """
+        - name: lake.events
+          columns: {id: int, day: date, v: int}
+    """,
+    MODEL: """
+        MODEL (name m.it, start '2024-01-01', cron '@daily', audits (not_null(columns := (id))),
+          kind KIND);
+        QUERY
+    """,
+}
+FIRST = "(1, DATE'2024-01-01', 1), (2, DATE'2024-01-01', 10), (1, DATE'2024-01-02', 2)"
+THEN = "(1, DATE'2024-01-03', 4), (3, DATE'2024-01-03', 5), (3, DATE'2024-01-04', -1)"
+LATE = "(4, DATE'2024-01-02', 7), (2, DATE'2024-01-02', 8)"
+Rows = list[tuple[Any, ...]]
+
+
+def noon(day: int) -> datetime:
+    """The instant of a day's run: the day before is due."""
+    return datetime(2024, 1, day, 12, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True)
+class Life:
+    """A kind as it is lived.
+
+    Args:
+        name: For people.
+        kind: The kind, with what stands behind it in the header.
+        query: The model's query.
+        late: Whether a run takes in rows of days that were filled before.
+        runs: Whether time alone makes it due.
+        change: A file, a text in it, and what stands there when the definition changes.
+        files: More files of the project, or others in place of those above.
+    """
+
+    name: str
+    kind: str
+    query: str = QUERY
+    late: bool = True
+    runs: bool = True
+    change: tuple[str, str, str] = (MODEL, " FROM lake", ", v + 1 AS more FROM lake")
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+class World:
+    """One model and its source, in a folder that is put back as it was kept.
+
+    Args:
+        folder: An empty folder, in memory best.
+        life: The model's kind.
+    """
+
+    def __init__(self, folder: Path, life: Life) -> None:
+        self.life = life
+        self.root = folder / "project"
+        self._folder = folder
+        files = {**FILES, **life.files}
+        self.project = ProjectFolder(self.root, files)
+        for old, new in (("KIND", life.kind), ("QUERY", life.query)):
+            if old in (self.root / MODEL).read_text():
+                self.project.edit(MODEL, old, new)
+        with self.process() as workspace:
+            session: Any = workspace.engine().session  # type: ignore[attr-defined]
+            session.sql("CREATE NAMESPACE IF NOT EXISTS lakehouse.lake")
+            session.sql("CREATE TABLE lakehouse.lake.events (id INT, day DATE, v INT)")
+        self.insert(FIRST)
+
+    @property
+    def database(self) -> Path:
+        """State and catalog."""
+        return self.root / ".vde" / "vde.db"
+
+    @contextmanager
+    def process(self, effects: Steps | None = None) -> Iterator[Workspace]:
+        """Start a process; one that is watched may die: its leases have ended for the next."""
+        clock = ShiftedClock(timedelta(minutes=-10)) if effects else None
+        with Workspace.open(self.root, clock=clock, effects=effects) as workspace:
+            yield workspace
+
+    def insert(self, values: str) -> None:
+        """Let rows come into the source."""
+        with self.process() as workspace:
+            session: Any = workspace.engine().session  # type: ignore[attr-defined]
+            session.sql(f"INSERT INTO lakehouse.lake.events VALUES {values}")
+
+    def apply(self, make: Callable[[Workspace], Plan]) -> None:
+        """Plan and apply."""
+        with self.process() as workspace:
+            workspace.apply(make(workspace), concurrency=1)
+
+    def rows(self, environment: str = "prod", without: str = "") -> Rows | None:
+        """What readers see, without Spark; None before there is anything.
+
+        Args:
+            environment: The environment.
+            without: A column that is left out.
+        """
+        with self.process() as workspace:
+            if workspace.store.environments.get(environment) is None:
+                return None
+            found = workspace.read(environment, str(NAME)).to_pylist()
+        rows = (tuple(v for name, v in row.items() if name != without) for row in found)
+        return sorted(rows, key=str)
+
+    def keep(self) -> None:
+        """Keep the folder as it is."""
+        _copy(self.root, self._folder / "kept")
+
+    def restore(self) -> None:
+        """Put the folder back as it was kept."""
+        shutil.rmtree(self.root)
+        _copy(self._folder / "kept", self.root)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a folder in another process: one that closes a file gives up its locks on it."""
+    subprocess.run(["cp", "-R", str(source), str(target)], check=True)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is interrupted.
+
+    Args:
+        name: For people.
+        before: Prepares the world.
+        plan: Plans it; a repetition plans again.
+        at: What plans call now.
+        lived_by: Whether a kind knows it.
+    """
+
+    name: str
+    before: Callable[[World], None]
+    plan: Callable[[Workspace], Plan]
+    at: datetime
+    lived_by: Callable[[Life], bool] = lambda life: True
+
+
+def _filled(world: World) -> None:
+    world.apply(lambda workspace: workspace.plan("prod", now=noon(3)))
+
+
+def _due(world: World) -> None:
+    _filled(world)
+    world.insert(f"{THEN}, {LATE}" if world.life.late else THEN)
+
+
+def _wrong(world: World) -> None:
+    _filled(world)
+    world.insert(LATE)
+
+
+def _changed(world: World) -> None:
+    _filled(world)
+    world.insert(LATE)
+    world.project.edit(*world.life.change)
+
+
+def _deploy(workspace: Workspace) -> Plan:
+    """Deploy what changed, and compute again from the second day on where that can be."""
+    made = workspace.plan("prod", forward_only=True, now=noon(3), save=False)
+    if not any(model.in_place for model in made.models):
+        return workspace.plan("prod", forward_only=True, now=noon(3))
+    second = noon(2).replace(hour=0)
+    return workspace.plan("prod", forward_only=True, effective_from=second, now=noon(3))
+
+
+def _restate(workspace: Workspace) -> Plan:
+    second = noon(2).replace(hour=0)
+    return workspace.plan("prod", restate=(str(NAME),), start=second, now=noon(3))
+
+
+OPERATIONS = (
+    Operation("first fill", lambda world: None, lambda w: w.plan("prod", now=noon(3)), noon(3)),
+    Operation(
+        "run", _due, lambda w: w.plan_run("prod", now=noon(5)), noon(5), lambda life: life.runs
+    ),
+    Operation("restatement", _wrong, _restate, noon(3), lambda life: life.runs),
+    Operation("deployment", _changed, _deploy, noon(3)),
+)
+
+
+class Trial:
+    """An operation in a world: what its steps are, and how it ends when nobody dies.
+
+    Args:
+        world: The world, in which nothing has happened yet.
+        operation: The operation.
+    """
+
+    def __init__(self, world: World, operation: Operation) -> None:
+        self.world, self.operation = world, operation
+        operation.before(world)
+        self.old = world.rows()
+        with world.process() as workspace:
+            self._plan_id = operation.plan(workspace).id
+        world.keep()
+        self.steps = self._applied(None)
+        new = world.rows()
+        assert new is not None
+        self.new = new
+
+    def check_from_scratch(self) -> None:
+        """Compute the model, as it is now, from what its source says now, in a new table.
+
+        To be asked before anybody dies. Rows that a change in place left as they were have none of
+        the column that it added.
+        """
+        world = self.world
+        world.project.edit(MODEL, "MODEL (", "MODEL (stamp 'anew', ")
+        world.apply(lambda workspace: workspace.plan("fresh", now=self.operation.at))
+        scratch = world.rows("fresh", "more")
+        assert world.rows(without="more") == scratch, f"{world.life.name}: {self.operation.name}"
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """What a kill is between: by its number from 1, the step behind it and the one ahead."""
+        return list(zip(self.steps, [*self.steps[1:], "the end"], strict=True))
+
+    def unmet(self, met: set[tuple[str, str]]) -> list[int]:
+        """Return where to kill to be between pairs of steps that nobody met, and note them.
+
+        Where all were met, it is between Spark's last commit and what follows.
+        """
+        pairs = self.pairs()
+        found = [n for n, pair in enumerate(pairs, 1) if pair not in met | set(pairs[: n - 1])]
+        met |= set(pairs)
+        commits = [n for n, step in enumerate(self.steps, 1) if step.startswith("spark.commit")]
+        return found or commits[-1:]
+
+    def kill(self, *last: int, again: bool) -> None:
+        """Die behind a step, in the operation and then in its repetitions; let others finish.
+
+        Args:
+            last: The numbers of the steps; a repetition may live on when it has fewer.
+            again: Whether whoever comes next plans again, rather than apply the same plan.
+        """
+        where = f"{self.world.life.name}: {self.operation.name}, killed behind {last}"
+        self.world.restore()
+        for number, step in enumerate(last):
+            self._applied(step, again=again and number > 0)
+            seen = self.world.rows()
+            assert seen in (self.old, self.new), where
+        with self.world.process() as workspace:
+            workspace.apply(self._planned(workspace, again), concurrency=1)
+        assert self.world.rows() == self.new, where
+        self._check_nothing_is_left(where)
+
+    def _applied(self, last: int | None, *, again: bool = False) -> list[str]:
+        steps = Steps(self.world.database, last)
+        try:
+            with self.world.process(steps) as workspace:
+                plan = self._planned(workspace, again)
+                session: Any = workspace.engine().session  # type: ignore[attr-defined]
+                steps.taken.clear()
+                with steps.watching(session.sparkContext._gateway._gateway_client):
+                    workspace.apply(plan, concurrency=1)
+        except ProcessKilled:
+            assert steps.dead
+        finally:
+            steps.close()
+        return steps.taken
+
+    def _planned(self, workspace: Workspace, again: bool) -> Plan:
+        return self.operation.plan(workspace) if again else workspace.load_plan(self._plan_id)
+
+    def _check_nothing_is_left(self, where: str) -> None:
+        """What is done is not planned again, and the janitor leaves no branch of an attempt."""
+        with self.world.process() as workspace:
+            at = self.operation.at
+            assert workspace.plan_run("prod", now=at, save=False).is_empty, where
+        days = ShiftedClock(timedelta(days=9))
+        for _ in range(2):
+            with Workspace.open(self.world.root, clock=days) as workspace:
+                assert workspace.janitor().failures == (), where
+        with self.world.process() as workspace:
+            for table in workspace.store.ledger.tables():
+                refs = workspace.lakehouse.table_metadata(table.ref)["refs"]
+                assert list(refs) == ["main"], where

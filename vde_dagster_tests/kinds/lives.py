@@ -1,0 +1,128 @@
+"""Every kind that owns a table, as worlds of `kills` live it."""
+
+from __future__ import annotations
+
+from vde_dagster.project.kinds import KINDS
+from vde_dagster_tests.kinds import (
+    appended_meaning,
+    appended_writer,
+    newest_rows_meaning,
+    newest_rows_writer,
+)
+from vde_dagster_tests.kinds.appended import Appended
+from vde_dagster_tests.kinds.kills import MODEL, Life
+from vde_dagster_tests.kinds.newest_rows import NewestRows
+
+ADD = """
+    from pyspark.sql.functions import lit
+
+    from vde_dagster import materialization
+
+
+    @materialization("add")
+    def write(rows, target):
+        writer = target.writer(rows)
+        writer.overwrite(lit(True)) if target.anew else writer.append()
+"""
+MERGE = """
+    from pyspark.sql.functions import col, expr
+
+    from vde_dagster import materialization
+
+
+    @materialization("newest")
+    def write(rows, target):
+        at = target.columns
+        news = rows.selectExpr(*(f"{name} AS s_{name}" for name in at))
+        given = {at[name]: col(f"s_{name}") for name in at}
+        same = expr(f"{at['id']} = s_id AND {at['day']} = s_day")
+        merge = news.mergeInto(target.name, same)
+        merge.whenMatched().update(given).whenNotMatched().insert(given).merge()
+"""
+WHOLE = "SELECT id, day, v FROM lake.events"
+SCD = "SELECT id, v, CAST(day AS TIMESTAMP) AS updated_at FROM lake.events WHERE day BETWEEN "
+BATCH = "batch_size 1, disable_restatement false, forward_only false"
+LIVES = (
+    Life("FULL", "FULL", WHOLE),
+    Life(
+        "INCREMENTAL_BY_TIME_RANGE",
+        "INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 1, lookback 1)",
+    ),
+    Life(
+        "INCREMENTAL_BY_TIME_RANGE in parts of files",
+        "INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 2, lookback 1), partitioned_by id",
+    ),
+    Life(
+        "INCREMENTAL_BY_UNIQUE_KEY",
+        "INCREMENTAL_BY_UNIQUE_KEY (unique_key id, batch_size 1, lookback 1)",
+    ),
+    Life(
+        "INCREMENTAL_BY_UNIQUE_KEY that adds up",
+        "INCREMENTAL_BY_UNIQUE_KEY (unique_key id, batch_size 1, when_matched "
+        "WHEN MATCHED AND source.v < 0 THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET target.v = target.v + source.v, target.day = source.day)",
+        late=False,
+    ),
+    Life(
+        "SCD_TYPE_2_BY_TIME",
+        f"SCD_TYPE_2_BY_TIME (unique_key id, {BATCH})",
+        SCD + "@start_date AND @end_date",
+        late=False,
+    ),
+    Life(
+        "SCD_TYPE_2_BY_COLUMN",
+        f"SCD_TYPE_2_BY_COLUMN (unique_key id, columns (day, v), {BATCH})",
+        late=False,
+    ),
+    Life(
+        "INCREMENTAL_BY_PARTITION",
+        "INCREMENTAL_BY_PARTITION (batch_size 1, lookback 1, disable_restatement false), "
+        "partitioned_by id",
+    ),
+    Life(
+        "INCREMENTAL_UNMANAGED",
+        "INCREMENTAL_UNMANAGED (batch_size 1, disable_restatement false)",
+        late=False,
+    ),
+    Life(
+        "CUSTOM",
+        "CUSTOM (materialization 'add', batch_size 1)",
+        late=False,
+        files={"materializations/add.py": ADD},
+    ),
+    Life(
+        "CUSTOM by MERGE",
+        "CUSTOM (materialization 'newest', batch_size 1, lookback 1)",
+        files={"materializations/newest.py": MERGE},
+    ),
+    Life(
+        "NEWEST_ROWS", "NEWEST_ROWS (row_key id, newest_by day, keep 2, batch_size 1)", late=False
+    ),
+    Life("APPENDED", "APPENDED (parent lake.events)", WHOLE),
+    Life(
+        "SEED",
+        "",
+        "",
+        runs=False,
+        change=("seeds/it.csv", "2,2", "2,3\n3,3"),
+        files={
+            MODEL: """
+                MODEL (name m.it, kind SEED (path '../seeds/it.csv'), columns (id INT, v INT),
+                  audits (not_null(columns := (id))));
+            """,
+            "seeds/it.csv": "id,v\n1,1\n2,2\n",
+        },
+    ),
+)
+
+
+def know_kinds() -> None:
+    """Make the kinds of the tests known; their meanings and writers register themselves."""
+    assert all((appended_meaning, appended_writer, newest_rows_meaning, newest_rows_writer))
+    KINDS.add(Appended, NewestRows)
+
+
+def forget_kinds() -> None:
+    """Take them away again."""
+    KINDS.remove(Appended)
+    KINDS.remove(NewestRows)

@@ -1,0 +1,67 @@
+"""Each kind on Spark: one process dies between two steps, another finishes: nothing is lost.
+
+Here each pair of steps that follow each other is met once, whichever kind takes them, and each kind
+dies at least once; `python -m benchmarks.kills_on_spark` goes through all steps of all kinds.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.project.kinds import KINDS
+from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.kinds.kills import OPERATIONS, Life, Operation, Trial, World
+from vde_dagster_tests.kinds.lives import LIVES, forget_kinds, know_kinds
+from vde_dagster_tests.lakehouse.protocol import fast_folder
+
+MORE = {
+    "first fill": ("INCREMENTAL_BY_TIME_RANGE", "CUSTOM", "SEED"),
+    "restatement": ("INCREMENTAL_UNMANAGED", "SCD_TYPE_2_BY_COLUMN", "APPENDED"),
+    "deployment": ("INCREMENTAL_BY_UNIQUE_KEY", "SCD_TYPE_2_BY_TIME", "FULL"),
+}
+"""Which kinds live through what beside runs."""
+CASES = [
+    (life, operation)
+    for operation in OPERATIONS
+    for life in LIVES
+    if operation.lived_by(life) and life.name in MORE.get(operation.name, (life.name,))
+]
+_met: set[tuple[str, str]] = set()
+
+
+@pytest.fixture(autouse=True)
+def kinds() -> Iterator[None]:
+    """The kinds of the tests are known."""
+    know_kinds()
+    yield
+    forget_kinds()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """An empty folder, in memory where there is such."""
+    made = Path(fast_folder())
+    yield made
+    shutil.rmtree(made)
+
+
+def test_every_kind_that_owns_a_table_is_lived() -> None:
+    lived = {life.name.partition(" ")[0] for life in LIVES}
+    assert lived == {name for name, kind in KINDS.by_name.items() if kind.owns_table}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("life", "operation"), CASES, ids=lambda value: getattr(value, "name", "").replace(" ", "_")
+)
+def test_whoever_is_killed_another_finishes_as_if_computed_from_scratch(
+    life: Life, operation: Operation, folder: Path, spark_engine: SparkEngine
+) -> None:
+    trial = Trial(World(folder, life), operation)
+    trial.check_from_scratch()
+    for number in trial.unmet(_met):
+        trial.kill(number, again=number % 2 == 0)
