@@ -15,6 +15,7 @@ from typing import Literal
 
 from sqlalchemy.exc import OperationalError
 
+from vde_dagster.errors import ExecutionError
 from vde_dagster.state.clock import Clock, SystemClock
 from vde_dagster.state.effects import Effects, NoEffects
 
@@ -142,4 +143,6 @@ def _failure(point: str, lost: bool = False) -> Exception:
         else:
             cause = sqlite3.OperationalError(f"{point}: database is locked (injected)")
         return OperationalError(point, None, cause)
+    if point == "virtual_update.run":  # an engine's: what it raises is told apart by then
+        return ExecutionError(f"{point} failed (injected)")
     return OSError(f"{point} failed (injected)")

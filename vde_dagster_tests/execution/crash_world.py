@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,15 @@ FILES = {
         SELECT sum(revenue) AS revenue FROM marts.daily
     """,
 }
+VIRTUAL_UPDATE = """
+ON_VIRTUAL_UPDATE_BEGIN;
+GRANT SELECT ON VIEW @this_model TO ROLE analysts;
+ON_VIRTUAL_UPDATE_END;
+"""
+GRANTS = frozenset(
+    f"GRANT SELECT ON VIEW `lakehouse`.`marts`.`{model}` TO ROLE analysts"
+    for model in ("customers", "daily")
+)
 
 
 @dataclass
@@ -50,6 +59,8 @@ class World:
         clock: The time.
         failing: Models whose audits find rows.
         state_url: A database elsewhere, or None for a SQLite file in the folder.
+        sources: Numbers the state of the sources.
+        ran: The statements that ran.
     """
 
     folder: Path
@@ -57,6 +68,8 @@ class World:
     failing: tuple[str, ...] = ()
     state_url: str | None = None
     shared: dict[str, Any] = field(default_factory=dict)
+    sources: int = 0
+    ran: list[str] = field(default_factory=list)
 
     @property
     def project(self) -> ProjectFolder:
@@ -70,7 +83,7 @@ class World:
 
     def process(self, effects: Effects | None = None) -> Workspace:
         """Start a process; only the unchanged project's parsed files are carried over."""
-        engine = FakeSpark(self.failing)
+        engine = FakeSpark(self.failing, sources=self.sources, statements=self.ran)
         return open_fake(
             self.folder / "project",
             engine,
@@ -95,12 +108,14 @@ class Operation:
         before: Prepares the world.
         run: The command; a repetition is the same call in a new process.
         ends_well: Whether it succeeds when nothing goes wrong.
+        statements: What has to have run once it is done.
     """
 
     name: str
     before: Callable[[World], None]
     run: Callable[[Workspace], object]
     ends_well: bool = True
+    statements: frozenset[str] = frozenset()
 
 
 def apply_again(workspace: Workspace, environment: str = "prod") -> object:
@@ -141,6 +156,7 @@ def _published(world: World) -> None:
 
 
 def _change(world: World) -> None:
+    world.sources = 1
     world.edit("models/marts/customers.sql", "sum(amount)", "1 + sum(amount)")
     world.edit("models/marts/daily.sql", "sum(amount) AS", "2 * sum(amount) AS")
 
@@ -203,6 +219,26 @@ def _due_and_planned(world: World) -> None:
     world.process().plan_run("prod")
 
 
+def _corrected(world: World) -> None:
+    """Correct the sources of two days, and store the plan that computes them again."""
+    _due(world)
+    run_again(world.process())
+    world.clock.advance(hours=1)
+    world.sources = 1
+    first = NOW.replace(day=2, hour=0)
+    world.process().plan(
+        "prod", restate=("marts.daily",), start=first, end=first + timedelta(days=2)
+    )
+
+
+def _with_statements(world: World) -> None:
+    _published(world)
+    for model in ("customers", "daily"):
+        path = world.project.root / f"models/marts/{model}.sql"
+        path.write_text(f"{path.read_text()};\n{VIRTUAL_UPDATE}")
+    _change(world)
+
+
 def _published_twice(world: World) -> None:
     _changed(world)
     apply_again(world.process())
@@ -239,6 +275,8 @@ OPERATIONS = (
     Operation("run", _due, run_again),
     Operation("run of a stored plan", _due_and_planned, apply_stored),
     Operation("apply with a failing audit", _changed_and_failing, apply_again, ends_well=False),
+    Operation("restatement", _corrected, apply_stored),
+    Operation("virtual update", _with_statements, apply_again, statements=GRANTS),
     Operation("preview", _changed_in_place, preview),
     Operation("deployment in place", _changed_in_place, deploy),
     Operation("deployment of a preview", _previewed, deploy),
@@ -285,6 +323,7 @@ class Stage:
         shutil.copy(empty_database, self._folder / "project" / ".vde" / "vde.db")
         operation.before(world)
         self._time, self._failing = world.clock.time, world.failing
+        self._sources = world.sources
         self._shared = world.shared
         self._template = self._database
         self._release()
@@ -302,7 +341,8 @@ class Stage:
         shutil.rmtree(self._folder)
         shutil.copytree(self._kept, self._folder)
         url = self._copied_database(self._shared)
-        return World(self._folder, FakeClock(self._time), self._failing, url, self._shared)
+        clock = FakeClock(self._time)
+        return World(self._folder, clock, self._failing, url, self._shared, self._sources)
 
     def close(self) -> None:
         """Remove everything."""
@@ -369,6 +409,9 @@ def recover(operation: Operation, world: World) -> Warehouse:
     """Repeat the command in a new process, once the leases of dead owners have ended."""
     world.clock.advance(minutes=5)
     run(operation, world.process())
+    assert operation.statements <= set(world.ran), "a statement has not run"
+    waiting = "SELECT count(*) FROM vde_journal WHERE step LIKE 'on virtual update%'"
+    assert list(query(world.url, waiting)) == [(0,)]
     return look(world.url)
 
 

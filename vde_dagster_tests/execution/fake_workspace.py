@@ -2,7 +2,8 @@
 
 The engine does to the catalog what Spark does: it writes a metadata file of its own and swaps the
 pointer, and when somebody else was first it loads the table again and commits on top. In place of
-data files, a commit's summary says which ranges the table holds and which commits it read.
+data files, a commit's summary says which ranges the table holds, of which state of the sources each
+was made, and which commits it read.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class FakeSpark:
         failing_audits: Models whose audits find rows.
         seconds: How long a fill takes.
         marker: A file that is made when a fill has begun, before its commit.
+        sources: Numbers the state of the sources.
+        statements: Where statements that ran are noted; a list of its own by default.
     """
 
     def __init__(
@@ -49,12 +52,15 @@ class FakeSpark:
         failing_audits: Sequence[str] = (),
         seconds: float = 0.0,
         marker: Path | None = None,
+        sources: int = 0,
+        statements: list[str] | None = None,
     ) -> None:
         self.failing_audits = set(failing_audits)
         self.seconds = seconds
         self.marker = marker
         self.statements = 0
-        self.session_statements: list[str] = []
+        self.sources = sources
+        self.session_statements = [] if statements is None else statements
         self._lakehouse: Lakehouse | None = None
         self._reads: dict[int, dict[str, int | None]] = {}
 
@@ -179,7 +185,7 @@ class FakeSpark:
                 "vde.plan": task.plan_id,
                 "vde.table": task.table.id,
                 "vde.interval": str(task.interval),
-                "fake.content": json.dumps(_content(metadata, head, task)),
+                "fake.content": json.dumps(_content(metadata, head, task, self.sources)),
                 "fake.read": json.dumps(read),
             },
         }
@@ -224,16 +230,25 @@ class FakeSpark:
         return int(self.lakehouse.store.database.clock.now().timestamp() * 1000)
 
 
-def _content(metadata: dict[str, Any], head: int | None, task: FillTask) -> list[str]:
-    """The ranges that the table holds after a fill, as what was overwritten leaves them."""
+def _content(
+    metadata: dict[str, Any], head: int | None, task: FillTask, sources: int
+) -> list[tuple[str, int]]:
+    """What the table holds after a fill, as what was overwritten leaves it.
+
+    Returns:
+        Ranges, each with the number of the state of the sources that it was made of.
+    """
+    new = (str(task.interval), sources)
     if head is None or not task.snapshot.is_incremental:
-        return [str(task.interval)]
+        return [new]
     (parent,) = [item for item in metadata["snapshots"] if item["snapshot-id"] == head]
     content = parent["summary"].get("fake.content", "[]")
-    held = [Interval.parse(text) for text in json.loads(content)]
+    held = [
+        (IntervalSet((Interval.parse(text),)), made_of) for text, made_of in json.loads(content)
+    ]
     written = IntervalSet((task.interval,))
-    left = sorted(str(part) for item in held for part in IntervalSet((item,)) - written)
-    return [*left, str(task.interval)]
+    left = sorted((str(part), made_of) for item, made_of in held for part in item - written)
+    return [*left, new]
 
 
 def open_fake(

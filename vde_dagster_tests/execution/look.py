@@ -67,7 +67,7 @@ class Warehouse:
                 lambda match: numbers[f"{match[1]}.{match[2]}"], self.views[view]
             )
             views[view] = _PREVIEW.sub("preview", views[view])
-        rows = {number: ranges(self.tables[name]) for name, number in numbers.items()}
+        rows = {number: made_of(self.tables[name]) for name, number in numbers.items()}
         models = {name: sorted(models) for name, (_, _, models) in self.environments.items()}
         return views, rows, models
 
@@ -92,13 +92,18 @@ def fills(metadata: dict[str, Any]) -> Iterator[dict[str, Any]]:
     return (commit for commit in line(metadata) if not begins(commit))
 
 
+def made_of(metadata: dict[str, Any]) -> dict[int, list[tuple[float, float]]]:
+    """The ranges that `main` holds, joined, in seconds since 1970, by the state of the sources."""
+    newest = next(fills(metadata), None)
+    held: dict[int, list[tuple[float, float]]] = {}
+    for text, sources in json.loads(newest["summary"]["fake.content"]) if newest else ():
+        held.setdefault(sources, []).append(_seconds(text))
+    return {sources: _joined(sorted(parts)) for sources, parts in held.items()}
+
+
 def ranges(metadata: dict[str, Any]) -> list[tuple[float, float]]:
     """The ranges that `main` holds, joined, in seconds since 1970."""
-    newest = next(fills(metadata), None)
-    if newest is None:
-        return []
-    held = sorted(_seconds(text) for text in json.loads(newest["summary"]["fake.content"]))
-    return _joined(held)
+    return _joined(sorted(part for parts in made_of(metadata).values() for part in parts))
 
 
 def look(url: str, folder: Path | None = None) -> Warehouse:
@@ -174,13 +179,19 @@ def _check_views(seen: Warehouse) -> None:
 
 def _check_rows(seen: Warehouse) -> None:
     for name, metadata in seen.tables.items():
-        filled = [item["summary"]["vde.interval"] for item in fills(metadata)]
+        filled = [_written(item["summary"]) for item in fills(metadata)]
         assert len(filled) == len(set(filled)), f"{name} has a range written twice"
         recorded = _joined(sorted(seen.filled.get(name, [])))
         for start, end in ranges(metadata):
             inside = any(first <= start and end <= last for first, last in recorded)
             assert inside, f"{name} has rows on main that nobody recorded as audited"
         assert bool(recorded) <= bool(filled), f"{name} is said to be filled and is empty"
+
+
+def _written(summary: dict[str, str]) -> tuple[str, int]:
+    """The range that a commit filled, and of which state of the sources."""
+    *_, (_, sources) = json.loads(summary["fake.content"])
+    return summary["vde.interval"], sources
 
 
 def _check_nothing_unpublished_was_read(seen: Warehouse) -> None:
