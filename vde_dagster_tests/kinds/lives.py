@@ -49,6 +49,11 @@ LIVES = (
         "INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 1, lookback 1)",
     ),
     Life(
+        "INCREMENTAL_BY_TIME_RANGE at once",
+        "INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 1, batch_concurrency 2)",
+        late=False,
+    ),
+    Life(
         "INCREMENTAL_BY_TIME_RANGE in parts of files",
         "INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 2, lookback 1), partitioned_by id",
     ),
