@@ -100,9 +100,14 @@ class World:
         return self.root / ".vde" / "vde.db"
 
     @contextmanager
-    def process(self, effects: Steps | None = None) -> Iterator[Workspace]:
-        """Start a process; one that is watched may die: its leases have ended for the next."""
-        clock = ShiftedClock(timedelta(minutes=-10)) if effects else None
+    def process(self, effects: Steps | None = None, before: int = 0) -> Iterator[Workspace]:
+        """Start a process.
+
+        Args:
+            effects: What watches it, if anything does.
+            before: How many processes come after it, to each of which its leases have ended.
+        """
+        clock = ShiftedClock(timedelta(minutes=-10 * before)) if before else None
         with Workspace.open(self.root, clock=clock, effects=effects) as workspace:
             yield workspace
 
@@ -266,7 +271,7 @@ class Trial:
         where = f"{self.world.life.name}: {self.operation.name}, killed behind {last}"
         self.world.restore()
         for number, step in enumerate(last):
-            self._applied(step, again=again and number > 0)
+            self._applied(step, before=len(last) - number, again=again and number > 0)
             seen = self.world.rows()
             assert seen in (self.old, self.new), where
         with self.world.process() as workspace:
@@ -274,10 +279,10 @@ class Trial:
         assert self.world.rows() == self.new, where
         self._check_nothing_is_left(where)
 
-    def _applied(self, last: int | None, *, again: bool = False) -> list[str]:
+    def _applied(self, last: int | None, *, before: int = 0, again: bool = False) -> list[str]:
         steps = Steps(self.world.database, last)
         try:
-            with self.world.process(steps) as workspace:
+            with self.world.process(steps, before) as workspace:
                 plan = self._planned(workspace, again)
                 session: Any = workspace.engine().session  # type: ignore[attr-defined]
                 steps.taken.clear()
