@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 
 import pytest
@@ -17,6 +18,7 @@ from vde_dagster.project.kinds import (
     IncrementalByUniqueKey,
     View,
 )
+from vde_dagster.project.loading.loader import Project
 from vde_dagster.project.model import Column
 from vde_dagster_tests.project.conftest import LoadModel
 
@@ -239,3 +241,48 @@ def test_any_quoted_identifier_survives_rendering(name: str) -> None:
     tree = sqlglot.parse_one(rendered.sql, dialect="spark")
     assert tree.expressions[0].alias == name
     assert [n.name for n in rendered.reads] == [name.lower()]
+
+
+@pytest.mark.parametrize(
+    ("written", "grains"),
+    [
+        ("grain [b, c]", (("b", "c"),)),
+        ("grain ARRAY[b, c]", (("b", "c"),)),
+        ("grain (b AS other, c)", (("b", "c"),)),
+        ("grains (b, (b, c))", (("b",), ("b", "c"))),
+        ("grains ARRAY[b, c]", (("b",), ("c",))),
+    ],
+)
+def test_every_form_of_a_grain_is_read(
+    load_model: LoadModel, written: str, grains: tuple[tuple[str, ...], ...]
+) -> None:
+    model = load_model(f"MODEL (name a.m, {written}); SELECT 1 AS b, 2 AS c")
+    assert model.grains == grains
+
+
+def test_a_comment_before_the_header_is_the_description_where_none_is_given(
+    load: Callable[[Mapping[str, str]], Project],
+) -> None:
+    project = load(
+        {
+            "models/m.sql": """
+            -- What customers
+            /* pay. */
+            MODEL (name a.one);
+            SELECT 1 AS x;
+            -- Of the query's end.
+            MODEL (name a.two, description 'Two.');
+            SELECT 1 AS x -- a number
+            """
+        }
+    )
+    assert project.models[ModelName("a", "one")].description == "What customers\npay."
+    assert project.models[ModelName("a", "two")].description == "Two."
+
+
+def test_properties_of_other_engines_are_read_over(load_model: LoadModel) -> None:
+    model = load_model(
+        "MODEL (name a.m, gateway big, session_properties (a = 1), grants ('select' = ['me'])); "
+        "SELECT 1 AS b"
+    )
+    assert model.name == ModelName("a", "m")

@@ -171,10 +171,12 @@ class Value:
         return self.part([*self.tokens, comma, *part])
 
     def inner(self) -> list[Token]:
-        """Return the tokens, without the brackets around all of them."""
+        """Return the tokens, without the brackets, or `ARRAY[…]`, around all of them."""
         tokens = list(self.tokens)
         if not tokens:
             raise self.error(f"property '{self.name}' has no value")
+        if tokens[0].is_word("ARRAY") and len(tokens) > 2 and tokens[1].text in "([":
+            tokens = tokens[1:] if matching(self.source, tokens, 1) == len(tokens) - 1 else tokens
         if tokens[0].text in "([" and matching(self.source, tokens, 0) == len(tokens) - 1:
             return tokens[1:-1]
         return tokens
@@ -194,12 +196,14 @@ class Header:
         properties: Values by property name in lower case.
         source: The file.
         start: Offset of the word.
+        comment: What comments right before it say.
     """
 
     word: str
     properties: dict[str, Value]
     source: SourceText
     start: int
+    comment: str | None = None
 
     def get(self, name: str, read: Callable[[Value], object]) -> object | None:
         """Read a property with the given reader, or return None when it is not there."""

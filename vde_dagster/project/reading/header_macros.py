@@ -51,7 +51,8 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
     pieces.append((source.text[done:], done, True))
     expanded = _joined(pieces)
     made = ExpandedSource(source.path, expanded.text, source, expanded)
-    return _without_blueprints(parse_header(made, _header_tokens(made, header.start)))
+    parsed = parse_header(made, _header_tokens(made, header.start))
+    return _without_blueprints(replace(parsed, comment=header.comment))
 
 
 def with_values(text: str, variables: Mapping[str, str]) -> str:

@@ -69,17 +69,18 @@ METADATA = frozenset(
         "project",
         "optimize_query",
         "assertions",
+        "gateway",
+        "session_properties",
+        "grants",
+        "grants_target_layer",
     ]
 )
 """Properties of SQLMesh that say nothing about the data: accepted and not used."""
 
 REFUSED = {
-    "gateway": "models run on the project's one Spark session; gateways are not supported",
-    "session_properties": "session properties per model are not supported yet",
     "on_virtual_update": "statements stand behind the query, between ON_VIRTUAL_UPDATE_BEGIN; and "
     "ON_VIRTUAL_UPDATE_END;",
     "jinja_macros": "Jinja macros are those of macros/*.sql",
-    "grants": "grants are not supported yet",
 }
 """Properties of SQLMesh that would be wrong to ignore."""
 
@@ -145,7 +146,7 @@ def read_model_properties(
         "column_descriptions": _descriptions(given.get("column_descriptions")),
         **read_times(given, settings),
         "owner": _text(given.get("owner")) or settings.owner,
-        "description": _text(given.get("description")),
+        "description": _text(given.get("description")) or header.comment,
         "stamp": _text(given.get("stamp")),
         "physical_version": _physical_version(given.get("physical_version"), kind),
         "skip_unchanged": given["skip_unchanged"].boolean() if "skip_unchanged" in given else None,
@@ -331,10 +332,20 @@ def _virtual_properties(
     return tuple(sorted((key, text.text()) for key, text in pairs.items()))
 
 
-def _grains(given: dict[str, Value]) -> tuple[tuple[str, ...], ...]:
+def _grains(given: Mapping[str, Value]) -> tuple[tuple[str, ...], ...]:
     grains: list[tuple[str, ...]] = []
     if "grain" in given:
-        grains.append(given["grain"].texts())
+        grains.append(_columns_of(given["grain"]))
     if "grains" in given:
-        grains += [item.texts() for item in given["grains"].items()]
+        grains += [_columns_of(item) for item in given["grains"].items()]
     return tuple(grains)
+
+
+def _columns_of(value: Value) -> tuple[str, ...]:
+    """Read the columns of a grain; of `a AS b`, by which others know it, `a`."""
+    found = []
+    for item in value.items():
+        if len(item.tokens) == 3 and item.tokens[1].is_word("AS"):
+            item = item.part(list(item.tokens[:1]))
+        found.append(item.text())
+    return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vde_dagster.project.jinja.blocks import render_block
 from vde_dagster.project.macros.expansion import Expanded, Expander
@@ -88,11 +88,13 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
     statements: list[Statement] = []
     position = 0
     while True:
+        begin = position
         tokens, end, position = _next_statement(source, position, dialect)
         if tokens and _is_header(tokens):
             if header is not None:
                 blocks.append(_block(source, header, statements))
-            header, statements = parse_header(source, tokens), []
+            comment = _comment(source, begin, tokens[0].start)
+            header, statements = replace(parse_header(source, tokens), comment=comment), []
             named = header.properties.get("dialect")
             dialect = named.text().lower() if named else default_dialect
         elif tokens:
@@ -117,6 +119,15 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
     if header is not None:
         blocks.append(_block(source, header, statements))
     return blocks
+
+
+def _comment(source: SourceText, start: int, end: int) -> str | None:
+    """Return what comments right before a header say."""
+    if start >= end or not source.text[start:end].strip():
+        return None
+    texts = [token.text for token in scan(source, start, end) if token.kind == "comment"]
+    words = (t[2:-2] if t.startswith("/*") else t.removeprefix("--") for t in texts)
+    return "\n".join(word.strip() for word in words).strip() or None
 
 
 def _block(source: SourceText, header: Header, statements: list[Statement]) -> Block:

@@ -313,6 +313,6 @@ def __getattr__(name: str) -> Any:
     """Make the classes of connections, schedulers and bots when they are asked for."""
     if name.endswith("ConnectionConfig"):
         return type(name, (Connection,), {})
-    if name.endswith(("Config", "NotificationTarget")):
+    if name.endswith(("Config", "NotificationTarget", "Options")):
         return type(name, (Anything,), {})
     raise AttributeError(f"module 'sqlmesh.core.config' has no attribute '{name}'")
