@@ -111,6 +111,7 @@ def test_every_file_that_sqlmesh_accepts_means_the_same(
         "map": {"k": 1.5},
         "nothing": None,
         "region": "eu",
+        "gateway": "local",
     }
     assert (read.environment_ttl_days, read.janitor_grace_hours) == (2, 168)
     assert read.time_to_live("staging") is None
@@ -411,7 +412,8 @@ def test_the_own_catalog_is_left_out_of_names(load: Load, config: str) -> None:
         {
             "config.yaml": config,
             "models/a.sql": "MODEL (name wh.sales.a); SELECT 1 AS x",
-            "models/b.sql": "MODEL (kind FULL, name 'wh'.'sales'.'b'); SELECT x FROM wh.sales.a",
+            "models/b.sql": "MODEL (kind FULL, dialect 'spark, normalization_strategy=lowercase', "
+            "name 'wh'.'sales'.'b'); SELECT x FROM wh.sales.a",
         }
     )
     assert _names(project) == {"sales.a", "sales.b"}

@@ -53,7 +53,7 @@ def test_the_file_is_read(write_project: WriteProject, time: str) -> None:
         date(2013, 1, 1),
         8,
     )
-    assert settings.variables == {"limit": 3}
+    assert settings.variables == {"limit": 3, "gateway": "local"}
     assert settings.spark.master == "local[2]"
     assert settings.spark.resolved_config() == {"spark.x": "y"}
     assert settings.dagster.auto_apply == {"dev": "non_breaking"}
@@ -180,4 +180,15 @@ def test_the_defaults_of_a_sqlmesh_project_are_taken_over(write_project: WritePr
     settings = read_settings(write_project({"config.yaml": text}))
 
     assert (settings.dialect, settings.start) == ("duckdb", date(2024, 1, 1))
-    assert settings.variables == {"limit": 3}
+    assert settings.variables == {"limit": 3, "gateway": "local"}
+
+
+def test_all_mistakes_of_the_settings_are_told(write_project: WriteProject) -> None:
+    unknown = '[tool.vde]\nconcurency = 1\n[tool.vde.spark]\nmastr = "x"\n'
+    with pytest.raises(ProjectError) as caught:
+        read_settings(write_project({"pyproject.toml": unknown}))
+    assert [one.location.line for one in caught.value.mistakes if one.location] == [2, 4]
+    wrong = '[tool.vde]\nconcurrency = "many"\nfunctions = 1\nvariables = 2\n'
+    with pytest.raises(ProjectError) as caught:
+        read_settings(write_project({"pyproject.toml": wrong}))
+    assert {one.location.line for one in caught.value.mistakes if one.location} == {2, 3, 4}

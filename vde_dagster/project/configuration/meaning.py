@@ -152,6 +152,8 @@ class _Reader:
         own = gateways[name]
         if isinstance(own, Mapping):
             keys: KeyPath = (at, name) if name else (at,)
+            if name:
+                self.meant.table.setdefault("variables", {}).setdefault("gateway", name.lower())
             self._variables(own.get("variables"), (*keys, "variables"))
             self._model_defaults(own.get("model_defaults"), (*keys, "model_defaults"))
             connection = own.get("connection") or values.get("default_connection")

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,9 @@ def read_all(root: Path) -> ReadSettings:
     """
     root = root.resolve()
     text, table = _read_table(root)
-    _check_keys(table, "", SettingPlaces(text))
+    unknown = list(_unknown_keys(table, "", SettingPlaces(text)))
+    if unknown:
+        raise ProjectError.of(unknown)
     config_file, seen = "", Seen()
     warnings: tuple[str, ...] = ()
     taken: Mapping[str, SourceLocation] = {}
@@ -134,17 +136,19 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
     return text, tools if isinstance(tools, dict) else {}
 
 
-def _check_keys(table: Mapping[str, Any], prefix: str, places: SettingPlaces) -> None:
+def _unknown_keys(
+    table: Mapping[str, Any], prefix: str, places: SettingPlaces
+) -> Iterator[ProjectError]:
     owner = _NESTED[prefix] if prefix else Settings
     known = [f.name for f in dataclasses.fields(owner) if f.name not in NOT_SET]
     for key, value in table.items():
         dotted = f"{prefix}.{key}" if prefix else key
         if key == "timezone":
-            raise places.problem(dotted, "time zones are not supported", "all times are UTC")
-        if key not in known:
-            raise places.problem(dotted, f"unknown setting '{dotted}'", suggest(key, known))
-        if not prefix and key in _NESTED and isinstance(value, dict):
-            _check_keys(value, key, places)
+            yield places.problem(dotted, "time zones are not supported", "all times are UTC")
+        elif key not in known:
+            yield places.problem(dotted, f"unknown setting '{dotted}'", suggest(key, known))
+        elif not prefix and key in _NESTED and isinstance(value, dict):
+            yield from _unknown_keys(value, key, places)
 
 
 def _validate(table: Mapping[str, Any], places: SettingPlaces) -> dict[str, Any]:
@@ -155,20 +159,26 @@ def _validate(table: Mapping[str, Any], places: SettingPlaces) -> dict[str, Any]
     try:
         model = _source_class()(**table)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        from_env = _environment_name(first["loc"])
-        given = "" if from_env or _is_secret(key) else f" (given: {first['input']!r})"
-        message = f"setting '{key}': {first['msg'].lower()}{given}"
-        if from_env:
-            raise ProjectError(message, hint=f"correct {from_env} in the environment") from None
-        raise places.problem(key, message, _HINTS.get(key, "correct the value")) from None
+        # A value that fits none of several types has a mistake for each.
+        found = {one["loc"][:2]: one for one in reversed(error.errors())}
+        raise ProjectError.of([_wrong(found[loc], places) for loc in reversed(found)]) from None
     except SettingsError as error:
         raise ProjectError(
             f"an environment variable cannot be read: {error}",
             hint='lists and tables are given as JSON, for example ["a", "b"]',
         ) from None
     return {f.name: getattr(model, f.name) for f in _FIELDS}
+
+
+def _wrong(one: Any, places: SettingPlaces) -> ProjectError:
+    """Say what is wrong with a value."""
+    key = ".".join(str(part) for part in one["loc"])
+    from_env = _environment_name(one["loc"])
+    given = "" if from_env or _is_secret(key) else f" (given: {one['input']!r})"
+    message = f"setting '{key}': {one['msg'].lower()}{given}"
+    if from_env:
+        return ProjectError(message, hint=f"correct {from_env} in the environment")
+    return places.problem(key, message, _HINTS.get(key, "correct the value"))
 
 
 def _source_class() -> Any:

@@ -106,7 +106,7 @@ def read_audit(block: Block, source: SourceText, default_dialect: str) -> AuditD
         name=given["name"].text().lower(),
         source=source,
         query=block.statements[0],
-        dialect=given["dialect"].text().lower() if "dialect" in given else default_dialect,
+        dialect=given["dialect"].sql_dialect() if "dialect" in given else default_dialect,
         blocking=given["blocking"].boolean() if "blocking" in given else True,
         defaults={key.lower(): value.raw for key, value in defaults},
         skip=given["skip"].boolean() if "skip" in given else False,

@@ -76,6 +76,10 @@ class Value:
                 )
         return self.raw
 
+    def sql_dialect(self) -> str:
+        """Read a dialect of SQLGlot's; how it compares names, behind a comma, is left out."""
+        return self.text().partition(",")[0].strip().lower()
+
     def identifier(self) -> str:
         """Read a dotted name as written, or the one in a string or in several."""
         if len(self.tokens) == 1 and self.tokens[0].text[0] == "'":

@@ -131,7 +131,7 @@ def read_model_properties(
         raise header.source.error(
             "the MODEL header has no name", header.start, "write MODEL (name schema.model, …);"
         )
-    dialect = given["dialect"].text().lower() if "dialect" in given else settings.dialect
+    dialect = given["dialect"].sql_dialect() if "dialect" in given else settings.dialect
     _check_dialect(header, dialect)
     kind = read_kind(given["kind"], dialect, of_kinds) if "kind" in given else View()
     for needed in kind.needs:

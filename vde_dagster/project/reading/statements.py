@@ -96,7 +96,7 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
             comment = _comment(source, begin, tokens[0].start)
             header, statements = replace(parse_header(source, tokens), comment=comment), []
             named = header.properties.get("dialect")
-            dialect = named.text().lower() if named else default_dialect
+            dialect = named.sql_dialect() if named else default_dialect
         elif tokens:
             first = tokens[0]
             message = _UNSUPPORTED.get(first.text.upper())
