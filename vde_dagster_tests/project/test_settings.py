@@ -53,7 +53,7 @@ def test_the_file_is_read(write_project: WriteProject, time: str) -> None:
         date(2013, 1, 1),
         8,
     )
-    assert settings.variables == {"limit": 3, "gateway": "local"}
+    assert settings.variables == {"limit": 3}
     assert settings.spark.master == "local[2]"
     assert settings.spark.resolved_config() == {"spark.x": "y"}
     assert settings.dagster.auto_apply == {"dev": "non_breaking"}
