@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -83,6 +84,23 @@ class Write:
         """Return all rows that the table has as of a commit."""
         reader = self.session.read.option("versionAsOf", commit.snapshot_id)
         return reader.table(self.target(None))
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Let SQL statements commit with the summary, too: MERGE and DELETE take no options.
+
+        Iceberg reads the same properties from the session's configuration, so the session has to
+        be this write's alone: `Strategy.own_session`.
+        """
+        conf = self.session.conf
+        names = {f"spark.sql.iceberg.snapshot-property.{key}": key for key in self.summary}
+        for name, key in names.items():
+            conf.set(name, self.summary[key])
+        try:
+            yield
+        finally:
+            for name in names:
+                conf.unset(name)
 
     def physical_name(self, column: str) -> str:
         """Return the physical column of an output column.

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import quote
-from vde_dagster.errors import ConflictError, ExecutionError
-from vde_dagster.lakehouse.branch_names import scratch_branch
+from vde_dagster.errors import ExecutionError
 from vde_dagster.lakehouse.fill_summaries import FILL_KEY
 from vde_dagster.planning.interval import Interval
 from vde_dagster.project.kinds import Custom
 from vde_dagster.project.model import PythonSource
 from vde_dagster.spark.strategies.base import Strategy, Write, strategy_for
+from vde_dagster.spark.strategies.staging import write_staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
@@ -81,31 +81,16 @@ class CustomTable(Strategy):
             ExecutionError: It failed, or committed not once, or elsewhere.
             ConflictError: Others wrote to the table meanwhile.
         """
-        task, table = write.task, write.table
-        staging = scratch_branch(task.plan_id)
-        table.branch_at(staging, task.branch)
-        before, main = table.head(staging), table.head(None)
-        # So that commits by SQL say whose they are, too; the session is this fill's alone.
-        settings = {
-            f"spark.sql.iceberg.snapshot-property.{key}": value
-            for key, value in write.summary.items()
-        }
-        for name, value in settings.items():
-            write.session.conf.set(name, value)
-        try:
-            self._call(write, staging)
+
+        def put_together(staging: str) -> None:
+            table = write.table
+            before, main = table.head(staging), table.head(None)
+            with write.committing():
+                self._call(write, staging)
             table.refresh()
             self._check(write, staging, before, main)
-            if not table.fast_forward(task.branch, staging):
-                raise ConflictError(
-                    f"{task.table.ref} was changed by others while {task.snapshot.name} "
-                    f"{task.interval} was being written",
-                    hint="apply the plan again when the other writers are done",
-                )
-        finally:
-            for name in settings:
-                write.session.conf.unset(name)
-            table.drop_branch(staging)
+
+        write_staged(write, put_together, "written", attempts=1)
 
     def _call(self, write: Write, staging: str) -> None:
         from vde_dagster.project.python.runtime import run_source

@@ -6,16 +6,18 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from vde_dagster.errors import ConflictError
-from vde_dagster.lakehouse.branch_names import BranchName
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.work import FillTask
 from vde_dagster.project.kinds import ScdType2, ScdType2ByColumn, ScdType2ByTime
 from vde_dagster.spark.strategies.base import Layout, Strategy, Write, condition, strategy_for
+from vde_dagster.spark.strategies.staging import write_staged
 from vde_dagster.spark.strategies.versions import Versions
 
-_ATTEMPTS = 10
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 _ZONE = "spark.sql.session.timeZone"
 
 
@@ -48,8 +50,9 @@ class Scd(Strategy):
         source = f"vde_source_{uuid.uuid4().hex}"
         write.frame.createOrReplaceTempView(source)
         try:
-            with write.lock, _settings(write):
-                _write(write, versions, f"SELECT * FROM {source}")
+            with write.committing(), _in_utc(write.session):
+                rows = f"SELECT * FROM {source}"
+                write_staged(write, lambda at: _write(write, versions, rows, at), "merged")
         finally:
             write.session.catalog.dropTempView(source)
 
@@ -63,53 +66,21 @@ def _now(kind: ScdType2, task: FillTask) -> datetime:
     return task.execution_time if kind.batch_size is None else task.interval.start
 
 
-def _write(write: Write, versions: Versions, source: str) -> None:
-    task, table = write.task, write.table
-    for _ in range(_ATTEMPTS):
-        # By the plan's name, so that what a dead process leaves is found and removed.
-        staging = str(BranchName(task.plan_id, uuid.uuid4().int, shared=False))
-        table.refresh()
-        table.branch_at(staging, task.branch)
-        try:
-            if _begins(write):
-                rows = write.session.sql(versions.first(source))
-                write.writer(rows, staging).overwrite(condition("true"))
-            else:
-                write.session.sql(versions.merge(write.target(staging), source))
-            if table.fast_forward(task.branch, staging):
-                return
-        finally:
-            table.drop_branch(staging)
-    raise ConflictError(
-        f"{task.table.ref} was changed by others {_ATTEMPTS} times while {task.snapshot.name} "
-        f"{task.interval} was being merged",
-        hint="apply the plan again when the other writers are done",
-    )
-
-
-def _begins(write: Write) -> bool:
-    """Say whether the table is loaded for the first time, or again from its beginning."""
-    return write.task.anew or not write.table.was_filled(write.task.branch)
+def _write(write: Write, versions: Versions, source: str, staging: str) -> None:
+    if write.task.anew or not write.table.was_filled(staging):
+        # The table is loaded for the first time, or again from its beginning.
+        rows = write.session.sql(versions.first(source))
+        write.writer(rows, staging).overwrite(condition("true"))
+    else:
+        write.session.sql(versions.merge(write.target(staging), source))
 
 
 @contextmanager
-def _settings(write: Write) -> Iterator[None]:
-    """Let statements carry the commit's summary, and compute instants in UTC.
-
-    MERGE takes no options; Iceberg reads the same properties from the session's configuration, and
-    this session is ours alone until the write is done.
-    """
-    conf = write.session.conf
-    zone = conf.get(_ZONE)
-    properties = {
-        f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in write.summary.items()
-    }
-    for name, value in properties.items():
-        conf.set(name, value)
-    conf.set(_ZONE, "UTC")
+def _in_utc(session: SparkSession) -> Iterator[None]:
+    """Compute instants in UTC; the session is ours alone until the write is done."""
+    zone = session.conf.get(_ZONE)
+    session.conf.set(_ZONE, "UTC")
     try:
         yield
     finally:
-        conf.set(_ZONE, str(zone))
-        for name in properties:
-            conf.unset(name)
+        session.conf.set(_ZONE, str(zone))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vde_dagster.base.names import quote
-from vde_dagster.errors import ConflictError
-from vde_dagster.lakehouse.branch_names import scratch_branch
 from vde_dagster.planning.cadence import IntervalUnit
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
@@ -14,8 +12,8 @@ from vde_dagster.planning.time_column import TimeColumn
 from vde_dagster.project.kinds import IncrementalByTimeRange
 from vde_dagster.spark.failures import java_causes
 from vde_dagster.spark.strategies.base import Layout, Strategy, Write, condition, strategy_for
+from vde_dagster.spark.strategies.staging import write_staged
 
-_ATTEMPTS = 10
 _PARTIAL = "Cannot delete file where some, but not all, rows match filter"
 
 
@@ -75,22 +73,10 @@ def _partition(column: str, type_: str, unit: IntervalUnit) -> str:
 
 def _replace_rows(write: Write, rows: str) -> None:
     """Delete and add the interval's rows beside the table, and put the result in its place."""
-    task, table = write.task, write.table
     frame = write.frame.where(condition(rows))
-    with write.lock:
-        for _ in range(_ATTEMPTS):
-            staging = scratch_branch(task.plan_id)
-            table.refresh()
-            table.branch_at(staging, task.branch)
-            try:
-                write.session.sql(f"DELETE FROM {write.target(staging)} WHERE {rows}")
-                write.writer(frame, staging).append()
-                if table.fast_forward(task.branch, staging):
-                    return
-            finally:
-                table.drop_branch(staging)
-    raise ConflictError(
-        f"{task.table.ref} was changed by others {_ATTEMPTS} times while {task.snapshot.name} "
-        f"{task.interval} was being replaced",
-        hint="apply the plan again when the other writers are done",
-    )
+
+    def put_together(staging: str) -> None:
+        write.session.sql(f"DELETE FROM {write.target(staging)} WHERE {rows}")
+        write.writer(frame, staging).append()
+
+    write_staged(write, put_together, "replaced")

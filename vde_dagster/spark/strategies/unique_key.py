@@ -55,21 +55,11 @@ class UniqueKey(Strategy):
         if write.task.anew:
             return _replace_all(write, kind, source)
         merge = _merge_statement(write, kind, source)
-        # MERGE takes no options; Iceberg reads the same properties from the session's
-        # configuration, and this session is ours alone until the write is done.
-        settings = {
-            f"spark.sql.iceberg.snapshot-property.{key}": value
-            for key, value in write.summary.items()
-        }
         write.frame.createOrReplaceTempView(source)
-        for name, value in settings.items():
-            write.session.conf.set(name, value)
         try:
-            with write.lock:
+            with write.lock, write.committing():
                 _run(write, merge)
         finally:
-            for name in settings:
-                write.session.conf.unset(name)
             write.session.catalog.dropTempView(source)
 
 
