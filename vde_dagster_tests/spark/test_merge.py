@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from vde_dagster.project.kinds import IncrementalByUniqueKey
+from vde_dagster.semantics.storing import is_refused
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.spark.tasks import Warehouse, days
 
@@ -101,3 +102,34 @@ def test_two_engines_that_add_up_lose_and_double_nothing(spark_engine: SparkEngi
         list(pool.map(lambda engine: engine.fill(table.task(query, days(1, 2))), engines))
     other.close()
     assert table.rows("k_1, v_9") == [(str(k), 4) for k in range(5)]
+
+
+def test_spark_stores_in_a_column_what_is_not_refused_and_nothing_else(
+    spark_engine: SparkEngine,
+) -> None:
+    types = (
+        "int",
+        "decimal(10,2)",
+        "double",
+        "string",
+        "date",
+        "timestamp",
+        "boolean",
+        "array<int>",
+        "map<string,int>",
+        "struct<a:int>",
+    )
+    columns = {f"c{number}": type_ for number, type_ in enumerate(types)}
+    table = Warehouse(spark_engine, IncrementalByUniqueKey(("k",)), {"k": "int", **columns})
+    wrong = []
+    for value in types:
+        for name, type_ in columns.items():
+            text = (
+                f"EXPLAIN MERGE INTO {table.name} t USING (SELECT 1 AS k, v FROM "
+                f"(SELECT CAST(NULL AS {value}) AS v)) s ON t.k = s.k "
+                f"WHEN MATCHED THEN UPDATE SET t.{name} = s.v"
+            )
+            (row,) = spark_engine.session.sql(text).collect()
+            if is_refused(value, type_) != ("INCOMPATIBLE_DATA_FOR_TABLE" in row[0]):
+                wrong.append((value, type_, row[0][:300]))
+    assert wrong == []

@@ -8,6 +8,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.checks.audits import audited_columns
 from vde_dagster.planning.checks.filling import commits_of, reads_itself, unfiltered
 from vde_dagster.planning.checks.known import Known
+from vde_dagster.planning.checks.merges import merged_values
 from vde_dagster.planning.checks.named_columns import named_columns, undeclared
 from vde_dagster.planning.checks.queries import query_problems
 from vde_dagster.planning.checks.time_columns import time_columns
@@ -22,6 +23,7 @@ _CHECKS = (
     reads_itself,
     unfiltered,
     time_columns,
+    merged_values,
     commits_of,
 )
 

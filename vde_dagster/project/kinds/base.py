@@ -164,6 +164,16 @@ class Kind:
         return ()
 
     @property
+    def assignments(self) -> tuple[tuple[str, str], ...]:
+        """What merging sets: (output column, Spark SQL over columns of `source` and `target`)."""
+        return ()
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Conditions of merging, as Spark SQL over columns of `source` and `target`."""
+        return ()
+
+    @property
     def added_columns(self) -> tuple[AddedColumn, ...]:
         """Columns that its tables have and its models' queries have not."""
         return ()

@@ -105,6 +105,18 @@ class IncrementalByUniqueKey(ChangesInPlace):
         return (*self.unique_key, *others)
 
     @property
+    def assignments(self) -> tuple[tuple[str, str], ...]:
+        """Those of `when_matched`."""
+        every = (pair for _, assigned in self.when_matched for pair in assigned)
+        return tuple((column, text) for column, text in every if column != ALL)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Those of `when_matched`, and `merge_filter`."""
+        every = (*(condition for condition, _ in self.when_matched), self.merge_filter)
+        return tuple(text for text in every if text)
+
+    @property
     def in_place(self) -> InPlace:
         """What its properties say; the key has to stay, how rows are merged may change."""
         key = (*self.unique_key, *self.key_expressions)
