@@ -147,8 +147,13 @@ class PlanTasks:
         interval: Interval,
         branch: str | None,
     ) -> Iterator[tuple[Audit, AuditTask]]:
-        """Make the tasks that audit a range of a model's table, or the query of a view."""
+        """Make the tasks that audit a range of a model's table, or the query of a view.
+
+        Where an audit names the model itself, it reads the same branch.
+        """
         resolver = self._resolver()
+        if table is not None and branch is not None:
+            resolver = replace(resolver, branches={**resolver.branches, table.id: branch})
         time_type = None
         if table is None:
             rows = render_query(snapshot.model, resolver, self.catalog)

@@ -190,6 +190,30 @@ def test_a_batch_that_fails_is_named_and_those_beside_it_are_kept(
     assert seconds_filled(folder) == [DAYS * 86400.0]
 
 
+def test_an_audit_that_names_the_model_reads_its_batch_before_anybody_else_does(
+    folder: ProjectFolder,
+) -> None:
+    queries: list[str] = []
+
+    class Watched(FakeSpark):
+        def audit(self, task: AuditTask) -> AuditResult:
+            queries.append(task.query)
+            return super().audit(task)
+
+    folder.write(
+        "audits/known.sql",
+        "AUDIT (name known); SELECT * FROM @this_model WHERE n NOT IN (SELECT n FROM db.m)",
+    )
+    folder.write(
+        "models/m.sql",
+        MODEL.format("m", time_range(4)).replace("not_null(columns := (day, n))", "known"),
+    )
+    with open_fake(folder.root, Watched()) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW), concurrency=4)
+    assert len(queries) == DAYS
+    assert [query.count("_scratch'") for query in queries] == [2] * DAYS
+
+
 def test_of_several_that_fail_all_are_named(folder: ProjectFolder) -> None:
     with pytest.raises(ExecutionError) as caught:
         applied(folder, Meeting(4, failing=[2, 3]), time_range(4))
