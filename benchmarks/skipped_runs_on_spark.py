@@ -1,6 +1,6 @@
 """Months of random projects on Spark and Iceberg: what skipping saves, and that it changes nothing.
 
-    python -m benchmarks.skipped_runs_on_spark [--seeds 3] [--days 30] [--first 0] [--models 9]
+    python -m benchmarks.skipped_runs_on_spark [--seeds 1] [--days 30] [--first 0] [--models 9]
 
 Each project is run twice, once as it is and once with `--full`, by the real `Workspace`: external
 tables are written, compacted, rolled back; models are edited, restated, fail. All that production
@@ -24,7 +24,7 @@ from vde_dagster_tests.execution.month_on_spark import Month, Tally, UnequalErro
 def main() -> int:
     """Live through the months; returns how many of them went wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--models", type=int, default=9)
