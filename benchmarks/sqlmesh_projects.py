@@ -119,7 +119,8 @@ def _ask(
 ) -> dict[str, Any]:
     """Run one side in a process of its own, and read the JSON that it prints last."""
     nothing: dict[str, Any] = {"models": {}, "tests": [], "problems": [], "problem": None}
-    environment = {**os.environ, **(given or {})}
+    here = str(Path(__file__).parent.parent.absolute())
+    environment = {**os.environ, "PYTHONPATH": here, **(given or {})}
     try:
         done = subprocess.run(
             [*command, str(project.absolute()), *WHEN],
@@ -127,7 +128,7 @@ def _ask(
             text=True,
             timeout=timeout,
             env=environment,
-            cwd=Path(__file__).parent.parent,
+            cwd=project,
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:

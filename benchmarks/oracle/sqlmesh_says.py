@@ -65,8 +65,8 @@ def _open(folder: Path) -> Any:
 
     connection.importlib = types.SimpleNamespace(import_module=lambda name: None)
     connection.parse_connection_config = in_memory
-    schedulers = scheduler.SCHEDULER_CONFIG_TO_TYPE
-    schedulers["cloud"] = schedulers["airflow"] = BuiltInSchedulerConfig
+    # The scheduler of a paid service is not in the package.
+    scheduler.SCHEDULER_CONFIG_TO_TYPE["cloud"] = lambda **_: BuiltInSchedulerConfig()
     for name in dir(all_config):
         if name.endswith("ConnectionConfig") and name != "DuckDBConnectionConfig":
             setattr(all_config, name, in_memory)
