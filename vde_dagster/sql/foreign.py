@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vde_dagster.sql.intervals import with_made_intervals
 from vde_dagster.sql.trees import query_sql
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def spark_text(tree: exp.Expr) -> tuple[str, str | None]:
     """Write a tree of another dialect as Spark SQL.
 
     Args:
-        tree: The query or statement, with its time variables as parameters.
+        tree: The query or statement, with its time variables as parameters; it may be changed.
 
     Returns:
         The text, and None; or what it is in the query that cannot be written. A text that is read
@@ -39,7 +40,7 @@ def spark_text(tree: exp.Expr) -> tuple[str, str | None]:
             return "", what
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
             return "", "the type TIME"
-    text = query_sql(tree)
+    text = query_sql(with_made_intervals(tree))
     try:
         again = query_sql(parse_one(text, dialect="spark"), copy=False)
     except SqlglotError as error:

@@ -79,7 +79,7 @@ def render(
         words.qualify(table, written)
     if expander.scope.dialect != "spark":
         sql = _translated(tree, expander, expanded, what)
-        return Rendered(sql, reads, comments, read_query(sql).tree)
+        return Rendered(sql, reads, comments, _read_again(sql, expander, expanded, what))
     sql = one_line(expanded.text, tokens, words.prefixes, words.qualifiers)
     return Rendered(sql, reads, comments, tree)
 
@@ -109,6 +109,24 @@ def _translated(tree: exp.Expr, expander: Expander, expanded: Expanded, what: st
             "write it in Spark's dialect: dialect spark",
         )
     return text
+
+
+def _read_again(sql: str, expander: Expander, expanded: Expanded, what: str) -> exp.Expr:
+    """Read the Spark SQL that was written for a query of another dialect."""
+    from sqlglot.errors import ParseError, SqlglotError
+
+    try:
+        return read_query(sql).tree
+    except SqlglotError as error:
+        detail = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+        problem = str(detail.get("description") or error).splitlines()[0].rstrip(".")
+        words = "".join(str(detail.get(key) or "") for key in ("highlight", "end_context"))
+        near = f", near '{words[:40].strip()}'" if words.strip() else ""
+        raise expander.source.error(
+            f"the {what} cannot be written in Spark SQL: {problem}{near}",
+            expanded.origin(len(expanded.text) - len(expanded.text.lstrip())),
+            "write it in Spark's dialect: dialect spark",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
