@@ -58,6 +58,7 @@ class Life:
         query: The model's query.
         late: Whether a run takes in rows of days that were filled before.
         runs: Whether time alone makes it due.
+        threads: How many batches and models are filled at once.
         change: A file, a text in it, and what stands there when the definition changes.
         files: More files of the project, or others in place of those above.
     """
@@ -67,6 +68,7 @@ class Life:
     query: str = QUERY
     late: bool = True
     runs: bool = True
+    threads: int = 1
     change: tuple[str, str, str] = (MODEL, " FROM lake", ", v + 1 AS more FROM lake")
     files: Mapping[str, str] = field(default_factory=dict)
 
@@ -120,7 +122,7 @@ class World:
     def apply(self, make: Callable[[Workspace], Plan]) -> None:
         """Plan and apply."""
         with self.process() as workspace:
-            workspace.apply(make(workspace), concurrency=1)
+            workspace.apply(make(workspace), concurrency=self.life.threads)
 
     def rows(self, environment: str = "prod", without: str = "") -> Rows | None:
         """What readers see, without Spark; None before there is anything.
@@ -275,7 +277,7 @@ class Trial:
             seen = self.world.rows()
             assert seen in (self.old, self.new), where
         with self.world.process() as workspace:
-            workspace.apply(self._planned(workspace, again), concurrency=1)
+            workspace.apply(self._planned(workspace, again), concurrency=self.world.life.threads)
         assert self.world.rows() == self.new, where
         self._check_nothing_is_left(where)
 
@@ -287,7 +289,7 @@ class Trial:
                 session: Any = workspace.engine().session  # type: ignore[attr-defined]
                 steps.taken.clear()
                 with steps.watching(session.sparkContext._gateway._gateway_client):
-                    workspace.apply(plan, concurrency=1)
+                    workspace.apply(plan, concurrency=self.world.life.threads)
         except ProcessKilled:
             assert steps.dead
         finally:

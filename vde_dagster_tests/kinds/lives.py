@@ -52,6 +52,7 @@ LIVES = (
         "INCREMENTAL_BY_TIME_RANGE at once",
         "INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 1, batch_concurrency 2)",
         late=False,
+        threads=2,
     ),
     Life(
         "INCREMENTAL_BY_TIME_RANGE in parts of files",

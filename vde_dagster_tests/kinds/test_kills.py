@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
+from vde_dagster.errors import ConflictError
 from vde_dagster.project.kinds import KINDS
 from vde_dagster.spark import SparkEngine
-from vde_dagster_tests.kinds.kills import OPERATIONS, Life, Operation, Trial, World
+from vde_dagster_tests.kinds.kills import MODEL, OPERATIONS, Life, Operation, Trial, World
 from vde_dagster_tests.kinds.lives import LIVES, forget_kinds, know_kinds
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 
@@ -65,3 +68,31 @@ def test_whoever_is_killed_another_finishes_as_if_computed_from_scratch(
     trial.check_from_scratch()
     for number in trial.unmet(_met):
         trial.kill(number, again=number % 2 == 0)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["CUSTOM", "CUSTOM by MERGE"])
+def test_two_processes_at_once_write_a_custom_table_as_one_would(
+    name: str, folder: Path, spark_engine: SparkEngine
+) -> None:
+    (life,) = [life for life in LIVES if life.name == name]
+    (operation,) = [operation for operation in OPERATIONS if operation.name == "run"]
+    world = World(folder, life)
+    operation.before(world)
+    together = Barrier(2)
+
+    def run(number: int) -> None:
+        with world.process() as workspace:
+            plan = operation.plan(workspace)
+            together.wait()
+            workspace.apply(plan, who=f"writer {number}", lease_wait_seconds=60)
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = [pool.submit(run, number) for number in range(2)]
+    raised = [future.exception() for future in ended]
+    assert None in raised
+    assert all(error is None or isinstance(error, ConflictError) for error in raised)
+    both = world.rows()
+    world.project.edit(MODEL, "MODEL (", "MODEL (stamp 'anew', ")
+    world.apply(lambda workspace: workspace.plan("fresh", now=operation.at))
+    assert both == world.rows("fresh")
