@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,6 +72,7 @@ class SparkEngine:
         self._lakehouse = lakehouse
         self._sessions = Sessions(settings, join)
         self._jobs = PlanJobs()
+        self._beginning = threading.Lock()
 
     @property
     def session(self) -> SparkSession:
@@ -193,7 +195,9 @@ class SparkEngine:
         ):
             table = load_table(s, self.settings.catalog, task.table.ref)
             if task.base is not None:
-                table.ensure_branch(task.base, task.table.branch)
+                with self._beginning:  # Fills beside each other need it at the same time.
+                    table.refresh()
+                    table.ensure_branch(task.base, task.table.branch)
             if task.branch is not None:
                 table.ensure_branch(task.branch, task.base or task.table.branch)
             write = self._prepare(s, task, table)
