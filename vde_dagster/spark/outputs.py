@@ -11,7 +11,7 @@ from vde_dagster.spark.digests import Digester
 from vde_dagster.spark.iceberg import Commit
 from vde_dagster.spark.strategies import Strategy, Write
 
-MOST_BYTES = 64 * 2**20
+MOST_BYTES = 16 * 2**20
 """The largest table, in bytes of its files, that is read whole after a fill of a part of it."""
 
 
