@@ -240,7 +240,7 @@ def test_a_mistake_has_its_line_and_the_nearest_key(write_project: WriteProject,
 
 
 def test_all_mistakes_are_told_at_once(write_project: WriteProject) -> None:
-    text = "varables: {}\nplan: {auto_aply: true}\nsnapshot_ttl: [1]\n"
+    text = "plan: {auto_aply: true}\nsnapshot_ttl: [1]\nvarables: {}\n"
     with pytest.raises(ProjectError) as caught:
         read_settings(write_project({"models/m.sql": "", "config.yaml": text}))
     assert [str(one.location) for one in caught.value.mistakes] == [
@@ -462,3 +462,21 @@ def test_schemas_of_models_may_have_tables_that_others_write(load: Load) -> None
         }
     )
     assert project.models[ModelName("sales", "raw")].kind.is_external
+
+
+def test_external_models_are_those_of_the_default_gateway(load: Load) -> None:
+    project = load(
+        {
+            "config.yaml": "gateways: {one: {}, two: {}}\ndefault_gateway: two\n",
+            "external_models.yaml": """
+            - {name: raw.t, columns: {base: int}}
+            - {name: raw.t, columns: {first: int}, gateway: one}
+            - {name: raw.t, columns: {second: int}, gateway: TWO}
+            - {name: raw.u, columns: {base: int}}
+            """,
+            "models/m.sql": "MODEL (name a.m); SELECT second FROM raw.t, raw.u",
+        }
+    )
+    table = project.models[ModelName("raw", "t")]
+    assert [column.name for column in table.columns] == ["second"]
+    assert ModelName("raw", "u") in project.models

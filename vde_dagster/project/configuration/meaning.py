@@ -75,7 +75,7 @@ class _Reader:
             if not gateways:
                 self._own_catalog(values.get("default_connection"), ("default_connection",))
         if self.mistakes:
-            raise ProjectError.of(self.mistakes)
+            raise ProjectError.of(sorted(self.mistakes, key=_line))
         return self.meant
 
     # -- checking --------------------------------------------------------------------------
@@ -240,6 +240,10 @@ class _Reader:
                 self._set(place, value if key == "start" else str(value), key)
             else:
                 self._set(place, plain(value), "model_defaults", key)
+
+
+def _line(mistake: ProjectError) -> int:
+    return (mistake.location.line or 0) if mistake.location else 0
 
 
 def _is_day(value: Any) -> bool:

@@ -38,7 +38,7 @@ def load_external_models(path: Path, text: str, names: TableNames, scope: MacroS
     if not isinstance(document.value, list):
         raise document.error((), "external models are a list", "write - name: schema.table")
     models = []
-    for index, entry in enumerate(document.value):
+    for index, entry in _of_gateway(document.value, scope.settings.get("gateway")):
         location = document.location((index,))
 
         def fail(
@@ -70,6 +70,26 @@ def load_external_models(path: Path, text: str, names: TableNames, scope: MacroS
         )
         models.append(LoadedModel(model))
     return LoadedFile(path, tuple(models))
+
+
+def _of_gateway(entries: list[Any], gateway: Any) -> list[tuple[int, Any]]:
+    """Leave out what is said of other gateways, and what the own one says otherwise."""
+
+    def told(entry: Any) -> str | None:
+        given = entry.get("gateway") if isinstance(entry, dict) else None
+        return None if given is None or gateway is None else str(given).lower()
+
+    own = str(gateway).lower()
+    replaced = {str(entry.get("name")).lower() for entry in entries if told(entry) == own}
+    return [
+        (index, entry)
+        for index, entry in enumerate(entries)
+        if told(entry) == own or (told(entry) is None and _name_of(entry) not in replaced)
+    ]
+
+
+def _name_of(entry: Any) -> str | None:
+    return str(entry.get("name")).lower() if isinstance(entry, dict) else None
 
 
 def _expanded(value: Any, scope: MacroScope, location: SourceLocation, key: str = "") -> Any:
