@@ -6,16 +6,11 @@ DISTINCT, ORDER BY and LIMIT come after the filter, so they move out of the subq
 
 from __future__ import annotations
 
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 from vde_dagster.sql.reading import read_statements
+from vde_dagster.sql.select_pieces import ENDS, NAMES, SETS, TAIL, SelectPieces, T
 
-T = TokenType
-_SETS = frozenset({T.UNION, T.EXCEPT, T.INTERSECT})
-_ENDS = _SETS | {T.SEMICOLON, T.PIPE_GT}
-_TAIL = frozenset({T.ORDER_BY, T.SORT_BY, T.CLUSTER_BY, T.DISTRIBUTE_BY, T.LIMIT, T.OFFSET})
-_NAMES = frozenset({T.VAR, T.IDENTIFIER})
-_VALUE_ENDS = _NAMES | {T.R_PAREN, T.R_BRACKET, T.STRING, T.NUMBER, T.END, T.NULL, T.TRUE, T.FALSE}
 _CONDITION = "`_qualify`"
 
 
@@ -38,24 +33,18 @@ def without_qualify(text: str) -> str:
     return text
 
 
-class _Select:
+class _Select(SelectPieces):
     """The SELECT that a QUALIFY belongs to, in pieces."""
 
     def __init__(self, text: str, tokens: list[Token], qualify: int) -> None:
-        self._text = text
-        self._tokens = tokens
-        self._begin = self._back_to_select(qualify)
-        behind = self._until(qualify + 1, _ENDS | _TAIL | {T.WINDOW})
+        super().__init__(text, tokens, qualify)
+        behind = self._until(qualify + 1, ENDS | TAIL | {T.WINDOW})
         self._condition = (qualify + 1, behind)
-        windows = self._until(behind, _ENDS | _TAIL)
+        windows = self._until(behind, ENDS | TAIL)
         self._windows = (behind, windows)
-        self._tail = (windows, self._until(windows, _ENDS))
+        self._tail = (windows, self._until(windows, ENDS))
         if self._is_branch():
             self._tail = (windows, windows)  # What follows sorts the whole set operation.
-        start = self._begin + 1
-        while self._kind(start) in (T.HINT, T.DISTINCT, T.ALL):
-            start += 1
-        self._list = (start, self._until(start, {T.FROM, T.QUALIFY}))
         self._body = (self._list[1], qualify)
 
     def rewritten(self) -> str:
@@ -80,76 +69,19 @@ class _Select:
         end = self._tokens[self._tail[1] - 1].end + 1
         return f"{self._text[:begin]}{outer}{tail}{self._text[end:]}"
 
-    def _kind(self, index: int) -> TokenType | None:
-        return self._tokens[index].token_type if 0 <= index < len(self._tokens) else None
-
-    def _slice(self, start: int, end: int) -> str:
-        if start >= end:
-            return ""
-        return self._text[self._tokens[start].start : self._tokens[end - 1].end + 1]
-
-    def _back_to_select(self, index: int) -> int:
-        depth = 0
-        while index:
-            index -= 1
-            kind = self._kind(index)
-            depth += (kind == T.R_PAREN) - (kind == T.L_PAREN)
-            if kind == T.SELECT and depth == 0:
-                break
-        return index
-
-    def _until(self, index: int, kinds: frozenset[TokenType] | set[TokenType]) -> int:
-        """Return the next place of some kinds of tokens, or where the query's brackets end."""
-        depth = 0
-        while index < len(self._tokens):
-            kind = self._kind(index)
-            if depth == 0 and (kind in kinds or kind == T.R_PAREN):
-                break
-            depth += (kind == T.L_PAREN) - (kind == T.R_PAREN)
-            index += 1
-        return index
-
     def _is_branch(self) -> bool:
         """Say whether a set operation stands before the SELECT, at its level."""
-        return self._kind(self._begin - 1) in (*_SETS, T.ALL, T.DISTINCT)
-
-    def _items(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Split at commas outside brackets."""
-        items, depth, begin = [], 0, start
-        for index in range(start, end):
-            kind = self._kind(index)
-            depth += (kind in (T.L_PAREN, T.L_BRACKET)) - (kind in (T.R_PAREN, T.R_BRACKET))
-            if kind == T.COMMA and depth == 0:
-                items.append((begin, index))
-                begin = index + 1
-        return [*items, (begin, end)]
-
-    def _name(self, index: int) -> str:
-        token = self._tokens[index]
-        written = self._text[token.start : token.end + 1]
-        return written.strip("`").lower()
-
-    def _aliases(self) -> dict[str, str]:
-        """Return the expressions of the SELECT list by their aliases."""
-        found = {}
-        for start, end in self._items(*self._list):
-            if end - start < 2 or self._kind(end - 1) not in _NAMES:
-                continue
-            if self._kind(end - 2) == T.ALIAS:
-                found[self._name(end - 1)] = self._slice(start, end - 2)
-            elif self._kind(end - 2) in _VALUE_ENDS:
-                found[self._name(end - 1)] = self._slice(start, end - 1)
-        return found
+        return self._kind(self._begin - 1) in (*SETS, T.ALL, T.DISTINCT)
 
     def _condition_text(self) -> str:
         """Return the condition, with expressions in place of the aliases that it names."""
-        aliases = self._aliases()
+        aliases = self.aliases()
         start, end = self._condition
         done = self._tokens[start].start
         pieces = []
         for index in range(start, end):
             token = self._tokens[index]
-            if token.token_type not in _NAMES or self._kind(index - 1) == T.DOT:
+            if token.token_type not in NAMES or self._kind(index - 1) == T.DOT:
                 continue
             meant = aliases.get(self._name(index))
             if meant is None or self._kind(index + 1) in (T.DOT, T.L_PAREN):
@@ -168,10 +100,10 @@ class _Select:
         done = self._tokens[start].start
         index = start
         while index < end:
-            if self._kind(index) not in _TAIL - {T.LIMIT, T.OFFSET}:
+            if self._kind(index) not in TAIL - {T.LIMIT, T.OFFSET}:
                 index += 1
                 continue
-            stop = min(self._until(index + 1, _TAIL), end)
+            stop = min(self._until(index + 1, TAIL), end)
             for first, last in self._items(index + 1, stop):
                 last = self._without_direction(first, last)
                 if self._is_output(first, last):
@@ -196,6 +128,6 @@ class _Select:
             return False
         if self._kind(first) in (T.NUMBER, T.ALL):
             return True
-        outputs = set(self._aliases())
+        outputs = set(self.aliases())
         outputs |= {self._name(b - 1) for a, b in self._items(*self._list) if b > a}
-        return self._kind(first) in _NAMES and self._name(first) in outputs
+        return self._kind(first) in NAMES and self._name(first) in outputs

@@ -28,7 +28,7 @@ ALL AND ANTI ANY AS BETWEEN BY CASE CROSS CUBE DISTINCT DIV ELSE EXCEPT EXISTS F
 HAVING IN INNER INTERSECT JOIN LATERAL LEFT LIKE LIMIT MINUS NOT OFFSET ON OR OUTER OVER PIVOT RIGHT
 RLIKE ROLLUP SELECT SEMI SETS SOME TABLESAMPLE THEN UNION UNPIVOT USING VALUES WHEN WHERE WITHIN
 """
-_CLAUSES = frozenset(_WORDS.split())
+CLAUSE_WORDS = frozenset(_WORDS.split())
 """Words that call nothing with the bracket, and subtract nothing with the minus, behind them."""
 _AS_WRITTEN = frozenset("${}@:?!~\\")
 """Signs that may mean something else away from their neighbours."""
@@ -93,13 +93,13 @@ def _shifts(before: str, piece: str) -> bool:
 
 def _is_called(word: str) -> bool:
     """Say whether a bracket behind a token is that of a function or a type."""
-    return (word.isidentifier() and word.upper() not in _CLAUSES) or word[-1:] == "`"
+    return (word.isidentifier() and word.upper() not in CLAUSE_WORDS) or word[-1:] == "`"
 
 
 def _is_value(token: str) -> bool:
     """Say whether a token may end a value, so that a minus behind it subtracts."""
     if token[-1:].isalnum() or token[-1:] == "_":
-        return token.rsplit(None, 1)[-1].upper() not in _CLAUSES
+        return token.rsplit(None, 1)[-1].upper() not in CLAUSE_WORDS
     return token[-1:] in (")", "]", "}", "'", '"', "`", ".") and token != "."
 
 

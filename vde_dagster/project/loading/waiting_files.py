@@ -8,12 +8,12 @@ from dataclasses import replace
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.loaded import LoadedFile
-from vde_dagster.project.loading.output_columns import NotToldError, output_columns
 from vde_dagster.project.macros.relation_columns import (
     Columns,
     ColumnsWantedError,
     KnownColumns,
 )
+from vde_dagster.project.reading.output_columns import NotToldError, output_columns
 
 
 class WaitingFiles:
@@ -49,6 +49,7 @@ class WaitingFiles:
             self._note(file)
         while self._waiting:
             told = [path for path, wanted in self._waiting.items() if self._told(wanted.name)]
+            told = told or self._do_without()
             if not told:
                 break
             for path in told:
@@ -58,14 +59,24 @@ class WaitingFiles:
                 if read is not None:
                     loaded.append(read)
                     self._note(read)
-        return [wanted.mistake for wanted in self._waiting.values()]
+        return [one.mistake for one in self._waiting.values() if one.mistake is not None]
 
     def with_what_it_asked(self, file: LoadedFile) -> LoadedFile:
         """Add the files that decide the columns which a file has asked for."""
-        uses = {use for name in self._known.asked for use in self._known.files[name]}
+        uses = {use for name in self._known.asked for use in self._known.files.get(name, ())}
         self._known.asked.clear()
         uses.discard(str(file.path))
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
+
+    def _do_without(self) -> list[str]:
+        """Let files that can do without columns be read without them; return which."""
+        paths = [path for path, wanted in self._waiting.items() if wanted.mistake is None]
+        for path in paths:
+            name = self._waiting[path].name
+            self._known.columns[name] = None
+            file = self._files.get(name)
+            self._known.files[name] = frozenset((str(file.path), *file.uses) if file else ())
+        return paths
 
     def _note(self, file: LoadedFile) -> None:
         for one in file.models:
@@ -80,8 +91,9 @@ class WaitingFiles:
         return True
 
     def _columns(self, name: ModelName, below: tuple[ModelName, ...]) -> Columns:
-        if name in self._known.columns:
-            return self._known.columns[name]
+        known = self._known.columns.get(name)
+        if known is not None:
+            return known
         file = self._files.get(name)
         if file is None or name in below:
             raise NotToldError

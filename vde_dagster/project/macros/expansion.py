@@ -19,6 +19,7 @@ from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.clauses import CLAUSES, clause_end, without_sides
 from vde_dagster.project.macros.parameters import PARAMETER_HINT, find_parameter
 from vde_dagster.project.macros.time_variables import TIME_VARIABLES
+from vde_dagster.sql.edits import Edit
 from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja
 from vde_dagster.sql.nesting import NESTED, NESTED_HINT, too_deep
 from vde_dagster.sql.nothing import NOTHING
@@ -76,6 +77,29 @@ class Expanded:
         """Say whether a character of the text came from a macro."""
         index = max(bisect.bisect_right(self.starts, offset) - 1, 0)
         return bool(self.starts) and not self.origins[index][1]
+
+    def edited(self, edits: Iterable[Edit]) -> Expanded:
+        """Return the text with edits; what they write came from where they begin."""
+        text: list[str] = []
+        starts: list[int] = []
+        origins: list[tuple[int, bool]] = []
+        done = length = 0
+
+        def keep(piece: Expanded) -> None:
+            nonlocal length
+            starts.extend(length + start for start in piece.starts)
+            origins.extend(piece.origins)
+            text.append(piece.text)
+            length += len(piece.text)
+
+        for edit in sorted(edits):
+            if edit.start > done:
+                keep(self.part(done, edit.start))
+            keep(Expanded(edit.text, (0,), ((self.origin(edit.start), False),)))
+            done = edit.end
+        if done < len(self.text):
+            keep(self.part(done, len(self.text)))
+        return Expanded("".join(text), tuple(starts), tuple(origins))
 
     def part(self, begin: int, end: int) -> Expanded:
         """Return a part of the text, between two offsets in it."""

@@ -25,10 +25,10 @@ class ColumnsWantedError(BaseException):
 
     Args:
         name: The model whose columns are wanted.
-        mistake: What is wrong if nobody can tell them.
+        mistake: What is wrong if nobody can tell them; None where the file does without.
     """
 
-    def __init__(self, name: ModelName, mistake: ProjectError) -> None:
+    def __init__(self, name: ModelName, mistake: ProjectError | None) -> None:
         super().__init__(str(name))
         self.name = name
         self.mistake = mistake
@@ -39,14 +39,25 @@ class KnownColumns:
     """What is known of models' columns during a load.
 
     Args:
-        columns: By model.
+        columns: By model; None where the files do not tell them.
         files: By model, the files that decide them.
         asked: The models that the file which is being read asked for.
     """
 
-    columns: dict[ModelName, Columns] = field(default_factory=dict)
+    columns: dict[ModelName, Columns | None] = field(default_factory=dict)
     files: dict[ModelName, frozenset[str]] = field(default_factory=dict)
     asked: set[ModelName] = field(default_factory=set)
+
+    def of(self, name: ModelName, mistake: ProjectError | None = None) -> Columns | None:
+        """Return the columns of a model, or None where its files do not tell them.
+
+        Raises:
+            ColumnsWantedError: They are not known yet.
+        """
+        if self.columns.get(name) is None and (mistake is not None or name not in self.columns):
+            raise ColumnsWantedError(name, mistake)
+        self.asked.add(name)
+        return self.columns[name]
 
 
 def columns_of(expander: Expander, relation: str) -> Columns:
@@ -63,12 +74,8 @@ def columns_of(expander: Expander, relation: str) -> Columns:
         name = scope.names.read(relation.strip())
     except UsageError as problem:
         raise expander.error(problem.message, problem.hint) from None
-    known = scope.known_columns
-    if name not in known.columns:
-        mistake = expander.error(
-            f"the columns of {name} are not known when the project is loaded",
-            "declare them: in the model's header, or in external_models.yaml",
-        )
-        raise ColumnsWantedError(name, mistake)
-    known.asked.add(name)
-    return known.columns[name]
+    mistake = expander.error(
+        f"the columns of {name} are not known when the project is loaded",
+        "declare them: in the model's header, or in external_models.yaml",
+    )
+    return scope.known_columns.of(name, mistake) or {}

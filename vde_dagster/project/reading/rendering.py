@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.macros.expansion import Expanded, Expander
+from vde_dagster.project.macros.relation_columns import Columns
+from vde_dagster.project.reading.column_forms import column_forms, may_have_column_forms
+from vde_dagster.project.reading.output_columns import ColumnsOf, NotToldError
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.foreign import spark_text
 from vde_dagster.sql.nothing import NOTHING, without_nothing
+from vde_dagster.sql.other_forms import NoSparkForm, spark_forms
 from vde_dagster.sql.query_text import one_line
 from vde_dagster.sql.reading import read_query, read_statements
 from vde_dagster.sql.trees import (
@@ -62,8 +66,8 @@ def render(
     Raises:
         ProjectError: It cannot be parsed, or reads a table of another catalog.
     """
-    expanded = _without_nothing(expander, expanded)
-    tokens, tree = _parse(expander, expanded, what)
+    expanded = _in_spark_forms(expander, _without_nothing(expander, expanded))
+    expanded, tokens, tree = _parse_in_spark_forms(expander, expanded, names, what)
     _check_query(tree, expander, expanded, what)
     comments = _column_comments(tree) if "--" in expanded.text or "/*" in expanded.text else {}
     if has_placeholder(expanded.text):
@@ -97,6 +101,58 @@ def _without_nothing(expander: Expander, expanded: Expanded) -> Expanded:
             "return SQL text",
         )
     return replace(expanded, text=text)
+
+
+def _in_spark_forms(expander: Expander, expanded: Expanded) -> Expanded:
+    """Write what Spark cannot read as it can, or refuse it."""
+    if expander.scope.dialect != "spark":
+        return expanded
+    found = spark_forms(expanded.text)
+    if isinstance(found, NoSparkForm):
+        raise expander.source.error(found.message, expanded.origin(found.offset), found.hint)
+    return expanded.edited(found) if found else expanded
+
+
+_MOST_FORMS = 50
+"""How often a query is written anew; aliases that mean each other would do so without end."""
+
+
+def _parse_in_spark_forms(
+    expander: Expander, expanded: Expanded, names: TableNames, what: str
+) -> tuple[Expanded, list[Token], exp.Expr]:
+    """Parse a text, and write what needs the names of columns until nothing of that is left."""
+    known = expander.scope.known_columns
+
+    def columns_of(name: ModelName) -> Columns:
+        found = known.of(name) if known is not None and what == "query" else None
+        if found is None:
+            raise NotToldError
+        return found
+
+    tokens, tree = _parse(expander, expanded, what)
+    if expander.scope.dialect != "spark":
+        return expanded, tokens, tree
+    for _ in range(_MOST_FORMS):
+        if not may_have_column_forms(expanded.text):
+            break
+        edits = column_forms(expanded.text, tokens, tree, _with_names(columns_of, names))
+        if isinstance(edits, NoSparkForm):
+            raise expander.source.error(edits.message, expanded.origin(edits.offset), edits.hint)
+        if not edits:
+            break
+        expanded = expanded.edited(edits)
+        tokens, tree = _parse(expander, expanded, what)
+    return expanded, tokens, tree
+
+
+def _with_names(columns_of: ColumnsOf, names: TableNames) -> ColumnsOf:
+    """Tell columns of tables by the names that the file writes."""
+
+    def found(name: ModelName) -> Columns:
+        namespace = name.namespace or names.default_namespace
+        return columns_of(ModelName(namespace.lower(), name.name.lower()))
+
+    return found
 
 
 def _translated(tree: exp.Expr, expander: Expander, expanded: Expanded, what: str) -> str:

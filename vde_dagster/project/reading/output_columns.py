@@ -36,22 +36,25 @@ def output_columns(model: Model, columns_of: ColumnsOf) -> Columns:
         return {column.name: column.type for column in model.columns} | added
     if model.query is None:
         raise NotToldError
-    names = _Names(columns_of).of(read_query(model.query).tree, {})
+    names = QueryColumns(columns_of).of(read_query(model.query).tree, {})
     return dict.fromkeys(names) | added
 
 
-class _Names:
+class QueryColumns:
+    """Names of columns in one query.
+
+    Args:
+        columns_of: Tells the columns of a table.
+    """
+
     def __init__(self, columns_of: ColumnsOf) -> None:
         self._columns_of = columns_of
 
-    def of(self, query: exp.Expr, ctes: Mapping[str, list[str]]) -> list[str]:
+    def of(self, query: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
         """Return the names of a query's columns."""
         from sqlglot import exp
 
-        known = dict(ctes)
-        with_ = query.args.get("with_") or query.args.get("with")
-        for cte in with_.expressions if with_ else ():
-            known[cte.alias.lower()] = self._aliased(cte, self.of(cte.this, known))
+        known = self.with_ctes(query, ctes)
         if isinstance(query, exp.Subquery | exp.Paren):
             return self.of(query.this, known)
         if isinstance(query, exp.SetOperation):
@@ -60,8 +63,45 @@ class _Names:
             raise NotToldError
         return [name for one in query.expressions for name in self._projected(one, query, known)]
 
+    def with_ctes(
+        self, query: exp.Expr, known: Mapping[str, list[str] | None]
+    ) -> dict[str, list[str] | None]:
+        """Add the columns of a query's CTEs; None where the files do not tell them."""
+        found = dict(known)
+        with_ = query.args.get("with_") or query.args.get("with")
+        for cte in with_.expressions if with_ else ():
+            try:
+                found[cte.alias.lower()] = self._aliased(cte, self.of(cte.this, found))
+            except NotToldError:
+                found[cte.alias.lower()] = None
+        return found
+
+    def in_reach(self, select: exp.Select) -> dict[str, list[str] | None]:
+        """Return the columns of the CTEs that a SELECT inside a query can name."""
+        above: list[exp.Expr] = [select]
+        while above[-1].parent is not None:
+            above.append(above[-1].parent)
+        known: dict[str, list[str] | None] = {}
+        for node in reversed(above):
+            known = self.with_ctes(node, known)
+        return known
+
+    def of_tables(
+        self, select: exp.Select, ctes: Mapping[str, list[str] | None]
+    ) -> list[tuple[str, str]]:
+        """Return (alias, column) of all tables of a SELECT, in order."""
+        from_ = select.args.get("from_") or select.args.get("from")
+        joins = select.args.get("joins") or ()
+        if from_ is None or select.args.get("laterals"):
+            raise NotToldError
+        return [
+            (source.alias_or_name, name)
+            for source in (from_.this, *(join.this for join in joins if join.kind not in _HALVES))
+            for name in self._of_source(source, ctes)
+        ]
+
     def _projected(
-        self, one: exp.Expr, query: exp.Select, ctes: Mapping[str, list[str]]
+        self, one: exp.Expr, query: exp.Select, ctes: Mapping[str, list[str] | None]
     ) -> list[str]:
         from sqlglot import exp
 
@@ -78,7 +118,9 @@ class _Names:
         table = "" if is_star else one.args["table"].name.lower()
         return [name for name in self._of_sources(query, table, ctes) if name.lower() not in hidden]
 
-    def _of_sources(self, query: exp.Select, only: str, ctes: Mapping[str, list[str]]) -> list[str]:
+    def _of_sources(
+        self, query: exp.Select, only: str, ctes: Mapping[str, list[str] | None]
+    ) -> list[str]:
         """Return what a star means: of all tables, or of one."""
         from_ = query.args.get("from_") or query.args.get("from")
         joins = query.args.get("joins") or ()
@@ -92,15 +134,19 @@ class _Names:
             raise NotToldError
         return names
 
-    def _of_source(self, source: exp.Expr, ctes: Mapping[str, list[str]]) -> list[str]:
+    def _of_source(self, source: exp.Expr, ctes: Mapping[str, list[str] | None]) -> list[str]:
         from sqlglot import exp
 
         if isinstance(source, exp.Subquery):
             return self._aliased(source, self.of(source.this, ctes))
-        if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
+        is_name = isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier)
+        if not isinstance(source, exp.Table) or not is_name or source.catalog:
             raise NotToldError
         if not source.db and source.name.lower() in ctes:
-            return self._aliased(source, ctes[source.name.lower()])
+            names = ctes[source.name.lower()]
+            if names is None:
+                raise NotToldError
+            return self._aliased(source, names)
         return self._aliased(source, list(self._columns_of(ModelName(source.db, source.name))))
 
     def _aliased(self, source: exp.Expr, names: list[str]) -> list[str]:

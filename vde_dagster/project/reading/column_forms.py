@@ -1,0 +1,267 @@
+"""Forms that need columns of tables: `* REPLACE`, `UNION BY NAME`, aliases in WHERE.
+
+Spark has none of them. They are written with the names of the columns, which the files of the
+project tell; where they do not, the first two are refused, and an alias is left to Spark, for
+which a column of that name comes first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import quote
+from vde_dagster.project.reading.output_columns import ColumnsOf, NotToldError, QueryColumns
+from vde_dagster.sql.edits import Edit
+from vde_dagster.sql.other_forms import NoSparkForm
+from vde_dagster.sql.select_pieces import ENDS, SETS, TAIL, SelectPieces, T
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+    from sqlglot.tokens import Token  # type: ignore[attr-defined]
+
+_STAR = re.compile(r"\*\s*(?:EXCEPT\s*\([^)]*\)\s*)?REPLACE\b", re.IGNORECASE)
+_BY_NAME = re.compile(r"\bBY\s+NAME\b", re.IGNORECASE)
+_WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)
+
+
+def may_have_column_forms(text: str) -> bool:
+    """Say whether a text may have such a form."""
+    return any(form.search(text) for form in (_STAR, _BY_NAME, _WHERE))
+
+
+def column_forms(
+    text: str, tokens: list[Token], tree: exp.Expr, columns_of: ColumnsOf
+) -> list[Edit] | NoSparkForm:
+    """Find what has to be written otherwise, with the names of columns, for Spark to read a query.
+
+    One kind of form is written at a time; call it again for what is left.
+
+    Args:
+        text: The query.
+        tokens: Its tokens.
+        tree: Its tree; identifiers know their offsets.
+        columns_of: Tells the columns of a table.
+
+    Returns:
+        The edits, none where nothing is left; or a form that cannot be written.
+    """
+    names = QueryColumns(columns_of)
+    try:
+        if _STAR.search(text):
+            for star in _stars(tree):
+                return [_replaced(text, tokens, star, names)]
+        if _BY_NAME.search(text):
+            edits = list(_by_name(tokens, tree, names))
+            if edits:
+                return edits
+    except NotToldError:
+        found = _STAR.search(text) or _BY_NAME.search(text)
+        return NoSparkForm(
+            found.start() if found else 0,
+            "Spark has no * REPLACE and no BY NAME, and the columns are not known here",
+            "name the columns, or declare those of the tables that are read",
+        )
+    return list(_aliases(text, tokens, tree, names)) if _WHERE.search(text) else []
+
+
+def _stars(tree: exp.Expr) -> Iterator[exp.Star]:
+    from sqlglot import exp
+
+    for star in tree.find_all(exp.Star):
+        if star.args.get("replace"):
+            yield star
+
+
+def _replaced(text: str, tokens: list[Token], star: exp.Star, names: QueryColumns) -> Edit:
+    """Write `* REPLACE (a + 1 AS a)` as the list of columns."""
+    from sqlglot import exp
+
+    select = star.find_ancestor(exp.Select)
+    if select is None:
+        raise NotToldError
+    at = _index(tokens, star.meta["start"])
+    end = at
+    while tokens[end].text.upper() != "REPLACE":
+        end += 1
+    end = _closing(tokens, end + 1)
+    first, only = at, ""
+    if isinstance(star.parent, exp.Column):
+        first, only = at - 2, star.parent.args["table"].name.lower()
+    found = [
+        (table, name)
+        for table, name in names.of_tables(select, names.in_reach(select))
+        if not only or table.lower() == only
+    ]
+    hidden = {one.name.lower() for one in star.args.get("except_") or star.args.get("except") or ()}
+    new = {one.alias.lower(): _expression(text, tokens, one, end) for one in star.args["replace"]}
+    if any(name not in {column.lower() for _, column in found} for name in new):
+        raise NotToldError
+    several = len({table for table, _ in found}) > 1
+    written = [
+        f"{new[name.lower()]} AS {_quoted(name)}"
+        if name.lower() in new
+        else f"{_quoted(table)}.{_quoted(name)}"
+        if several
+        else _quoted(name)
+        for table, name in found
+        if name.lower() not in hidden
+    ]
+    return Edit(tokens[first].start, tokens[end].end + 1, ", ".join(written))
+
+
+def _expression(text: str, tokens: list[Token], one: exp.Expr, end: int) -> str:
+    """Return the words of `expression AS name` in front of AS."""
+    alias = _index(tokens, one.args["alias"].meta["start"])
+    first = alias
+    depth = 0
+    while first > 0:
+        kind = tokens[first - 1].token_type
+        depth += (kind == T.R_PAREN) - (kind == T.L_PAREN)
+        if depth < 0 or (depth == 0 and kind == T.COMMA):
+            break
+        first -= 1
+    last = alias - 2 if tokens[alias - 1].token_type == T.ALIAS else alias - 1
+    return text[tokens[first].start : tokens[last].end + 1]
+
+
+def _by_name(tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterator[Edit]:
+    """Write `a UNION BY NAME b` as a UNION of the same columns in the same order."""
+    from sqlglot import exp
+
+    for top in tree.find_all(exp.SetOperation):
+        if not top.args.get("by_name") or isinstance(top.parent, exp.SetOperation):
+            continue
+        branches = list(_branches(top))
+        starts = [_index(tokens, _first_offset(branch)) for branch in branches]
+        known = names.in_reach(branches[0]) if isinstance(branches[0], exp.Select) else {}
+        columns = [names.of(branch, known) for branch in branches]
+        every = list({name.lower(): name for branch in columns for name in branch}.values())
+        for own, inside in zip(columns, starts, strict=True):
+            begin = _Branch(tokens, inside).begin
+            end = _end(tokens, begin)
+            here = {name.lower() for name in own}
+            written = ", ".join(
+                _quoted(name) if name.lower() in here else f"NULL AS {_quoted(name)}"
+                for name in every
+            )
+            yield Edit(tokens[begin].start, tokens[begin].start, f"SELECT {written} FROM (")
+            yield Edit(tokens[end - 1].end + 1, tokens[end - 1].end + 1, ")")
+            if end + 1 < len(tokens) and tokens[end].token_type in SETS:
+                word = end + 1
+                while tokens[word].text.upper() not in ("BY", "BY NAME"):
+                    word += 1
+                last = word if tokens[word].text.upper() == "BY NAME" else word + 1
+                yield Edit(tokens[word].start, tokens[last].end + 1, "")
+        return
+
+
+def _branches(top: exp.Expr) -> Iterator[exp.Expr]:
+    from sqlglot import exp
+
+    if isinstance(top, exp.SetOperation):
+        if not top.args.get("by_name"):
+            raise NotToldError
+        yield from _branches(top.this)
+        yield from _branches(top.expression)
+    elif isinstance(top, exp.Select):
+        yield top
+    else:
+        raise NotToldError
+
+
+class _Branch(SelectPieces):
+    """A SELECT of which only the beginning is wanted."""
+
+    def __init__(self, tokens: list[Token], inside: int) -> None:
+        super().__init__("", tokens, inside)
+
+    @property
+    def begin(self) -> int:
+        """Index of the word SELECT."""
+        return self._begin
+
+
+def _first_offset(select: exp.Expr) -> int:
+    """Return the offset of a name of a SELECT's own list or tables."""
+    from sqlglot import exp
+
+    for part in (*select.expressions, select.args.get("from_") or select.args.get("from")):
+        for name in part.find_all(exp.Identifier, exp.Star) if part is not None else ():
+            if name.find_ancestor(exp.Select) is select and "start" in name.meta:
+                return int(name.meta["start"])
+    raise NotToldError
+
+
+def _end(tokens: list[Token], begin: int) -> int:
+    """Return the index of what follows a branch of a set operation."""
+    depth = 0
+    for index in range(begin, len(tokens)):
+        kind = tokens[index].token_type
+        depth += (kind == T.L_PAREN) - (kind == T.R_PAREN)
+        if depth < 0 or (depth == 0 and kind in ENDS | TAIL):
+            return index
+    return len(tokens)
+
+
+def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterator[Edit]:
+    """Write expressions for aliases that WHERE names, where no table has such a column."""
+    from sqlglot import exp
+
+    for select in tree.find_all(exp.Select):
+        where = select.args.get("where")
+        if where is None:
+            continue
+        wanted = {
+            one.alias.lower()
+            for one in select.expressions
+            if isinstance(one, exp.Alias) and not _names_itself(one)
+        }
+        columns = [
+            column
+            for column in where.find_all(exp.Column)
+            if not column.table
+            and column.name.lower() in wanted
+            and column.find_ancestor(exp.Select) is select
+            and "start" in column.this.meta
+        ]
+        if not columns:
+            continue
+        try:
+            of_tables = names.of_tables(select, names.in_reach(select))
+        except NotToldError:
+            continue
+        there = {name.lower() for _, name in of_tables}
+        for column in columns:
+            if column.name.lower() not in there:
+                at = _index(tokens, column.this.meta["start"])
+                meant = SelectPieces(text, tokens, at).aliases().get(column.name.lower())
+                if meant is not None:
+                    yield Edit(tokens[at].start, tokens[at].end + 1, f"({meant})")
+
+
+def _names_itself(alias: exp.Alias) -> bool:
+    """Say whether `f(a) AS a`: then a table has a column of that name."""
+    from sqlglot import exp
+
+    name = alias.alias.lower()
+    return any(column.name.lower() == name for column in alias.this.find_all(exp.Column))
+
+
+def _index(tokens: list[Token], offset: int) -> int:
+    return next(index for index, token in enumerate(tokens) if token.start == offset)
+
+
+def _closing(tokens: list[Token], opening: int) -> int:
+    depth = 0
+    for index in range(opening, len(tokens)):
+        kind = tokens[index].token_type
+        depth += (kind == T.L_PAREN) - (kind == T.R_PAREN)
+        if depth == 0:
+            return index
+    return len(tokens) - 1
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else quote(name)

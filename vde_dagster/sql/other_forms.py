@@ -1,0 +1,297 @@
+"""Forms that SQLGlot reads in Spark SQL and Spark does not, written as Spark has them.
+
+Only forms with an exact counterpart are written anew, in places; the rest of the text stays as its
+author wrote it. What has none is a mistake that is told when the project is loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from vde_dagster.sql.edits import Edit
+from vde_dagster.sql.query_text import CLAUSE_WORDS
+from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, scan
+
+_TYPES = {
+    **dict.fromkeys(("TEXT", "VARCHAR", "NVARCHAR", "CHAR", "UUID", "CLOB"), "STRING"),
+    "BOOL": "BOOLEAN",
+    "INT2": "SMALLINT",
+    "INT4": "INT",
+    "INT8": "BIGINT",
+    "FLOAT4": "FLOAT",
+    "FLOAT8": "DOUBLE",
+    "DATETIME": "TIMESTAMP",
+    "TIMESTAMPTZ": "TIMESTAMP",
+    **dict.fromkeys(("BYTEA", "BYTES", "BLOB", "VARBINARY"), "BINARY"),
+}
+"""Names of types that Spark has under another name; those with a length in brackets it knows."""
+_MAYBE = re.compile(
+    rf"(?:::|\bAS)\s*(?:{'|'.join(_TYPES)}|DOUBLE\s+PRECISION)\b|(?:^|[\s,(=\[])\["
+    r"|\bEXCLUDE\b|\b(?:IGNORE|RESPECT)\s+NULLS\b|\bMATERIALIZED\b|\bFETCH\b"
+    r"|\b(?:ANY|SOME|ALL)\s*\(|\bDISTINCT\s+ON\b|\b(?:ASOF|POSITIONAL)\s+(?:LEFT\s+)?JOIN\b"
+    r"|\bSIMILAR\s+TO\b|\bUSING\s+SAMPLE\b|\b(?!OVER\b)\w+\s*\([^()]*\bORDER\s+BY\b",
+    re.IGNORECASE,
+)
+_REFUSED = {
+    ("ASOF", "JOIN"): "Spark has no ASOF JOIN",
+    ("POSITIONAL", "JOIN"): "Spark has no POSITIONAL JOIN",
+    ("SIMILAR", "TO"): "Spark has no SIMILAR TO",
+    ("USING", "SAMPLE"): "Spark has no USING SAMPLE",
+}
+_HINTS = {
+    "ASOF": "join on the range, and keep the newest row with QUALIFY ROW_NUMBER() … = 1",
+    "POSITIONAL": "join on ROW_NUMBER() of both sides",
+    "SIMILAR": "write RLIKE with a regular expression",
+    "USING": "write TABLESAMPLE (10 PERCENT)",
+}
+_NO_CALL = CLAUSE_WORDS | {"OVER", "GROUP", "AS", "MATERIALIZED", "ORDER", "WINDOW", "LATERAL"}
+_TAIL = frozenset(
+    {"ORDER", "LIMIT", "OFFSET", "SORT", "CLUSTER", "DISTRIBUTE", "UNION", "EXCEPT", "INTERSECT"}
+    | {"MINUS", "WINDOW", "FETCH"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NoSparkForm:
+    """A form that Spark has not.
+
+    Args:
+        offset: Where it stands.
+        message: What it is.
+        hint: What to write.
+    """
+
+    offset: int
+    message: str
+    hint: str
+
+
+def spark_forms(text: str) -> list[Edit] | NoSparkForm:
+    """Find what has to be written otherwise for Spark to read a query.
+
+    Args:
+        text: The query, in SQLGlot's idea of Spark SQL, without macros.
+
+    Returns:
+        The edits, or the first form that Spark has in no way.
+    """
+    if _MAYBE.search(text) is None:
+        return []
+    tokens = [t for t in scan(SourceText(Path("query"), text)) if t.kind != "comment"]
+    refused = _refused(tokens)
+    if refused is not None:
+        return refused
+    edits: list[Edit] = []
+    for index in range(len(tokens)):
+        for form in (_exclude, _nulls, _type, _array, _fetch, _materialized):
+            edits += form(tokens, index)
+        found = _any(tokens, index)
+        if isinstance(found, NoSparkForm):
+            return found
+        edits += found
+        made = _distinct_on(text, tokens, index)
+        if isinstance(made, NoSparkForm):
+            return made
+        edits += made
+    return edits
+
+
+def _word(tokens: list[Token], index: int) -> str:
+    if not 0 <= index < len(tokens):
+        return ""
+    return tokens[index].text.upper() if tokens[index].kind in ("word", "punct") else "?"
+
+
+def _close(tokens: list[Token], opening: int) -> int:
+    """Return the index of the bracket that closes one."""
+    depth = 0
+    for index in range(opening, len(tokens)):
+        if tokens[index].kind == "punct":
+            depth += (tokens[index].text in OPENING) - (tokens[index].text in CLOSING)
+        if depth == 0:
+            return index
+    return len(tokens) - 1
+
+
+def _refused(tokens: list[Token]) -> NoSparkForm | None:
+    opened: list[int] = []
+    for index, token in enumerate(tokens):
+        if token.kind == "punct" and token.text in OPENING:
+            opened.append(index)
+        elif token.kind == "punct" and token.text in CLOSING and opened:
+            opened.pop()
+        pair = (_word(tokens, index), _word(tokens, index + 1))
+        if pair == ("ASOF", "LEFT"):
+            pair = ("ASOF", _word(tokens, index + 2))
+        if pair in _REFUSED:
+            return NoSparkForm(token.start, _REFUSED[pair], _HINTS[pair[0]])
+        if pair == ("ORDER", "BY") and opened and _is_call_without_query(tokens, opened[-1], index):
+            name = tokens[opened[-1] - 1].text
+            return NoSparkForm(
+                token.start,
+                f"Spark has no ORDER BY inside {name}(…)",
+                f"write {name}(…) WITHIN GROUP (ORDER BY …) where Spark has it, or "
+                "SORT_ARRAY over ARRAY_AGG",
+            )
+    return None
+
+
+def _is_call_without_query(tokens: list[Token], opening: int, order: int) -> bool:
+    name = tokens[opening - 1] if opening else None
+    called = name is not None and name.kind == "word" and name.text.upper() not in _NO_CALL
+    inside = (_word(tokens, index) for index in range(opening, order))
+    return called and not any(word in ("SELECT", "PARTITION", "FROM") for word in inside)
+
+
+def _exclude(tokens: list[Token], index: int) -> Iterator[Edit]:
+    """`* EXCLUDE (a)` is `* EXCEPT (a)`."""
+    token = tokens[index]
+    if _word(tokens, index) != "EXCLUDE" or _word(tokens, index - 1) != "*":
+        return
+    yield Edit(token.start, token.end, "EXCEPT")
+    if _word(tokens, index + 1) != "(":
+        column = tokens[index + 1]
+        yield Edit(column.start, column.end, f"({column.text})")
+
+
+def _nulls(tokens: list[Token], index: int) -> Iterator[Edit]:
+    """`f(a IGNORE NULLS)` is `f(a) IGNORE NULLS`."""
+    words = (_word(tokens, index), _word(tokens, index + 1), _word(tokens, index + 2))
+    if words[0] in ("IGNORE", "RESPECT") and words[1:] == ("NULLS", ")"):
+        before, bracket = tokens[index - 1], tokens[index + 2]
+        yield Edit(before.end, bracket.start, "")
+        yield Edit(bracket.end, bracket.end, f" {words[0]} NULLS")
+
+
+def _type(tokens: list[Token], index: int) -> Iterator[Edit]:
+    """`a::text` and `CAST(a AS VARCHAR)` have another name for STRING."""
+    token = tokens[index]
+    meant = _TYPES.get(_word(tokens, index))
+    before, behind = _word(tokens, index - 1), _word(tokens, index + 1)
+    in_cast = before == "AS" and behind == ")" and _is_cast(tokens, index)
+    if meant is not None and behind != "(" and (before == "::" or in_cast):
+        yield Edit(token.start, token.end, meant)
+    is_double = (_word(tokens, index), behind) == ("DOUBLE", "PRECISION")
+    if is_double and (before == "::" or (before == "AS" and _is_cast(tokens, index))):
+        yield Edit(token.start, tokens[index + 1].end, "DOUBLE")
+
+
+def _is_cast(tokens: list[Token], index: int) -> bool:
+    depth = 0
+    while index > 0:
+        index -= 1
+        text = tokens[index].text if tokens[index].kind == "punct" else ""
+        depth += (text == ")") - (text == "(")
+        if depth < 0:
+            return _word(tokens, index - 1) in ("CAST", "TRY_CAST")
+    return False
+
+
+def _array(tokens: list[Token], index: int) -> Iterator[Edit]:
+    """`[1, 2]` is `ARRAY(1, 2)` where nothing stands before it that has elements."""
+    if _word(tokens, index) != "[":
+        return
+    before = tokens[index - 1] if index else None
+    if before is not None:
+        is_value = before.kind in ("quoted", "string") or before.text in (")", "]")
+        is_name = before.kind == "word" and before.text.upper() not in CLAUSE_WORDS
+        if is_value or is_name:
+            return
+    close = tokens[_close(tokens, index)]
+    yield Edit(tokens[index].start, tokens[index].end, "ARRAY(")
+    yield Edit(close.start, close.end, ")")
+
+
+def _fetch(tokens: list[Token], index: int) -> Iterator[Edit]:
+    """`FETCH FIRST 5 ROWS ONLY` is `LIMIT 5`."""
+    if _word(tokens, index) == "FETCH" and _word(tokens, index + 1) in ("FIRST", "NEXT"):
+        is_number = index + 2 < len(tokens) and tokens[index + 2].kind == "number"
+        count = tokens[index + 2].text if is_number else "1"
+        last = index + 2 + is_number
+        if _word(tokens, last) in ("ROW", "ROWS") and _word(tokens, last + 1) == "ONLY":
+            yield Edit(tokens[index].start, tokens[last + 1].end, f"LIMIT {count}")
+
+
+def _materialized(tokens: list[Token], index: int) -> Iterator[Edit]:
+    """`WITH a AS NOT MATERIALIZED (…)` says nothing about rows."""
+    if _word(tokens, index) != "MATERIALIZED" or _word(tokens, index + 1) != "(":
+        return
+    first = index - 1 if _word(tokens, index - 1) == "NOT" else index
+    if _word(tokens, first - 1) == "AS":
+        yield Edit(tokens[first].start, tokens[index].end, "")
+
+
+def _any(tokens: list[Token], index: int) -> list[Edit] | NoSparkForm:
+    """`a = ANY (SELECT …)` is `a IN (SELECT …)`, and `a <> ALL (…)` is `a NOT IN (…)`."""
+    word = _word(tokens, index)
+    is_query = _word(tokens, index + 1) == "(" and _word(tokens, index + 2) in ("SELECT", "WITH")
+    if word not in ("ANY", "SOME", "ALL") or not is_query:
+        return []
+    sign = ""
+    first = index
+    while first and tokens[first - 1].kind == "punct" and tokens[first - 1].text in "<>=!":
+        first -= 1
+        sign = tokens[first].text + sign
+    if not sign:
+        return []  # UNION ALL (SELECT …)
+    if word != "ALL" and sign in ("=", "=="):
+        return [Edit(tokens[first].start, tokens[index].end, "IN")]
+    if word == "ALL" and sign in ("<>", "!="):
+        return [Edit(tokens[first].start, tokens[index].end, "NOT IN")]
+    return NoSparkForm(
+        tokens[first].start,
+        f"Spark does not compare with {word} of a query",
+        "compare with (SELECT MIN(…) …) or (SELECT MAX(…) …), or write EXISTS",
+    )
+
+
+def _distinct_on(text: str, tokens: list[Token], index: int) -> list[Edit] | NoSparkForm:
+    """`SELECT DISTINCT ON (k) …` keeps the first row of each key, in the order of ORDER BY."""
+    words = (_word(tokens, index), _word(tokens, index + 1), _word(tokens, index + 2))
+    if words != ("DISTINCT", "ON", "("):
+        return []
+    close = _close(tokens, index + 2)
+    keys = text[tokens[index + 2].end : tokens[close].start]
+    end, depth = close + 1, 0
+    while end < len(tokens):
+        word = _word(tokens, end)
+        depth += (word in OPENING) - (word in CLOSING)
+        if depth < 0 or word == ";" or (depth == 0 and word in _TAIL):
+            break
+        if depth == 0 and word == "QUALIFY":
+            return NoSparkForm(
+                tokens[index].start,
+                "Spark has no DISTINCT ON",
+                "write QUALIFY ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) = 1",
+            )
+        end += 1
+    order = _order(text, tokens, end) or keys
+    if re.fullmatch(r"\s*\d+.*", order):
+        return NoSparkForm(
+            tokens[index].start,
+            "DISTINCT ON with positions in ORDER BY is not understood",
+            "name the columns in ORDER BY",
+        )
+    at = tokens[end - 1].end
+    window = f"ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY {order})"
+    return [
+        Edit(tokens[index].start, tokens[close].end, ""),
+        Edit(at, at, f" QUALIFY {window} = 1"),
+    ]
+
+
+def _order(text: str, tokens: list[Token], index: int) -> str:
+    """Return what stands behind an ORDER BY."""
+    if _word(tokens, index) != "ORDER":
+        return ""
+    end, depth = index + 2, 0
+    while end < len(tokens):
+        word = _word(tokens, end)
+        depth += (word in OPENING) - (word in CLOSING)
+        if depth < 0 or word == ";" or (depth == 0 and word in _TAIL):
+            break
+        end += 1
+    return text[tokens[index + 2].start : tokens[end - 1].end]

@@ -1,0 +1,42 @@
+"""Forms that are written anew for Spark give the rows that their authors meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from vde_dagster.planning.render import replace_tables
+from vde_dagster.spark import SparkEngine
+from vde_dagster.sql.edits import apply_edits
+from vde_dagster.sql.other_forms import NoSparkForm, spark_forms
+from vde_dagster_tests.spark.random_pairs import quick_session
+
+pytestmark = pytest.mark.spark
+
+FORMS = yaml.safe_load((Path(__file__).parents[1] / "fixtures" / "spark_forms.yaml").read_text())
+VIEWS = {
+    "t": "VALUES (1, 'a', ARRAY(1, 2)), (2, 'b', CAST(ARRAY() AS ARRAY<INT>)) AS t(a, b, ar)",
+    "u": "VALUES (1, 'x'), (2, 'y') AS u(a, c)",
+}
+
+
+def test_forms_that_are_written_anew_give_the_meant_rows(spark_engine: SparkEngine) -> None:
+    session = quick_session(spark_engine.session)
+    for name, rows in VIEWS.items():
+        session.sql(f"CREATE OR REPLACE TEMPORARY VIEW forms_{name} AS SELECT * FROM {rows}")
+
+    wrong: list[Any] = []
+    for case in FORMS["rewritten"] + FORMS["with_columns"]:
+        found = spark_forms(case["is"])
+        assert not isinstance(found, NoSparkForm)
+        query = replace_tables(
+            apply_edits(case["is"], found), lambda name: f"SELECT * FROM forms_{name.name}"
+        )
+        rows = [list(row) for row in session.sql(query).collect()]
+        if sorted(map(str, rows)) != sorted(map(str, case["gives"])):
+            wrong.append((case["written"], rows))
+
+    assert not wrong
