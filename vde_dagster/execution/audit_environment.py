@@ -111,7 +111,11 @@ class EnvironmentAudit:
             for model in plan.models
             if model.snapshot_id is not None and model.name in plan.entries
         }
-        chosen = select({name: found.model for name, found in snapshots.items()}, self.patterns)
+        chosen = select(
+            {name: found.model for name, found in snapshots.items()},
+            self.patterns,
+            self.warehouse.changed_files,
+        )
         work = {
             name: ranges
             for name, found in snapshots.items()

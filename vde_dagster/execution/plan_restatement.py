@@ -33,7 +33,9 @@ def plan_restatement(
     """
     run = plan_run(warehouse, environment, replace(options, full=True), save=False)
     production = warehouse.store.environments.get(PRODUCTION)
-    plan = restate_published(run, options, protected_tables(environment, production))
+    plan = restate_published(
+        run, options, protected_tables(environment, production), warehouse.changed_files
+    )
     plan = with_outdated(warehouse, plan)
     if save and not plan.is_empty:
         warehouse.store.plans.save(plan)

@@ -22,7 +22,7 @@ from vde_dagster.planning.resolver import (
 )
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.sources import Columns, TableRead, tables_read
-from vde_dagster.planning.statements import render_statements
+from vde_dagster.planning.statements import only_of_session, render_statements
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AuditTask, FillTask
 from vde_dagster.project.model import Audit
@@ -162,10 +162,19 @@ class PlanTasks:
             branch = branch or table.branch
             binding = Binding(snapshot, table, column_map(snapshot, table), branch)
             rows = select_physical(binding, self.catalog)
+        # What a model's queries need of their session its audits may need, too.
+        named = table.ref if table is not None else resolver.views.ref(snapshot.name)
+        before = render_statements(
+            tuple(filter(only_of_session, snapshot.model.pre_statements)),
+            lambda parent: relation(parent, resolver, self.catalog),
+            qualified(named, self.catalog),
+            interval,
+            self.plan.created_at,
+        )
         for audit in snapshot.model.audits:
             query = render_audit(audit, snapshot, rows, resolver, self.catalog, interval, time_type)
             task = AuditTask(
-                self.plan.id, snapshot.name, audit.label, query, audit.blocking, interval
+                self.plan.id, snapshot.name, audit.label, query, audit.blocking, interval, before
             )
             yield audit, task
 

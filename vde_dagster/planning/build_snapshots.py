@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter
 
@@ -116,15 +116,22 @@ def build_snapshots(
 
             problems += absent_tables(absent, models)
         mistakes += [problem.error() for problem in problems if problem.certain]
-        warnings += sorted(
-            (problem for problem in problems if not problem.certain),
-            key=lambda problem: problem.location.order,
-        )
+        warnings += _once(problem for problem in problems if not problem.certain)
     if more is not None:
         mistakes += more(out)
     if mistakes:
         raise ProjectError.of(in_order(mistakes))
     return out
+
+
+def _once(warnings: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield warnings by their places; of those that say the same only the first."""
+    alike: dict[tuple[str, str | None], list[Problem]] = {}
+    for warning in sorted(warnings, key=lambda problem: problem.location.order):
+        alike.setdefault((warning.message, warning.hint), []).append(warning)
+    for first, *others in alike.values():
+        more = f" (and {len(others)} more like it)" if others else ""
+        yield replace(first, message=first.message + more)
 
 
 def _revised(

@@ -16,6 +16,7 @@ from vde_dagster.planning.plan import Plan, PlanKind, PlannedModel
 from vde_dagster.planning.plan_request import refills
 from vde_dagster.planning.redo import NOTHING, Redo, redo
 from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.selection import Changed as ChangedFiles
 from vde_dagster.project.selection import select
 
 
@@ -81,13 +82,16 @@ def restate(
     return Restatement(changed, tuple(seen.refused))
 
 
-def restate_published(run: Plan, options: PlanOptions, protected: Set[str]) -> Plan:
+def restate_published(
+    run: Plan, options: PlanOptions, protected: Set[str], changed: ChangedFiles | None = None
+) -> Plan:
     """Plan to compute again what an environment shows, and nothing else.
 
     Args:
         run: A run's plan of the environment.
         options: Which models, and the range; without one everything that is filled.
         protected: Tables that the environment may not write.
+        changed: Returns which files differ from a branch, for patterns that ask git.
 
     Raises:
         UsageError: A pattern selects nothing, none of the models can be computed again, or other
@@ -106,7 +110,7 @@ def restate_published(run: Plan, options: PlanOptions, protected: Set[str]) -> P
                 hint="leave it out, or plan the changes by themselves",
             )
     models = {name: run.snapshots[e.snapshot_id].model for name, e in run.entries.items()}
-    chosen = select(models, options.restate)
+    chosen = select(models, options.restate, changed)
     if not chosen:
         raise UsageError(
             f"'{' '.join(options.restate)}' leaves no model to restate",

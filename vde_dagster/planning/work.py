@@ -104,6 +104,7 @@ class AuditTask:
         query: Complete Spark SQL that returns the failing rows.
         blocking: Whether failing rows stop the publication.
         interval: The audited range.
+        before: Statements that make the session in which the query is understood.
     """
 
     plan_id: str
@@ -112,6 +113,7 @@ class AuditTask:
     query: str
     blocking: bool
     interval: Interval
+    before: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

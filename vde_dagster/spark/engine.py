@@ -253,8 +253,12 @@ class SparkEngine:
         """
         began = time.monotonic()
         what = f"{task.model} {task.interval} audit {task.audit}"
-        with self._jobs.running(self.session.sparkContext, task.plan_id, what, task.query):
-            count, sample = failing_rows(self.session, task.query)
+        with (
+            self._session_for(bool(task.before), not task.before) as session,
+            self._jobs.running(session.sparkContext, task.plan_id, what, task.query),
+        ):
+            _run_statements(session, task.before)
+            count, sample = failing_rows(session, task.query)
         return AuditResult(count, sample, time.monotonic() - began)
 
     def query(self, sql: str, limit: int | None = None) -> tuple[Columns, Rows]:

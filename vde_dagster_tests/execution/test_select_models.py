@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.audit_environment import EnvironmentAudit
+from vde_dagster.execution.unit_testing.select_tests import select_tests
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -55,3 +58,45 @@ def test_what_a_selected_new_model_reads_comes_with_it(folder: ProjectFolder) ->
             "db.two": "added",
             "db.gone": "added",
         }
+
+
+def test_what_git_says_is_asked_wherever_models_are_selected(folder: ProjectFolder) -> None:
+    def git(*arguments: str) -> None:
+        said = ("-c", "user.name=x", "-c", "user.email=x@x", "-c", "init.defaultBranch=main")
+        subprocess.run(["git", "-C", str(folder.root), *said, *arguments], check=True)
+
+    for name, column in {"raw": "n", "one": "n", "two": "m"}.items():
+        audited = f"kind FULL, audits (not_null(columns := ({column})))"
+        folder.edit(f"models/{name}.sql", "kind FULL", audited)
+        folder.write(
+            f"tests/test_{name}.yaml",
+            f"""
+            test_{name}:
+              model: db.{name}
+              inputs: {{db.raw: {{rows: [{{n: 1, m: 2}}]}}}}
+              outputs: {{query: [{{{column}: 1}}]}}
+            """,
+        )
+    folder.remove("tests/test_raw.yaml")
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"), skip_tests=True)
+        git("init", "-q")
+        git("add", "models", "tests")
+        git("commit", "-q", "-m", "x")
+        folder.edit("models/two.sql", "SELECT m", "SELECT m  ")
+        plan = workspace.plan("prod", restate=["git:main"])
+        assert {str(model.name) for model in plan.models if model.builds} == {"db.two"}
+        report = EnvironmentAudit(workspace.warehouse, "prod", ["git:main"]).run()
+        assert {str(result.model) for result in report.results} == {"db.two"}
+        project, changed = workspace.project, workspace.warehouse.changed_files
+
+        def tests(*patterns: str) -> list[str]:
+            chosen = select_tests(project.tests, project.models, patterns, changed)
+            return [test.name for test in chosen]
+
+        assert tests() == ["test_one", "test_two"]
+        assert tests("git:main") == ["test_two"]
+        assert tests("TEST_ONE") == ["test_one"]
+        assert tests("db.raw+ & ^db.two", "test_two") == ["test_one", "test_two"]
+        with pytest.raises(UsageError, match="no model matches"):
+            tests("db.nothing")

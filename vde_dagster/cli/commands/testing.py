@@ -28,13 +28,14 @@ def run_tests(
         from vde_dagster.execution.unit_testing.check import check_test
         from vde_dagster.execution.unit_testing.passed import PassedTests
         from vde_dagster.execution.unit_testing.run import run_test
+        from vde_dagster.execution.unit_testing.select_tests import select_tests
 
-        chosen = {name.lower() for name in select or ()}
-        tests = [
-            test
-            for test in workspace.project.tests
-            if not chosen or str(test.model) in chosen or test.name.lower() in chosen
-        ]
+        tests = select_tests(
+            workspace.project.tests,
+            workspace.project.models,
+            select or (),
+            workspace.warehouse.changed_files,
+        )
         snapshots = workspace.snapshots()
         for test in tests:
             check_test(test, snapshots)

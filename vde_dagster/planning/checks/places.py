@@ -6,7 +6,10 @@ that stands there is looked for in the file, the same one of several.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 from vde_dagster.errors import ProjectError, SourceLocation
@@ -50,6 +53,64 @@ def place_in_header(model: Model, *words: str) -> SourceLocation:
                 found, start = header[i], i + 1
                 break
     return model.location if found is None else _source(model).location(found.start)
+
+
+def behind_header(model: Model) -> Iterator[tuple[Token, Token, SourceLocation]]:
+    """Yield each two words that begin a statement behind a SQL model's header, and where."""
+    if model.location.path.suffix != ".sql":
+        return
+    _, body = _parts(model)
+    for index, (word, following) in enumerate(pairwise(body)):
+        if index == 0 or body[index - 1].text == ";":
+            yield word, following, _source(model).location(word.start)
+
+
+def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
+    """Name the properties that a model's file gives it, each with those in its brackets.
+
+    Returns:
+        By name in lower case; `kind` has the properties of the kind. Of a Python model the names
+        in its decorator.
+    """
+    if model.python is not None or model.location.path.suffix == ".py":
+        return _in_decorators(model.source, model.location.line or 1)
+    header = _parts(model)[0] if model.location.path.suffix == ".sql" else []
+    found: dict[str, frozenset[str]] = {}
+    depth, name, inner = 0, "", set[str]()
+    for before, token in pairwise(header):
+        begins = before.text in ("(", ",")
+        if begins and depth == 1:
+            name, inner = token.text.casefold(), set()
+            found[name] = frozenset()
+        elif begins and depth == 2:
+            inner.add(token.text.casefold())
+            found[name] = frozenset(inner)
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
+    return found
+
+
+def _in_decorators(text: str, line: int) -> Mapping[str, frozenset[str]]:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        first = min((one.lineno for one in node.decorator_list), default=node.lineno)
+        for call in node.decorator_list:
+            if not (isinstance(call, ast.Call) and first <= line <= node.lineno):
+                continue
+            given = {one.arg: one.value for one in call.keywords if one.arg}
+            return {
+                name: frozenset(
+                    key.value
+                    for key in (value.keys if isinstance(value, ast.Dict) else ())
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str)
+                )
+                for name, value in given.items()
+            }
+    return {}
 
 
 def _source(model: Model) -> SourceText:

@@ -48,8 +48,7 @@ class Incremental(Kind):
     @property
     def auto_restatement(self) -> AutoRestatement | None:
         """All that is filled, by the cron."""
-        # Kinds that cannot be computed again by themselves have no such property.
-        cron: str | None = getattr(self, "auto_restatement_cron", None)
+        cron = self.auto_restatement_cron
         return AutoRestatement(cron, None) if cron else None
 
 

@@ -17,3 +17,4 @@ class View(Kind):
     summary = "no table: readers inline the query, the environment's view holds it"
     allows_python = False
     owns_table = False
+    ignored = frozenset({"materialized"})

@@ -40,7 +40,6 @@ _IGNORED = frozenset(
 _IN_ORDER = "batch_concurrency"
 _FALSE_ONLY = {
     "forward_only": "tables of this kind are always made anew",
-    "materialized": "materialised views are not supported; use kind FULL",
 }
 
 

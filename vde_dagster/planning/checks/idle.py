@@ -1,0 +1,97 @@
+"""What a model's file says and nothing here does: told, so that nobody relies on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.checks.known import Known
+from vde_dagster.planning.checks.places import (
+    behind_header,
+    place_in_header,
+    properties_in_header,
+)
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.kinds import Kind
+from vde_dagster.project.model import Model
+from vde_dagster.project.problem import Problem
+
+_OF_MODELS = {
+    "references": "joins are read from queries",
+    "validate_query": "every query is checked while planning",
+    "formatting": "no command formats files",
+    "ignored_rules": "there is no linter whose rules could be ignored",
+    "project": "a project is a folder",
+    "optimize_query": "Spark runs queries as their authors wrote them",
+    "assertions": "write them as audits (…)",
+    "default_catalog": "models live in the project's catalog",
+}
+"""Properties of SQLMesh that are read over, with why."""
+
+_OF_TABLES = {
+    "partitioned_by": "has no table to be partitioned",
+    "clustered_by": "has no table to be sorted",
+    "table_properties": "has no table to have properties",
+    "physical_properties": "has no table to have properties",
+    "storage_format": "has no table to have a format",
+}
+_OF_KINDS = {
+    "materialized": "neither Spark nor Iceberg has materialised views; a FULL model has a table",
+    "batch_size": "all of it is filled at once",
+    "forward_only": "it is made anew with every change",
+}
+_OF_VIEWS = {"virtual_properties": "has no view to have properties"}
+
+
+def idle_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find properties that change nothing."""
+    model, kind = known.model, known.model.kind
+    written = properties_in_header(model)
+    for name, why in _OF_MODELS.items():
+        if name in written:
+            yield _idle(model, name, f"property '{name}' does nothing here: {why}")
+    lacking = {} if kind.owns_table else _OF_TABLES
+    if not kind.is_shown:
+        lacking = {**lacking, **_OF_VIEWS}
+    for name, why in lacking.items():
+        if name in written:
+            yield _idle(model, name, f"property '{name}' does nothing: a {kind.name} model {why}")
+    for name in sorted(written.get("kind", frozenset()) - _read_of(kind)):
+        why = f": {_OF_KINDS[name]}" if name in _OF_KINDS else ""
+        yield _idle(model, name, f"property '{name}' does nothing for a {kind.name} model{why}")
+
+
+def idle_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find statements and audits that nobody runs, or that do not do what they say."""
+    model, kind = known.model, known.model.kind
+    groups = {
+        "statements before and after its query are": model.pre_statements or model.post_statements,
+        "statements on virtual update are": model.on_virtual_update,
+        "audits are": model.audits,
+    }
+    for what, given in groups.items():
+        if given and not kind.is_shown and not kind.is_external:
+            yield Problem(
+                f"{model.name} is {kind.name}, a part of its readers' queries: its {what} not run",
+                "move them to the models that read it, or make it a VIEW",
+                model.location,
+                certain=False,
+            )
+    for word, following, place in behind_header(model):
+        if word.is_word("CACHE") and following.is_word("TABLE", "LAZY"):
+            yield Problem(
+                f"{model.name}: nothing is kept in Spark's cache; what CACHE TABLE names is a part "
+                "of each query that reads it",
+                "write CREATE TEMPORARY VIEW, or make what is read several times a model",
+                place,
+                certain=False,
+            )
+
+
+def _read_of(kind: Kind) -> frozenset[str]:
+    # How the kind's own SQL is written is read with it.
+    return frozenset(item.name for item in kind.properties) | {"name", "dialect"}
+
+
+def _idle(model: Model, name: str, message: str) -> Problem:
+    return Problem(message, f"remove '{name}'", place_in_header(model, name), certain=False)
