@@ -95,8 +95,9 @@ def test_statements_of_a_view_run_once_for_each_version_around_its_analysis(
     shop.write(
         "models/shown.sql",
         """
-        MODEL (name marts.shown, kind VIEW);
+        MODEL (name marts.shown, kind VIEW, audits (forall(criteria := ('${own.key}' = '5'))));
         SET spark.sql.ansi.enabled = true;
+        SET own.key = 5;
         INSERT INTO lakehouse.marts.log SELECT 'before';
         SELECT customer, revenue / 2 AS half FROM marts.top;
         INSERT INTO lakehouse.marts.log SELECT 'after' WHERE @start_ds < '9';
