@@ -71,7 +71,7 @@ def test_arguments_of_python_models_are_looked_at_too(tmp_path: Path) -> None:
         """
         from vde_dagster import model
 
-        @model("db.p", columns={"id": "INT"}, kind={"name": "FULL", "batch_concurrency": 2},
+        @model("db.p", columns={"id": "INT"}, kind={"name": "FULL", "on_additive_change": "warn"},
                project="x")
         def execute(context, **kwargs):
             project = 1
@@ -81,4 +81,5 @@ def test_arguments_of_python_models_are_looked_at_too(tmp_path: Path) -> None:
     with open_fake(folder.root) as workspace:
         told = workspace.plan("prod").warnings
     assert len([one for one in told if "'project'" in one]) == 1
+    assert len([one for one in told if "'on_additive_change'" in one]) == 1
     assert all("models/p.py" in one for one in told)

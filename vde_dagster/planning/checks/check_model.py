@@ -10,7 +10,7 @@ from vde_dagster.planning.checks.filling import commits_of, reads_itself, unfilt
 from vde_dagster.planning.checks.idle import idle_properties, idle_statements
 from vde_dagster.planning.checks.known import Known
 from vde_dagster.planning.checks.merges import merged_values
-from vde_dagster.planning.checks.named_columns import named_columns, undeclared
+from vde_dagster.planning.checks.named_columns import named_columns, transforms, undeclared
 from vde_dagster.planning.checks.queries import query_problems
 from vde_dagster.planning.checks.time_columns import time_columns
 from vde_dagster.planning.snapshot import Snapshot
@@ -19,6 +19,7 @@ from vde_dagster.project.problem import Problem
 _CHECKS = (
     query_problems,
     named_columns,
+    transforms,
     undeclared,
     audited_columns,
     reads_itself,

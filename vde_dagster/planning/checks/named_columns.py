@@ -16,6 +16,39 @@ _TRANSFORM = re.compile(r"\s*(?:\w+\s*\((?:\s*\d+\s*,)?\s*)?(`(?:[^`]|``)*`|[^\W
 """A column, or one in a partition's transform: `day`, `days(ts)`, `bucket(4, id)`."""
 
 
+_TRANSFORMS = (
+    *("year", "years", "month", "months", "day", "days", "date", "hour", "hours", "date_hour"),
+    *("bucket", "truncate"),
+)
+_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*$", re.DOTALL)
+
+
+def transforms(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find what Iceberg cannot partition by."""
+    model = known.model
+    for text in model.partitioned_by if model.kind.owns_table else ():
+        place = place_in_header(model, "partitioned_by")
+        call = _CALL.match(text)
+        if call is None:
+            if _column(text) is None:
+                hint = "write partitioned_by (column), or (days(column))"
+                yield Problem(f"partitioned_by of {model.name}: '{text}' is no column", hint, place)
+            continue
+        name = call[1].lower()
+        if name not in _TRANSFORMS:
+            yield Problem(
+                f"partitioned_by of {model.name}: Iceberg has no transform '{name}'",
+                suggest(name, _TRANSFORMS, "transforms"),
+                place,
+            )
+        elif name in ("bucket", "truncate") and not re.search(r"(^|,)\s*\d+\s*(,|$)", call[2]):
+            yield Problem(
+                f"partitioned_by of {model.name}: '{text}' has no number",
+                f"write {name}(16, column)",
+                place,
+            )
+
+
 def named_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
     """Compare what a header says of columns with those that there are."""
     model = known.model

@@ -78,35 +78,16 @@ class ChangesInPlace(Incremental):
         )
 
 
-def _batch_size(value: Value) -> int:
-    size = value.integer()
-    if size < 1:
-        raise value.error("property 'batch_size' has to be 1 or more")
-    return size
+def _one_or_more(value: Value) -> int:
+    return value.integer(1)
 
 
 LOOKBACK = Property("lookback", lambda value: value.integer(), {"type": "integer", "minimum": 0})
 
 
-def _batch_concurrency(value: Value) -> int:
-    count = value.integer()
-    if count < 1:
-        raise value.error("property 'batch_concurrency' has to be 1 or more")
-    return count
-
-
-BATCH_SIZE = Property("batch_size", _batch_size, {"type": "integer", "minimum": 1})
-BATCH_CONCURRENCY = Property(
-    "batch_concurrency", _batch_concurrency, {"type": "integer", "minimum": 1}
-)
+BATCH_SIZE = Property("batch_size", _one_or_more, {"type": "integer", "minimum": 1})
+BATCH_CONCURRENCY = Property("batch_concurrency", _one_or_more, {"type": "integer", "minimum": 1})
 """Of kinds whose batches may be written in any order."""
-
-
-def _last_intervals(value: Value) -> int:
-    count = value.integer()
-    if count < 1:
-        raise value.error("property 'auto_restatement_intervals' has to be 1 or more")
-    return count
 
 
 RESTATEMENT = (
@@ -114,7 +95,7 @@ RESTATEMENT = (
     Property("auto_restatement_cron", lambda value: value.cron(), {"type": "string"}),
 )
 LAST_INTERVALS = Property(
-    "auto_restatement_intervals", _last_intervals, {"type": "integer", "minimum": 1}
+    "auto_restatement_intervals", _one_or_more, {"type": "integer", "minimum": 1}
 )
 
 

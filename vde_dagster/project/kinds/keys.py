@@ -43,7 +43,9 @@ def key_parts(value: Value) -> tuple[str, ...]:
             )
         parts.append(text)
     if not parts:
-        raise value.error(f"property '{value.name}' names no column")
+        raise value.error(
+            f"property '{value.name}' names no column", f"write {value.name} (column, …)"
+        )
     return tuple(parts)
 
 

@@ -44,6 +44,10 @@ def read_keys(value: Value) -> tuple[tuple[str, ...], tuple[str, ...]]:
                 "write an expression over the model's columns; names are quoted with backticks",
             )
         expressions.append(found.text)
+    if not (columns or expressions):
+        raise value.error(
+            f"property '{value.name}' names no column", f"write {value.name} (column, …)"
+        )
     return tuple(columns), tuple(expressions)
 
 

@@ -126,7 +126,7 @@ def _compared(value: Value) -> tuple[str, ...]:
 
 
 def _column(value: Value) -> str:
-    return value.text().strip('`"')
+    return value.identifier().strip('`"')
 
 
 def _flag(name: str) -> Property:

@@ -48,7 +48,9 @@ class Value:
         return raw_text(self.source, list(self.tokens))
 
     def error(self, message: str, hint: str | None = None) -> ProjectError:
-        """Make an error that points at the value."""
+        """Make an error that points at the value and names its property."""
+        if self.name not in f"{message} {hint or ''}":
+            message = f"property '{self.name}': {message}"
         return self.source.error(message, self.offset, hint)
 
     def location(self) -> SourceLocation:
@@ -67,6 +69,11 @@ class Value:
         """Read a value without blanks in it, such as a dotted name, as written."""
         if not self.tokens:
             raise self.error(f"property '{self.name}' has no value", f"write {self.name} <value>")
+        if self.tokens[0].text in ("(", "["):
+            raise self.error(
+                f"property '{self.name}' takes one value, not '{self.raw}'",
+                f"write {self.name} <value>, without brackets",
+            )
         for before, after in pairwise(self.tokens):
             if after.start > before.end:
                 raise self.source.error(
@@ -83,25 +90,33 @@ class Value:
     def identifier(self) -> str:
         """Read a dotted name as written, or the one in a string or in several."""
         if len(self.tokens) == 1 and self.tokens[0].text[0] == "'":
-            return unquote(self.tokens[0])
+            text = unquote(self.tokens[0])
+            if not text.strip():
+                raise self.error(f"property '{self.name}' is an empty name", "write a name")
+            return text
         written = self.one_word()
         if all(token.text[0] != "'" for token in self.tokens):
             return written
         parts = (quote(unquote(t)) if t.text[0] == "'" else t.text for t in self.tokens)
         return "".join(parts)
 
-    def integer(self) -> int:
-        """Read a whole number that is 0 or more."""
-        text = self.text()
-        if not text.isdigit():
-            raise self.error(f"property '{self.name}' takes a whole number, not '{text}'")
+    def integer(self, least: int = 0) -> int:
+        """Read a whole number that is `least` or more, and no more than Spark's INT has."""
+        text = self.raw.strip("'\"")
+        hint = f"write {self.name} {max(least, 1)}"
+        if not (text.isascii() and text.isdigit()):
+            raise self.error(f"property '{self.name}' takes a whole number, not '{text}'", hint)
+        if len(text) > 10 or not least <= int(text) < 1 << 31:
+            bound = f"{least} or more" if int(text[:10]) < least else "less than 2147483648"
+            raise self.error(f"property '{self.name}' has to be {bound}", hint)
         return int(text)
 
     def boolean(self) -> bool:
         """Read `true` or `false`."""
-        text = self.text().lower()
+        text = self.raw.strip("'\"").lower()
         if text not in ("true", "false"):
-            raise self.error(f"property '{self.name}' is true or false, not '{text}'")
+            message = f"property '{self.name}' is true or false, not '{text}'"
+            raise self.error(message, f"write {self.name} true, or leave it out")
         return text == "true"
 
     def cron(self) -> str:
@@ -131,7 +146,8 @@ class Value:
             sides = split_top_level(list(item.tokens), separator)
             if len(sides) != 2:
                 raise item.error(
-                    f"'{item.raw}' in '{self.name}' is not of the form key {separator} value"
+                    f"'{item.raw}' in '{self.name}' is not of the form key {separator} value",
+                    f"write {self.name} (key {separator} value, …)",
                 )
             key = "".join(unquote(token) for token in sides[0])
             pairs.append((key, self.part(sides[1], key)))
@@ -153,12 +169,14 @@ class Value:
     def call(self) -> tuple[str, list[Value]]:
         """Read `name` or `name(argument, …)`."""
         if not self.tokens or self.tokens[0].kind not in ("word", "quoted"):
-            raise self.error(f"'{self.raw}' in '{self.name}' is not a name or a call")
+            message = f"'{self.raw}' in '{self.name}' is not a name or a call"
+            raise self.error(message, f"write {self.name} (name, name(argument := value))")
         name, rest = unquote(self.tokens[0]), list(self.tokens[1:])
         if not rest:
             return name, []
         if rest[0].text != "(" or matching(self.source, rest, 0) != len(rest) - 1:
-            raise self.error(f"'{self.raw}' in '{self.name}' is not a call")
+            message = f"'{self.raw}' in '{self.name}' is not a call"
+            raise self.error(message, f"write {self.name} (name(argument := value))")
         return name, [self.part(part) for part in split_top_level(rest[1:-1])]
 
     def split(self, separator: str) -> list[Value]:
@@ -178,7 +196,7 @@ class Value:
         """Return the tokens, without the brackets, or `ARRAY[…]`, around all of them."""
         tokens = list(self.tokens)
         if not tokens:
-            raise self.error(f"property '{self.name}' has no value")
+            raise self.error(f"property '{self.name}' has no value", f"write {self.name} (…)")
         if tokens[0].is_word("ARRAY") and len(tokens) > 2 and tokens[1].text in "([":
             tokens = tokens[1:] if matching(self.source, tokens, 1) == len(tokens) - 1 else tokens
         if tokens[0].text in "([" and matching(self.source, tokens, 0) == len(tokens) - 1:
@@ -254,7 +272,9 @@ def read_properties(
     key = ""
     for part in split_top_level(tokens):
         if not part:
-            raise source.error("two commas follow each other", tokens[0].start)
+            raise source.error(
+                "two commas follow each other", tokens[0].start, "remove one of them"
+            )
         name = part[0]
         if key == "when_matched" and _is_of_a_clause(part):
             # MERGE clauses are written without brackets, too, and have commas of their own.
@@ -268,7 +288,7 @@ def read_properties(
             )
         key = unquote(name).lower()
         if key in properties:
-            raise source.error(f"property '{key}' is given twice", name.start)
+            raise source.error(f"property '{key}' is given twice", name.start, "remove one of them")
         properties[key] = Value(source, key, tuple(part[1:]), name.start, dialect)
     return properties
 

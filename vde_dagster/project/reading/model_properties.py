@@ -221,17 +221,18 @@ def _columns(value: Value | None, descriptions: Value | None, dialect: str) -> t
     columns: list[Column] = []
     for item in value.items(angles=True):
         if not item.tokens:
-            raise value.error("a column is empty")
+            raise value.error("a column is empty", "write columns (name TYPE, …)")
         name = "".join(item.tokens[0].text.strip('`"'))
         rest = item.rest(1)
         type_ = canonical_type(rest.raw, dialect, rest.error) if rest.tokens else None
         if any(column.name.lower() == name.lower() for column in columns):
-            raise item.error(f"column '{name}' is declared twice")
+            raise item.error(f"column '{name}' is declared twice in columns", "remove one of them")
         text = texts.get(name)
         columns.append(Column(name, type_, text.text() if text else None))
     return tuple(columns)
 
 
+_FORMATS = ("parquet", "orc", "avro")
 _SIMPLE_TYPES = {
     name: name
     for name in [
@@ -315,8 +316,15 @@ def _table_properties(
     if "table_format" in given and given["table_format"].text().lower() != "iceberg":
         raise given["table_format"].error("tables are Iceberg tables", "remove 'table_format'")
     if "storage_format" in given:
-        properties.setdefault("write.format.default", given["storage_format"].text().lower())
+        properties.setdefault("write.format.default", _format(given["storage_format"]))
     return tuple(sorted(properties.items()))
+
+
+def _format(value: Value) -> str:
+    text = value.text().lower()
+    if text not in _FORMATS:
+        raise value.error(f"'{text}' is no format of Iceberg's", suggest(text, _FORMATS, "formats"))
+    return text
 
 
 def _virtual_properties(

@@ -46,7 +46,7 @@ def load_seed(settings: Settings, model: Model, model_path: Path) -> Model:
         ProjectError: The file is missing or malformed, or a declared column is not in it.
     """
     assert isinstance(model.kind, Seed)
-    path = resolve_seed_path(settings, model.kind.path, model_path)
+    path = resolve_seed_path(settings, model.kind.path, model_path, model.location.line)
     content = (settings.root / path).read_bytes()
     location = SourceLocation(Path(path))
     table = read_csv(content, model.kind, location)
@@ -95,7 +95,9 @@ def read_seed(root: Path, model: Model) -> pyarrow.Table:
     return pa.table(arrays, names=[column.name for column in model.columns])
 
 
-def resolve_seed_path(settings: Settings, written: str, model_path: Path) -> str:
+def resolve_seed_path(
+    settings: Settings, written: str, model_path: Path, line: int | None = None
+) -> str:
     """Find a seed's CSV file; return it relative to the root, with forward slashes.
 
     `$root/x.csv` is relative to the project, other paths to the model's file, the seeds folder or
@@ -125,13 +127,13 @@ def resolve_seed_path(settings: Settings, written: str, model_path: Path) -> str
                 raise ProjectError(
                     f"the seed's file '{written}' lies outside the project",
                     hint=f"move it to {settings.seeds_dir}/",
-                    location=SourceLocation(model_path),
+                    location=SourceLocation(model_path, line),
                 ) from None
     near = {p.name for p in root.glob(f"**/{settings.seeds_dir}/*.csv")}
     raise ProjectError(
         f"the seed's file '{written}' is not there",
         hint=suggest(Path(plain).name, near, "CSV files in the project"),
-        location=SourceLocation(model_path),
+        location=SourceLocation(model_path, line),
     )
 
 
