@@ -16,6 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from vde_dagster.base.names import split_identifier
+from vde_dagster.sql.foreign import spark_text
 
 SQLMESH_CATALOG = "memory"
 PROPERTIES = ("cron", "owner", "tags", "description", "grains", "columns")
@@ -192,8 +193,10 @@ def _query_difference(theirs: dict[str, Any], ours: dict[str, Any], fallback: st
 
 def _spark(sql: str, dialect: str, fallback: str) -> exp.Expr:
     """Read a query as a tree in Spark's dialect that no way of writing tells from another."""
-    written = sqlglot.parse_one(sql, dialect=dialect.split(",")[0] or None)
-    tree = sqlglot.parse_one(written.sql(dialect="spark", comments=False), dialect="spark")
+    if dialect != "spark":  # What is compared is what SQLGlot is given, not what it makes of it.
+        written = sqlglot.parse_one(sql, dialect=dialect.split(",")[0] or None)
+        sql = spark_text(written)[0] or written.sql(dialect="spark", comments=False)
+    tree = sqlglot.parse_one(sql, dialect="spark")
     for node in list(tree.walk()):
         node.comments = None
         if isinstance(node, exp.Identifier):
@@ -201,6 +204,8 @@ def _spark(sql: str, dialect: str, fallback: str) -> exp.Expr:
             node.set("this", node.name.lower())
         if isinstance(node, exp.Table):
             _rename(node, fallback)
+        elif isinstance(node, exp.Subquery):
+            _without_alias(node, "")
     return tree.transform(_plain)
 
 
@@ -209,12 +214,20 @@ def _rename(table: exp.Table, fallback: str) -> None:
     if len(parts) == 3 and parts[0] == SQLMESH_CATALOG:
         parts = parts[1:]
     if len(parts) > 1:
-        name = _table_name(parts, fallback)
+        name = tuple(part.lower() for part in _table_name(parts, fallback))
         table.set("catalog", None)
         schema = None if name[0] in (fallback, SQLMESH_CATALOG) else exp.to_identifier(name[0])
         table.set("db", schema)
-    if table.alias.lower() == table.name.lower() and not table.args["alias"].columns:
-        table.set("alias", None)
+    _without_alias(table, table.name)
+
+
+def _without_alias(relation: exp.Expr, name: str) -> None:
+    """Take away the alias that SQLMesh gives to what has none, or one like the name."""
+    alias = relation.args.get("alias")
+    if isinstance(alias, exp.TableAlias) and not alias.columns:
+        own = alias.name.lower()
+        if own == name.lower() or re.fullmatch(r"_\d+|_t\d*|_q_\d+", own):
+            relation.set("alias", None)
 
 
 def _plain(node: exp.Expr) -> exp.Expr:
