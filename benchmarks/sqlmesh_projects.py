@@ -103,7 +103,8 @@ def _one(name: str, project: Path, python: Path, said: argparse.Namespace) -> Co
     ours = _ask([sys.executable, "-m", "benchmarks.oracle.we_say"], project, said.timeout, given)
     if kept is not None and theirs_file is not None:
         said.out.mkdir(parents=True, exist_ok=True)
-        theirs_file.write_text(json.dumps(theirs, indent=1))
+        if theirs["models"]:
+            theirs_file.write_text(json.dumps(theirs, indent=1))
         kept.with_suffix(".ours.json").write_text(json.dumps(ours, indent=1))
     if theirs["problem"] and not theirs["models"]:
         return f"SQLMesh does not load it: {' '.join(theirs['problem'].split())[:150]}"
@@ -120,7 +121,7 @@ def _ask(
     """Run one side in a process of its own, and read the JSON that it prints last."""
     nothing: dict[str, Any] = {"models": {}, "tests": [], "problems": [], "problem": None}
     here = str(Path(__file__).parent.parent.absolute())
-    environment = {**os.environ, "PYTHONPATH": here, **(given or {})}
+    environment = {**os.environ, "PYTHONPATH": here, "MAX_FORK_WORKERS": "1", **(given or {})}
     try:
         done = subprocess.run(
             [*command, str(project.absolute()), *WHEN],

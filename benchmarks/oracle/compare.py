@@ -156,12 +156,16 @@ def _property(what: str, theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     if what == "description":
         one, two = " ".join((one or "").split()), " ".join((two or "").split())
     if what == "grains":
-        one, two = ([re.sub(r"[()\s\"`]", "", grain).lower() for grain in x] for x in (one, two))
+        one, two = ([_columns_of(grain) for grain in grains] for grains in (one, two))
     if what == "columns":
         one, two = ([(n.lower(), _type(t)) for n, t in x.items()] for x in (one, two))
         if not one:
             return ""
     return _unequal(one or None, two or None)
+
+
+def _columns_of(grain: str) -> str:
+    return re.sub(r"^ARRAY|[()\[\]\s\"`]", "", grain, flags=re.IGNORECASE).lower()
 
 
 def _type(text: str | None) -> str:

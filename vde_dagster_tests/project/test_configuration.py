@@ -278,6 +278,20 @@ def test_a_mistake_in_python_has_its_line(
     assert "\n" not in caught.value.message
 
 
+def test_a_kind_by_its_name_in_python_is_a_default(
+    load: Callable[[Mapping[str, str]], Project],
+) -> None:
+    config = """
+        from sqlmesh.core.config import Config, ModelDefaultsConfig
+        from sqlmesh.core.model import ModelKindName
+        config = Config(
+            model_defaults=ModelDefaultsConfig(dialect="spark", kind=ModelKindName.FULL)
+        )
+        """
+    models = load({"config.py": config, "models/m.sql": "MODEL (name a.m); SELECT 1 AS x"}).models
+    assert [model.kind.name for model in models.values()] == ["FULL"]
+
+
 def test_two_configurations_are_a_mistake(write_project: WriteProject) -> None:
     with pytest.raises(ProjectError) as caught:
         read_settings(write_project({"config.yaml": YAML, "config.py": PYTHON}))

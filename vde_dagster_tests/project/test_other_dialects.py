@@ -51,3 +51,10 @@ def test_a_comment_before_the_header_describes_the_model(
     assert load_model(f"{before} MODEL (name a.m); SELECT 1 AS x").description == description
     given = load_model(f"{before} MODEL (name a.m, description 'Own'); SELECT 1 AS x")
     assert given.description == "Own"
+
+
+def test_macros_cast_as_strictly_as_in_spark(load_model: LoadModel) -> None:
+    text = "MODEL (name a.m, dialect duckdb); SELECT @GENERATE_SURROGATE_KEY(a) AS k FROM r.t"
+    assert load_model(text).query == (
+        "SELECT MD5(COALESCE(CAST(a AS STRING), '_sqlmesh_surrogate_key_null_')) AS k FROM r.t"
+    )

@@ -86,6 +86,14 @@ def test_rows_are_read_as_text_ready_to_cast(write_project: WriteProject) -> Non
     assert [row["empty"] for row in rows] == [None, None]
 
 
+def test_a_file_without_rows_has_its_declared_types(write_project: WriteProject) -> None:
+    model = """
+        MODEL (name a.m, kind SEED (path '../seeds/m.csv'), columns (id INT, day DATE));
+        """
+    root = write_project({"models/m.sql": model, "seeds/m.csv": "id,day\n"})
+    assert load_project(root, strict=False).problems == ()
+
+
 def test_another_delimiter(write_project: WriteProject) -> None:
     _, model = seed(write_project, "a;b\n1;2,3\n", ", csv_settings (delimiter = ';')")
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from enum import Enum
 from typing import Any
 
 from pydantic import ValidationError
@@ -260,8 +261,10 @@ def plain(value: Any) -> Any:
     """
     if value is None or isinstance(value, bool | int | float):
         return value
+    if isinstance(value, Enum):
+        return plain(value.value)
     if isinstance(value, str):
-        return str(getattr(value, "value", value))
+        return value
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):

@@ -66,9 +66,12 @@ def _written(expander: Expander, spark: str, parts: Sequence[str]) -> str:
     """Write Spark SQL with parts of the file in the file's dialect."""
     dialect = expander.scope.dialect
     if dialect != "spark":
-        from sqlglot import parse_one
+        from sqlglot import exp, parse_one
 
-        spark = parse_one(spark, dialect="spark").sql(dialect=dialect)
+        tree = parse_one(spark, dialect="spark")
+        for cast in list(tree.find_all(exp.TryCast)):  # So SQLGlot reads Spark's CAST.
+            cast.replace(exp.Cast(this=cast.this, to=cast.to))
+        spark = tree.sql(dialect=dialect)
     return _PLACE.sub(lambda found: parts[int(found[1])], spark)
 
 

@@ -104,7 +104,7 @@ def _in_range(values: Any, fits: Any, kind: str, type_: str) -> Any:
         if value not in known:
             known[value] = check(value)
         found.append(known[value])
-    return pc.fill_null(pa.array(found), True)
+    return pc.fill_null(pa.array(found, pa.bool_()), True)
 
 
 def _range_check(kind: str, type_: str) -> Callable[[str], bool] | None:
