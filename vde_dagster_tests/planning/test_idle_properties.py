@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.planning.checks.idle import _OF_MODELS
+from vde_dagster.project.reading.model_properties import METADATA
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
 
 IDLE = {
     "of a model": ("kind FULL, references (id)", "", "references", 3),
     "of a command": ("kind FULL,\n  formatting false", "", "formatting", 4),
+    "an engine": ("kind FULL, gateway big", "", "gateway", 3),
+    "a session": ("kind FULL, session_properties (a = 1)", "", "SET before the query", 3),
+    "rights": ("kind FULL, grants ('select' = ['me'])", "", "write GRANT between", 3),
     "a table of a view": ("kind VIEW, partitioned_by (id)", "", "partitioned_by", 3),
     "a format of a view": ("kind VIEW, storage_format orc", "", "storage_format", 3),
     "a view of a part": ("kind EMBEDDED, virtual_properties (a = 'b')", "", "virtual_prop", 3),
@@ -56,6 +61,10 @@ def test_many_models_that_say_the_same_are_told_once(tmp_path: Path) -> None:
     (warning,) = warnings(tmp_path, "kind FULL, optimize_query false", count=5)
     assert "(and 4 more like it)" in warning
     assert "models/m0.sql:3" in warning
+
+
+def test_whatever_is_read_over_is_told() -> None:
+    assert set(_OF_MODELS) >= METADATA
 
 
 @pytest.mark.parametrize("properties", USED)

@@ -24,6 +24,11 @@ _OF_MODELS = {
     "project": "a project is a folder",
     "optimize_query": "Spark runs queries as their authors wrote them",
     "assertions": "write them as audits (…)",
+    "gateway": "there is one engine, Spark",
+    "session_properties": "models share one Spark session; write SET before the query",
+    "grants": "Iceberg has none; write GRANT between ON_VIRTUAL_UPDATE_BEGIN; and its END where "
+    "the catalog has them",
+    "grants_target_layer": "Iceberg has no grants",
     "default_catalog": "models live in the project's catalog",
 }
 """Properties of SQLMesh that are read over, with why."""
