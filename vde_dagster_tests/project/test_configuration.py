@@ -494,3 +494,19 @@ def test_external_models_are_those_of_the_default_gateway(load: Load) -> None:
     table = project.models[ModelName("raw", "t")]
     assert [column.name for column in table.columns] == ["second"]
     assert ModelName("raw", "u") in project.models
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.yaml", "gateways: {connection: {type: duckdb}, variables: {a: 1}}\n"),
+        ("config.yaml", "gateway: {only: {variables: {a: 1}}}\n"),
+        (
+            "config.py",
+            "from sqlmesh.core.config import Config, GatewayConfig\n"
+            "config = Config(gateways=GatewayConfig(variables={'a': 1}))\n",
+        ),
+    ],
+)
+def test_one_gateway_needs_no_name(write_project: WriteProject, name: str, text: str) -> None:
+    assert _settings(write_project, {name: text}).variables["a"] == 1

@@ -212,12 +212,10 @@ class LinterConfig(Shape):
 class Config(Shape):
     """The whole configuration."""
 
-    gateways: Annotated[dict[str, Any], Does("the default's variables and model defaults")] = Field(
+    gateways: Annotated[Any, Does("the default's variables and model defaults")] = Field(
         default_factory=dict
     )
-    gateway: Annotated[dict[str, Any], Does("another name of `gateways`")] = Field(
-        default_factory=dict
-    )
+    gateway: Annotated[Any, Does("another name of `gateways`")] = Field(default_factory=dict)
     default_gateway: Annotated[str, Does("whose variables and model defaults hold")] = ""
     default_connection: Annotated[Any, _unused(_ONE_ENGINE)] = None
     default_test_connection: Annotated[Any, _unused("tests run on the same Spark")] = None
