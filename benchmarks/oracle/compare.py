@@ -131,12 +131,15 @@ def _differences(
     found.append(("dependencies", ", ".join(shown)))
     if theirs["query"] is not None:
         found.append(("query", _query_difference(theirs, ours, fallback)))
-    called = [re.sub(r"\(.*", "", audit, flags=re.DOTALL).lower() for audit in theirs["audits"]]
-    named = [re.sub(r"\(.*", "", audit, flags=re.DOTALL).lower() for audit in ours["audits"]]
-    found.append(("audits", _unequal(sorted(called), sorted(named))))
+    called, named = (sorted(map(_audit_name, side["audits"])) for side in (theirs, ours))
+    found.append(("audits", _unequal(called, named)))
     others = [f"{what}: {d}" for what in PROPERTIES if (d := _property(what, theirs, ours))]
     found.append(("properties", "; ".join(others)))
     return found
+
+
+def _audit_name(call: str) -> str:
+    return call.partition("(")[0].lower().removesuffix("_non_blocking")
 
 
 def _table_name(parts: tuple[str, ...], fallback: str) -> tuple[str, ...]:

@@ -94,6 +94,11 @@ def test_a_file_without_rows_has_its_declared_types(write_project: WriteProject)
     assert load_project(root, strict=False).problems == ()
 
 
+def test_lines_of_blanks_at_the_end_are_no_rows(write_project: WriteProject) -> None:
+    root, model = seed(write_project, 'a,b\n1," "\n   \n     ')
+    assert read_seed(root, model).to_pylist() == [{"a": "1", "b": " "}]
+
+
 def test_another_delimiter(write_project: WriteProject) -> None:
     _, model = seed(write_project, "a;b\n1;2,3\n", ", csv_settings (delimiter = ';')")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 _BOM = b"\xef\xbb\xbf"
+_BLANK_END = re.compile(rb"(?<=[\r\n]) [ \r\n]*\Z")
+"""Lines of blanks at the end, which are no rows."""
 _ASIDE = {"\n": "\ue000", "\r": "\ue001"}
 """What stands for the ends of lines while something else ends the rows."""
 
@@ -37,6 +40,8 @@ def read_csv(content: bytes, kind: Seed, location: SourceLocation) -> pyarrow.Ta
         )
     content = _in_utf8(content, kind, location)
     names = _header(content, kind, location)
+    if not kind.lineterminator and kind.delimiter != " ":
+        content = _BLANK_END.sub(b"", content)
     try:
         table = _by_arrow(content, kind, names) if _is_plain(kind) else _by_rows(content, kind)
     except (pa.ArrowException, csv.Error, _RaggedError) as error:
