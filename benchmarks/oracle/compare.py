@@ -201,8 +201,10 @@ def _query_difference(theirs: dict[str, Any], ours: dict[str, Any], fallback: st
 def _spark(sql: str, dialect: str, fallback: str) -> exp.Expr:
     """Read a query as a tree in Spark's dialect that no way of writing tells from another."""
     if dialect != "spark":  # What is compared is what SQLGlot is given, not what it makes of it.
-        written = sqlglot.parse_one(sql, dialect=dialect.split(",")[0] or None)
-        sql = spark_text(written)[0] or written.sql(dialect="spark", comments=False)
+        name = dialect.split(",")[0]
+        written = sqlglot.parse_one(sql, dialect=name or None)
+        plain = written.sql(dialect="spark", comments=False)
+        sql = spark_text(written, name)[0] or plain
     tree = sqlglot.parse_one(sql, dialect="spark")
     for node in list(tree.walk()):
         node.comments = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vde_dagster.sql.bounded_text import with_cut_texts
 from vde_dagster.sql.intervals import with_made_intervals
 from vde_dagster.sql.trees import query_sql
 
@@ -21,11 +22,12 @@ _WRONG = {
 """Classes of SQLGlot's whose Spark spelling (30.30) is a function of another meaning, or none."""
 
 
-def spark_text(tree: exp.Expr) -> tuple[str, str | None]:
+def spark_text(tree: exp.Expr, dialect: str = "") -> tuple[str, str | None]:
     """Write a tree of another dialect as Spark SQL.
 
     Args:
         tree: The query or statement, with its time variables as parameters; it may be changed.
+        dialect: SQLGlot dialect that it was written in.
 
     Returns:
         The text, and None; or what it is in the query that cannot be written. A text that is read
@@ -40,7 +42,7 @@ def spark_text(tree: exp.Expr) -> tuple[str, str | None]:
             return "", what
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
             return "", "the type TIME"
-    text = query_sql(with_made_intervals(tree))
+    text = query_sql(with_cut_texts(with_made_intervals(tree), dialect))
     try:
         again = query_sql(parse_one(text, dialect="spark"), copy=False)
     except SqlglotError as error:

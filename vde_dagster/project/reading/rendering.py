@@ -157,7 +157,7 @@ def _with_names(columns_of: ColumnsOf, names: TableNames) -> ColumnsOf:
 
 def _translated(tree: exp.Expr, expander: Expander, expanded: Expanded, what: str) -> str:
     """Write a query or statement of another dialect in Spark SQL."""
-    text, problem = spark_text(tree)
+    text, problem = spark_text(tree, expander.scope.dialect)
     if problem is not None:
         raise expander.source.error(
             f"the {what} cannot be written in Spark SQL: {problem}",
