@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -37,6 +38,29 @@ class ViewNames:
         """Quote the full name of a model's view for Spark SQL."""
         ref = self.ref(name)
         return ".".join(quote(part) for part in (catalog, ref.namespace, ref.name))
+
+    def require_free(self, shown: Iterable[ModelName], taken: Iterable[ModelName]) -> None:
+        """Make sure that no view has the name of a model or table of production's.
+
+        Args:
+            shown: The models that have views.
+            taken: Names of production's views and of tables that others write.
+
+        Raises:
+            UsageError: One has: the environment needs another name.
+        """
+        if self.environment == PRODUCTION:
+            return
+        names = {(name.namespace.lower(), name.name.lower()): name for name in taken}
+        for name in shown:
+            ref = self.ref(name)
+            other = names.get((ref.namespace.lower(), ref.name.lower()))
+            if other is not None:
+                raise UsageError(
+                    f"the view of {name} in an environment '{self.environment}' would have the "
+                    f"name of {other}",
+                    hint="give the environment another name",
+                )
 
     def same_as(self, other: ViewNames) -> bool:
         """Say whether every model's view has the same name under both."""

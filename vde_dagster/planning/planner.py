@@ -10,7 +10,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.assign_tables import assign_tables, is_deployed_already
 from vde_dagster.planning.compare import classify, reasons
 from vde_dagster.planning.contracts import ContractBreak, Shown, contract_breaks
-from vde_dagster.planning.environment import PRODUCTION, Entry
+from vde_dagster.planning.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.in_place import TableChange
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.missing import (
@@ -57,7 +57,14 @@ def make_plan(
 
     Returns:
         The plan, complete in itself.
+
+    Raises:
+        UsageError: A view of the environment would have the name of something else.
     """
+    ViewNames(request.environment, request.suffix).require_free(
+        (name for name, one in snapshots.items() if one.model.kind.is_shown),
+        (name for name, one in snapshots.items() if not one.model.table),
+    )
     window = request.window
     starts = infer_starts(snapshots, window)
     tables = assign_tables(request.environment, snapshots, state, window, starts, unique_id)
