@@ -88,9 +88,10 @@ def test_rows_are_read_as_text_ready_to_cast(write_project: WriteProject) -> Non
 
 def test_a_file_without_rows_has_its_declared_types(write_project: WriteProject) -> None:
     model = """
-        MODEL (name a.m, kind SEED (path '../seeds/m.csv'), columns (id INT, day DATE));
+        MODEL (name a.m, kind SEED (path '../seeds/m.csv'),
+          columns (id INT, day DATE, at TIMESTAMP, size DOUBLE, ok BOOLEAN, text STRING));
         """
-    root = write_project({"models/m.sql": model, "seeds/m.csv": "id,day\n"})
+    root = write_project({"models/m.sql": model, "seeds/m.csv": "id,day,at,size,ok,text\n"})
     assert load_project(root, strict=False).problems == ()
 
 

@@ -94,7 +94,7 @@ def _in_range(values: Any, fits: Any, kind: str, type_: str) -> Any:
 
     check = _range_check(kind, type_)
     if check is None:
-        return pa.array([True] * len(values))
+        return pa.array([True] * len(values), pa.bool_())
     known: dict[str, bool] = {}
     found = []
     for value, formed in zip(values.to_pylist(), fits.to_pylist(), strict=True):
