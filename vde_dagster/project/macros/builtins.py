@@ -60,7 +60,8 @@ def _var(expander: Expander, arguments: list[str]) -> str:
         return expander.expand_text(arguments[1])
     if expander.is_condition:
         return "NULL"  # @IF(@VAR('x') IS NULL, …) asks whether there is one.
-    known = suggest(name.lower(), expander.scope.variables, "variables")
+    given = set(expander.scope.variables) - {"runtime_stage"}
+    known = suggest(name.lower(), given, "variables")
     raise expander.error(
         f"unknown variable '{name}'",
         f"{known}; or give a default: @VAR('{name}', 0)",

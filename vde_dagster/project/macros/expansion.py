@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.suggestions import closest, suggest
+from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import ProjectError, Unknown
 from vde_dagster.project.macros.clauses import CLAUSES, clause_end, without_sides
 from vde_dagster.project.macros.parameters import PARAMETER_HINT, find_parameter
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _PARAMETERS = TIME_VARIABLES | {"this_model"}
 _MAX_DEPTH = 50
+_NO_MACRO = "define it in a Python file of macros/, under @macro()"
 _ALONE = ("'@' stands alone", "write @name or @macro(…)")
 
 _IN_TEXT = re.compile(r"@\{\s*(\w+)\s*\}|@(\w+)")
@@ -446,7 +447,8 @@ class Expander:
         if builtin is None:
             known = {*self.scope.macros, *self.scope.functions}
             known |= {b.upper() for b in (*BUILTINS, *LISTS, *CLAUSES)}
-            hint = suggest(name, known, "macros")
+            near = closest(name, known)
+            hint = f"did you mean '{near}'?" if near else _NO_MACRO
             raise self.error(f"unknown macro '@{name}'", hint, unknown=Unknown("macro", name))
         return builtin(self, given)
 

@@ -216,7 +216,7 @@ def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns
         wanted = {
             one.alias.lower()
             for one in select.expressions
-            if isinstance(one, exp.Alias) and not _names_itself(one)
+            if isinstance(one, exp.Alias) and not _names_itself(one) and not one.find(exp.Window)
         }
         columns = [
             column
