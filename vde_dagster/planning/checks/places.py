@@ -77,8 +77,11 @@ def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
     header = _parts(model)[0] if model.location.path.suffix == ".sql" else []
     found: dict[str, frozenset[str]] = {}
     depth, name, inner = 0, "", set[str]()
-    for before, token in pairwise(header):
-        begins = before.text in ("(", ",")
+    behind = [token.text for token in header[2:]] + [""]
+    for (before, token), following in zip(pairwise(header), behind, strict=False):
+        # MERGE clauses have commas of their own: `…, target.b = source.b`.
+        is_assigned = following in (".", "=") or token.is_word("WHEN")
+        begins = before.text in ("(", ",") and not is_assigned
         if begins and depth == 1:
             name, inner = token.text.casefold(), set()
             found[name] = frozenset()
