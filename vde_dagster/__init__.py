@@ -7,11 +7,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.orchestration.definitions import vde_definitions
+    from vde_dagster.project.linting import Rule, RuleViolation
     from vde_dagster.project.macros.registry import macro, materialization, model, signal
 
-__all__ = ["Workspace", "macro", "materialization", "model", "signal", "vde_definitions"]
+__all__ = [
+    "Rule",
+    "RuleViolation",
+    "Workspace",
+    "macro",
+    "materialization",
+    "model",
+    "signal",
+    "vde_definitions",
+]
 
 _HOMES = {
+    "Rule": "vde_dagster.project.linting",
+    "RuleViolation": "vde_dagster.project.linting",
     "Workspace": "vde_dagster.execution.workspace",
     "macro": "vde_dagster.project.macros.registry",
     "materialization": "vde_dagster.project.macros.registry",

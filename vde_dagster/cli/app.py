@@ -17,6 +17,7 @@ from vde_dagster.cli.commands import (
     describing,
     environments,
     inspecting,
+    linting,
     moving_state,
     planning,
     serving,
@@ -67,6 +68,7 @@ app.command("render")(inspecting.render)
 app.command("query")(inspecting.query)
 app.command("test")(testing.run_tests)
 app.command("audit")(auditing.audit)
+app.command("lint")(linting.lint)
 app.command("sync")(syncing.sync)
 app.command("fsck")(checking.fsck)
 app.command("ui")(serving.ui)

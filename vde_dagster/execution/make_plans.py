@@ -33,6 +33,7 @@ from vde_dagster.planning.request import models_to_fill, window_of
 from vde_dagster.planning.warehouse_state import WarehouseState
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.linting.lint import Linter
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.rehash import Build
     from vde_dagster.planning.snapshot import Snapshot
@@ -52,6 +53,7 @@ def plan_project(
     *,
     parsed: ParsedQueries | None = None,
     tests: Sequence[UnitTest] = (),
+    linter: Linter | None = None,
     save: bool = True,
 ) -> Plan:
     """Plan a project's models for an environment; see `Workspace.plan`."""
@@ -62,8 +64,18 @@ def plan_project(
     warnings: list[Problem] = []
     # A selection may leave out the model of a test, or show another definition of it.
     own = () if options.select else tests
+
+    def lint(known: Mapping[ModelName, Snapshot]) -> Iterator[ProjectError]:
+        if linter is not None and not linter.is_idle:
+            from vde_dagster.execution.linting.lint import lint_problems
+
+            yield from lint_problems(linter, known, warnings)
+
     snapshots = warehouse.snapshots_of(
-        models, parsed, warnings, lambda known: mistakes_in_tests(own, models, known)
+        models,
+        parsed,
+        warnings,
+        lambda known: (*mistakes_in_tests(own, models, known), *lint(known)),
     )
     build = stored_builder(warehouse)
     state = gather_state(warehouse.store, environment, snapshots, build)

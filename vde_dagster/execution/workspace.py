@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.estimate import WorkEstimate
     from vde_dagster.execution.events import Event
+    from vde_dagster.execution.linting.lint import Linter
     from vde_dagster.execution.plan_tests import PlanTests
     from vde_dagster.execution.query import QueryResult
     from vde_dagster.execution.rollback import RollbackResult
@@ -184,8 +185,15 @@ class Workspace:
             options,
             parsed=self._parsed,
             tests=self.project.tests,
+            linter=self.linter() if self.settings.linter.enabled else None,
             save=save,
         )
+
+    def linter(self, rules: Collection[str] = ()) -> Linter:
+        """Return what looks at the project's models by the settings' rules, or by given ones."""
+        from vde_dagster.execution.linting.lint import Linter
+
+        return Linter(self.settings, self.project.models, self.project.tests, only=rules)
 
     def likely_meant(self, environment: str) -> str | None:
         """Return the environment that a new one's name is one letter away from, or None."""

@@ -83,7 +83,7 @@ def build_snapshots(
                     model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
             parents = {parent: out[parent] for parent in sorted(graph[name])}
             read = [seen[parent] for parent in parents]
-            texts = (canonicaliser, *_definition(model), str(len(read)), *read)
+            texts = (canonicaliser, *definition_texts(model), str(len(read)), *read)
             key = digest("memo", CHECKS_VERSION, *texts, *sorted(scalar_functions), "|", *given)
             known = memo.get(key, model)
             if known is not None:
@@ -146,7 +146,7 @@ def _revised(
     return revised, as_seen(revised)
 
 
-def _definition(model: Model) -> tuple[str | None, ...]:
+def definition_texts(model: Model) -> tuple[str | None, ...]:
     """Return everything that defines a model as texts; its long ones are taken as they are."""
     return (model.query, model.source, repr(_OTHERS(model)))
 

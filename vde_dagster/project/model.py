@@ -125,6 +125,7 @@ class Model:
             catalog than the project's; else empty.
         skip_unchanged: Whether runs leave the model's table as it is when nothing that it reads
             has changed; None where what the model is made of decides.
+        ignored_rules: Rules of the linter that are not looked at, in lower case.
     """
 
     name: ModelName
@@ -163,6 +164,7 @@ class Model:
     reads_itself: bool = False
     signals: tuple[Signal, ...] = ()
     physical_version: str | None = None
+    ignored_rules: tuple[str, ...] = ()
 
     @property
     def marks(self) -> tuple[str | None, ...]:

@@ -117,6 +117,7 @@ _PLAIN = (
     "skip_unchanged",
     "virtual_properties",
     "physical_version",
+    "ignored_rules",
 )
 _DEFAULTS = {
     field.name: field.default_factory()

@@ -119,6 +119,25 @@ class DagsterSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LinterSettings:
+    """Which rules the project's models are to keep, by their names; `all` is every rule.
+
+    Args:
+        enabled: Whether plans look at them.
+        rules: Rules whose violation is a mistake.
+        warn_rules: Rules whose violation is a warning.
+        ignored_rules: Rules that are in neither, whatever these say.
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
+
+    enabled: bool = True
+    rules: tuple[str, ...] = ()
+    warn_rules: tuple[str, ...] = ()
+    ignored_rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of one project; every one has a default.
 
@@ -164,6 +183,7 @@ class Settings:
         snapshot_retention_days: Days for which Iceberg snapshots of live tables are kept.
         spark: Spark's settings.
         dagster: Dagster's settings.
+        linter: The linter's settings.
         config_file: SQLMesh's configuration, if the project has one; relative to the root.
         config_warnings: What is to be said of it.
     """
@@ -204,6 +224,7 @@ class Settings:
     snapshot_retention_days: int = 7
     spark: SparkSettings = field(default_factory=SparkSettings)
     dagster: DagsterSettings = field(default_factory=DagsterSettings)
+    linter: LinterSettings = field(default_factory=LinterSettings)
     config_file: str = ""
     config_warnings: tuple[str, ...] = ()
 

@@ -197,8 +197,20 @@ class _Reader:
         if values.get("snapshot_ttl"):
             hours = self._hours("snapshot_ttl", values["snapshot_ttl"]) or 0
             self._set(("snapshot_ttl",), math.ceil(hours), "janitor_grace_hours")
+        self._linter(values.get("linter"))
         self._variables(values.get("variables"), ("variables",))
         self._model_defaults(values.get("model_defaults"), ("model_defaults",))
+
+    def _linter(self, given: Any) -> None:
+        if given is None:
+            return
+        given = given if isinstance(given, Mapping) else given.model_dump()
+        self._set(("linter",), bool(given.get("enabled")), "linter", "enabled")
+        for key in ("rules", "warn_rules", "ignored_rules"):
+            rules = given.get(key) or ()
+            names = [rules] if isinstance(rules, str) else sorted(rules)
+            if names:
+                self._set(("linter", key), [name.lower() for name in names], "linter", key)
 
     def _hours(self, key: str, value: Any) -> float | None:
         if value is None:

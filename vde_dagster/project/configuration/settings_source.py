@@ -21,6 +21,7 @@ from vde_dagster.project.settings import (
     ENV_PREFIX,
     NOT_SET,
     DagsterSettings,
+    LinterSettings,
     Settings,
     SparkSettings,
     set_in_environment,
@@ -29,7 +30,7 @@ from vde_dagster.sql.nesting import nested_too_deeply
 from vde_dagster.sql.scanner import SourceText
 
 _FIELDS = tuple(f for f in dataclasses.fields(Settings) if f.name not in NOT_SET)
-_NESTED = {"spark": SparkSettings, "dagster": DagsterSettings}
+_NESTED = {"spark": SparkSettings, "dagster": DagsterSettings, "linter": LinterSettings}
 _HINTS = {
     "environment_suffix_target": "write schema (sales__dev.orders) or table (sales.orders__dev); "
     "catalog cannot be: a publication is one transaction of one Iceberg catalog"

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.project.settings import DagsterSettings, Settings, SparkSettings
+from vde_dagster.project.settings import DagsterSettings, LinterSettings, Settings, SparkSettings
 
 
 def settings_to_json(settings: Settings) -> dict[str, Any]:
@@ -22,11 +22,19 @@ def settings_from_json(root: Path, values: dict[str, Any]) -> Settings:
     """Read what `settings_to_json` wrote."""
     given = dict(values)
     spark, dagster = dict(given.pop("spark")), dict(given.pop("dagster"))
+    linter: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in given.pop("linter").items()
+    }
     spark["packages"] = tuple(spark["packages"])
     for name, value in given.items():
         if isinstance(value, list):
             given[name] = tuple(value)
     given["start"] = date.fromisoformat(given["start"]) if given["start"] else None
     return Settings(
-        root=root, spark=SparkSettings(**spark), dagster=DagsterSettings(**dagster), **given
+        root=root,
+        spark=SparkSettings(**spark),
+        dagster=DagsterSettings(**dagster),
+        linter=LinterSettings(**linter),
+        **given,
     )

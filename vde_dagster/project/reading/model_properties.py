@@ -48,6 +48,7 @@ READ = frozenset(
         "grains",
         "stamp",
         "physical_version",
+        "ignored_rules",
         "depends_on",
         "dialect",
         "enabled",
@@ -65,7 +66,6 @@ METADATA = frozenset(
         "references",
         "validate_query",
         "formatting",
-        "ignored_rules",
         "project",
         "optimize_query",
         "assertions",
@@ -155,6 +155,7 @@ def read_model_properties(
         "clustered_by": given["clustered_by"].raws() if "clustered_by" in given else (),
         "table_properties": _table_properties(given, defaults),
         "grains": _grains(given),
+        "ignored_rules": _ignored_rules(given.get("ignored_rules")),
         "virtual_properties": _virtual_properties(given, defaults),
     }
     return ModelProperties(
@@ -198,6 +199,10 @@ def _check_dialect(header: Header, dialect: str) -> None:
 
 def _text(value: Value | None) -> str | None:
     return None if value is None else value.text()
+
+
+def _ignored_rules(value: Value | None) -> tuple[str, ...]:
+    return () if value is None else tuple(name.lower() for name in value.texts())
 
 
 def _physical_version(value: Value | None, kind: Kind) -> str | None:

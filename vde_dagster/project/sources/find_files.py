@@ -13,6 +13,8 @@ MATERIALIZATIONS = "materializations"
 _SKIPPED = frozenset({"__pycache__", "node_modules"})
 SIGNALS = "signals"
 """The folder of Python signals, beside the models or inside their folder."""
+LINTER = "linter"
+"""The folder of the project's own rules of the linter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class FoundFiles:
         data: CSV files.
         materializations: Files of functions that write tables.
         templates: Files of Jinja macros.
+        linter: Files of rules of the linter.
     """
 
     sql: tuple[str, ...]
@@ -40,6 +43,7 @@ class FoundFiles:
     data: tuple[str, ...]
     materializations: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()
+    linter: tuple[str, ...] = ()
 
 
 def find_files(settings: Settings) -> FoundFiles:
@@ -52,6 +56,7 @@ def find_files(settings: Settings) -> FoundFiles:
     }
     groups[MATERIALIZATIONS] = []
     groups["templates"] = []
+    groups[LINTER] = linter_files(settings)
     root, models = str(settings.root), settings.models_dir.strip("/")
     for path in _walk(root, models):
         inside = path[len(models) + 1 :]
@@ -78,6 +83,11 @@ def find_files(settings: Settings) -> FoundFiles:
         ignored = _ignored(root, settings.ignore_patterns)
         groups = {name: [p for p in paths if not ignored(p)] for name, paths in groups.items()}
     return FoundFiles(**{name: tuple(sorted(paths)) for name, paths in groups.items()})
+
+
+def linter_files(settings: Settings) -> list[str]:
+    """Find the files of the project's own rules of the linter, sorted."""
+    return sorted(path for path in _walk(str(settings.root), LINTER) if path.endswith(".py"))
 
 
 def _ignored(root: str, patterns: Sequence[str]) -> Callable[[str], bool]:

@@ -100,6 +100,7 @@ class OwnFiles:
             *found.data,
             *found.materializations,
             *found.templates,
+            *found.linter,
         ]
 
     def draws_in(self, path: str) -> Sequence[str]:

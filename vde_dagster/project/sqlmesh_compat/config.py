@@ -203,10 +203,10 @@ class PlanConfig(Shape):
 class LinterConfig(Shape):
     """Which rules are looked at."""
 
-    enabled: Annotated[Any, _unused("there is no linter yet")] = False
-    rules: Annotated[Any, _unused("there is no linter yet")] = None
-    warn_rules: Annotated[Any, _unused("there is no linter yet")] = None
-    ignored_rules: Annotated[Any, _unused("there is no linter yet")] = None
+    enabled: Annotated[bool, Does("`linter.enabled`")] = False
+    rules: Annotated[list[str] | str | None, Does("`linter.rules`")] = None
+    warn_rules: Annotated[list[str] | str | None, Does("`linter.warn_rules`")] = None
+    ignored_rules: Annotated[list[str] | str | None, Does("`linter.ignored_rules`")] = None
 
 
 class Config(Shape):

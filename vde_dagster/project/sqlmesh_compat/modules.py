@@ -9,10 +9,15 @@ from types import ModuleType
 from typing import Any
 
 from vde_dagster.project.kinds import kind_names
+from vde_dagster.project.linting import Rule, RuleViolation
 from vde_dagster.project.macros.evaluator import MacroEvaluator
 from vde_dagster.project.macros.registry import macro, model, signal
 
 ModelKindName = enum.Enum("ModelKindName", {name: name for name in kind_names()})  # type: ignore[misc]
+
+
+class Model:
+    """Stands in annotations for the model that a rule of the linter gets."""
 
 
 class ExecutionContext:
@@ -29,8 +34,10 @@ _MODULES: dict[str, dict[str, Any]] = {
     },
     "sqlmesh.core": {},
     "sqlmesh.core.macros": {"macro": macro, "MacroEvaluator": MacroEvaluator},
-    "sqlmesh.core.model": {"model": model, "ModelKindName": ModelKindName},
+    "sqlmesh.core.model": {"Model": Model, "model": model, "ModelKindName": ModelKindName},
     "sqlmesh.core.model.kind": {"ModelKindName": ModelKindName},
+    "sqlmesh.core.linter": {},
+    "sqlmesh.core.linter.rule": {"Rule": Rule, "RuleViolation": RuleViolation},
     "sqlmesh.core.context": {"ExecutionContext": ExecutionContext},
 }
 _PACKAGE = __name__.rpartition(".")[0]

@@ -1,0 +1,227 @@
+"""Looking at the models of a project by the rules that its settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.execution.linting.memo import LintMemo
+from vde_dagster.execution.linting.own_rules import OwnRules
+from vde_dagster.planning.build_snapshots import definition_texts
+from vde_dagster.planning.lint import LINT_VERSION, RULES
+from vde_dagster.planning.lint.linted import Linted, Violation, check_of
+from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.model import Model
+from vde_dagster.project.problem import Problem
+from vde_dagster.project.settings import Settings
+from vde_dagster.project.unit_values import UnitTest
+
+ALL = "all"
+"""What names every rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """That a model does not keep a rule.
+
+    Args:
+        model: The model.
+        rule: The rule's name.
+        certain: Whether it is an error; otherwise a warning.
+        violation: What is wrong, and where.
+    """
+
+    model: ModelName
+    rule: str
+    certain: bool
+    violation: Violation
+
+    @property
+    def problem(self) -> Problem:
+        """The same as a plan says it."""
+        message, location = self.violation
+        hint = f"correct it, or write ignored_rules ({self.rule}) in its header"
+        return Problem(f"{message} (rule {self.rule})", hint, location, self.certain)
+
+
+class Linter:
+    """Looks at models by rules.
+
+    Args:
+        settings: The project's settings.
+        models: The project's models, those that others write included.
+        tests: Its unit tests.
+        only: Names of rules to look at as warnings instead of those of the settings.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        models: Mapping[ModelName, Model],
+        tests: Collection[UnitTest] = (),
+        *,
+        only: Collection[str] = (),
+    ) -> None:
+        self._settings = settings
+        self._models = models
+        self._tested = frozenset(test.model for test in tests)
+        self._only = tuple(name.lower() for name in only)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no rule is looked at."""
+        linter = self._settings.linter
+        return not (self._only or (linter.enabled and (linter.rules or linter.warn_rules)))
+
+    def findings(
+        self, snapshots: Mapping[ModelName, Snapshot], among: Collection[ModelName] | None = None
+    ) -> list[Finding]:
+        """Look at models, in the order of their places; what did not change is remembered.
+
+        Args:
+            snapshots: Snapshots of the models.
+            among: Only these; by default all.
+
+        Raises:
+            ProjectError: A rule that is named does not exist, a file of rules cannot be executed,
+                or a rule fails.
+        """
+        if self.is_idle:
+            return []
+        memo = LintMemo(self._settings.work_dir / "cache" / "lint")
+        errors, warnings = self._chosen()
+        own = self._own.looking_at(snapshots, self._tested)
+        found: list[Finding] = []
+        for name, snapshot in snapshots.items():
+            model = self._models.get(name)
+            # A selection shows definitions of other models that are none of these files'.
+            if model is None or model.kind.is_external or (among is not None and name not in among):
+                continue
+            if snapshot.model.source != model.source:
+                continue
+            ignored = self._ignored(model)
+            linted = self._linted(snapshot, snapshots)
+            key = self._key(linted)
+            known = memo.get(key)
+            for rule in sorted((errors | warnings) - ignored):
+                said = known.get(rule)
+                if said is None:
+                    said, repeatable = self._look(rule, linted, own)
+                    if repeatable:
+                        known[rule] = said
+                        memo.changed()
+                found += [Finding(name, rule, rule in errors, one) for one in said]
+        memo.save()
+        return sorted(found, key=lambda one: (one.violation.location.order, one.rule))
+
+    def count(self, among: Collection[ModelName] | None = None) -> int:
+        """Return how many models are looked at."""
+        return sum(
+            not model.kind.is_external and (among is None or name in among)
+            for name, model in self._models.items()
+        )
+
+    # -- rules -----------------------------------------------------------------------------
+
+    @cached_property
+    def _own(self) -> OwnRules:
+        return OwnRules(self._settings)
+
+    @property
+    def _names(self) -> frozenset[str]:
+        return frozenset((*RULES, *self._own.names))
+
+    def _chosen(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the rules that are mistakes when broken, and those that are warnings."""
+        linter = self._settings.linter
+        if self._only:
+            return frozenset(), self._named(self._only, "--rule")
+        ignored = self._named(linter.ignored_rules, "linter.ignored_rules")
+        errors = self._named(linter.rules, "linter.rules") - ignored
+        warnings = self._named(linter.warn_rules, "linter.warn_rules") - ignored
+        both = sorted(errors & warnings)
+        if both:
+            raise ProjectError(
+                f"rules of the linter are both in rules and in warn_rules: {', '.join(both)}",
+                hint="take them out of one of the two",
+                location=self._settings_file,
+            )
+        return errors, warnings
+
+    def _named(self, names: Collection[str], where: str) -> frozenset[str]:
+        lowered = {name.lower() for name in names}
+        if ALL in lowered:
+            return self._names
+        for name in sorted(lowered - self._names):
+            raise ProjectError(
+                f"{where} names '{name}', which is no rule of the linter",
+                hint=suggest(name, [*sorted(self._names), ALL], "rules"),
+                location=None if self._only else self._settings_file,
+            )
+        return frozenset(lowered)
+
+    @property
+    def _settings_file(self) -> SourceLocation:
+        pyproject = self._settings.root / "pyproject.toml"
+        here = pyproject.is_file() and "linter" in pyproject.read_text("utf-8", "replace")
+        name = "pyproject.toml" if here else self._settings.config_file or "pyproject.toml"
+        return SourceLocation(Path(name))
+
+    def _ignored(self, model: Model) -> frozenset[str]:
+        if ALL in model.ignored_rules:
+            return self._names
+        for name in model.ignored_rules:
+            if name not in self._names:
+                from vde_dagster.planning.checks.places import place_in_header
+
+                raise ProjectError(
+                    f"property 'ignored_rules' of {model.name} names '{name}', which is no rule of "
+                    "the linter",
+                    hint=suggest(name, [*sorted(self._names), ALL], "rules"),
+                    location=place_in_header(model, "ignored_rules"),
+                )
+        return frozenset(model.ignored_rules)
+
+    # -- looking ---------------------------------------------------------------------------
+
+    def _linted(self, snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> Linted:
+        parents = {name: snapshots[name] for name in snapshot.parents if name in snapshots}
+        undeclared = tuple(
+            name
+            for name, parent in parents.items()
+            if parent.model.kind.is_external and not parent.model.source
+        )
+        return Linted(snapshot, parents, snapshot.name in self._tested, undeclared)
+
+    def _key(self, linted: Linted) -> str:
+        parents = [
+            text
+            for name, parent in linted.parents.items()
+            for text in (str(name), parent.model.kind.name, parent.model.cron, str(parent.columns))
+        ]
+        texts = (linted.snapshot.id, *definition_texts(linted.model), str(linted.tested))
+        undeclared = map(str, linted.undeclared)
+        return digest("lint", LINT_VERSION, self._own.key, *texts, "|", *undeclared, "|", *parents)
+
+    def _look(self, rule: str, linted: Linted, own: OwnRules) -> tuple[tuple[Violation, ...], bool]:
+        """Return what a rule says, and whether it says so again of the same model."""
+        if rule in own.names:
+            return own.check(rule, linted)
+        return tuple(check_of(rule)(linted)), True
+
+
+def lint_problems(
+    linter: Linter, snapshots: Mapping[ModelName, Snapshot], warnings: list[Problem]
+) -> Iterator[ProjectError]:
+    """Yield the errors of broken rules, and add the warnings to those of a plan."""
+    for finding in linter.findings(snapshots):
+        if finding.certain:
+            yield finding.problem.error()
+        else:
+            warnings.append(finding.problem)
