@@ -185,8 +185,8 @@ def test_what_is_not_used_is_named_in_one_warning(write_project: WriteProject) -
     """
     read = _settings(write_project, {"config.yaml": text})
     assert read.config_warnings == (
-        "8 keys do nothing here: gateways.*.connection, gateways.*.state_schema, "
-        "model_defaults.optimize_query, plan.auto_apply, linter.enabled, linter.rules, users, "
+        "6 keys do nothing here: gateways.*.connection, gateways.*.state_schema, "
+        "model_defaults.optimize_query, plan.auto_apply, users, "
         "disable_anonymized_analytics",
     )
 
