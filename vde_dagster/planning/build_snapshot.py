@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster import semantics
 from vde_dagster.base.hashing import digest
@@ -162,10 +162,15 @@ def _python_text(python: PythonSource) -> str:
     text = semantics.python_version(
         module, function, "/project", files=python.files, outside=python.outside
     ).text
-    if not python.variables:
-        return text
-    values = [part for pair in sorted(python.variables.items()) for part in map(repr, pair)]
-    return digest("blueprint", text, *values)
+    if python.variables:
+        text = digest("blueprint", text, *_parts(python.variables))
+    if python.settings or python.sqlmesh_dialect:
+        text = digest("settings", text, python.sqlmesh_dialect, *_parts(python.settings))
+    return text
+
+
+def _parts(values: Mapping[str, Any]) -> list[str]:
+    return [part for pair in sorted(values.items()) for part in map(repr, pair)]
 
 
 def _declared_versions(model: Model, version: semantics.SemanticVersion) -> dict[str, str]:

@@ -46,12 +46,17 @@ class PythonSource:
         outside: Hashes of other files and of environment variables that the code may read when
             it runs, see `outside.Outside`.
         variables: Values of its blueprint by name in lower case.
+        settings: Values of the settings' variables that the code may ask for, likewise.
+        sqlmesh_dialect: SQLGlot dialect of the texts of a model that is written for SQLMesh,
+            whose conventions hold then; empty for all others.
     """
 
     entrypoint: str
     files: dict[str, str]
     outside: dict[str, str] = field(default_factory=dict)
     variables: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    sqlmesh_dialect: str = ""
 
 
 @dataclass(frozen=True, slots=True)

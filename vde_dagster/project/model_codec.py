@@ -32,7 +32,8 @@ def model_to_json(model: Model) -> Json:
         if value != _DEFAULTS[field]:
             data[field] = value
     if model.python is not None:
-        further = [model.python.outside, model.python.variables]
+        source = model.python
+        further = [source.outside, source.variables, source.settings, source.sqlmesh_dialect]
         while further and not further[-1]:
             further.pop()
         data["python"] = [model.python.entrypoint, model.python.files, *further]

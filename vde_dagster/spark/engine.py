@@ -26,8 +26,9 @@ from vde_dagster.spark.failures import as_subquery, cause_line, execution_error
 from vde_dagster.spark.iceberg import IcebergTable, load_table
 from vde_dagster.spark.jobs import PlanJobs
 from vde_dagster.spark.layout import evolve_layout
+from vde_dagster.spark.model_context import model_context
 from vde_dagster.spark.outputs import digester_of, output_of
-from vde_dagster.spark.python_models import model_context, run_python_model
+from vde_dagster.spark.python_models import run_python_model
 from vde_dagster.spark.sessions import Sessions
 from vde_dagster.spark.settings import SessionSettings
 from vde_dagster.spark.source import source_frame

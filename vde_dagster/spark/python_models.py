@@ -1,80 +1,18 @@
-"""Running Python models: the context that they get, and what they may return."""
+"""Running Python models: what their functions get, and what they may return."""
 
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError
-from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.spark.model_context import ModelContext
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-@dataclass(frozen=True, slots=True)
-class ModelContext:
-    """What a Python model's function gets as its first argument.
-
-    Args:
-        spark: The Spark session, of this run only.
-        interval: The half-open UTC range to compute.
-        execution_time: The instant that the run calls now (UTC).
-        logger: A logger named after the model.
-        model: The model's name.
-    """
-
-    spark: SparkSession
-    interval: Interval
-    execution_time: datetime
-    logger: logging.Logger
-    model: ModelName
-    _sources: Mapping[ModelName, str] = field(repr=False)
-    _variables: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    def blueprint_var(self, name: str, default: Any = None) -> Any:
-        """Return a variable of the model's blueprint, or the default."""
-        return self._variables.get(name.lower(), default)
-
-    def table(self, name: str) -> DataFrame:
-        """Return the rows of a model that this one depends on, as its environment sees them.
-
-        Raises:
-            ExecutionError: The model does not declare it in `depends_on`.
-        """
-        query = self._sources.get(ModelName.parse(name))
-        if query is None:
-            raise ExecutionError(
-                f"{self.model} reads {name}, which it does not declare",
-                hint=f"add '{name}' to depends_on in @model(...)",
-            )
-        return self.spark.sql(query)
-
-    def sql(self, query: str) -> DataFrame:
-        """Run a query in which the names of models mean what they mean to this model."""
-        from vde_dagster.planning.render import replace_tables
-
-        return self.spark.sql(replace_tables(query, self._sources.get))
-
-
-def model_context(
-    spark: SparkSession,
-    snapshot: Snapshot,
-    sources: Mapping[ModelName, str],
-    interval: Interval,
-    execution_time: datetime,
-) -> ModelContext:
-    """Return the context of one call of a Python model."""
-    logger = logging.getLogger(f"vde.model.{snapshot.name}")
-    variables = snapshot.model.python.variables if snapshot.model.python else {}
-    return ModelContext(spark, interval, execution_time, logger, snapshot.name, sources, variables)
 
 
 def run_python_model(
@@ -102,7 +40,8 @@ def run_python_model(
     what = f"{model.name} {context.interval}"
     try:
         function = function or run_source(model.python)
-        result = function(*_arguments(function, context))
+        positional, named = _arguments(function, context)
+        result = function(*positional, **named)
         parts = list(result) if isinstance(result, GeneratorType) else [result]
     except ExecutionError:
         raise
@@ -115,18 +54,36 @@ def run_python_model(
     return _as_spark(snapshot, context.spark, parts, columns)
 
 
-def _arguments(function: Callable[..., Any], context: ModelContext) -> list[Any]:
-    """Return the positional arguments that a model's function takes.
+def _arguments(
+    function: Callable[..., Any], context: ModelContext
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments that a model's function takes, by position and by name.
 
     The full form is `(context, start, end, execution_time, **kwargs)`, as in SQLMesh; a function
-    may take fewer. `end` is exclusive.
+    may take fewer, in any order, and variables by their names. One that calls them otherwise gets
+    them by position.
     """
-    full = [context, context.interval.start, context.interval.end, context.execution_time]
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    known = context.keywords
     parameters = list(inspect.signature(function).parameters.values())
-    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
-        return full
-    return full[: sum(p.kind in kinds for p in parameters)]
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    named = [one for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    given = {one.name: known[one.name] for one in named if one.name in known}
+    ordered = [one for one in parameters if one.kind in kinds]
+    variadic = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
+    by_name = not variadic and all(
+        one.kind is not inspect.Parameter.POSITIONAL_ONLY
+        and (one.name in known or one.default is not inspect.Parameter.empty)
+        for one in ordered[1:]
+    )
+    if not by_name:
+        full = [context, *(known[name] for name in ("start", "end", "execution_time"))]
+        return (full if variadic else full[: len(ordered)]), given
+    given |= {one.name: known[one.name] for one in ordered[1:] if one.name in known}
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+        given = {**known, **given}
+    if ordered:
+        given.pop(ordered[0].name, None)
+    return ([context] if ordered else []), given
 
 
 def _as_spark(

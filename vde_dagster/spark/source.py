@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import quote
 from vde_dagster.planning.work import FillTask
-from vde_dagster.spark.python_models import model_context, run_python_model
+from vde_dagster.spark.model_context import model_context
+from vde_dagster.spark.python_models import run_python_model
 from vde_dagster.spark.strategies import find_strategy
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.settings import Settings
+from vde_dagster.project.sqlmesh_compat.annotations import Context, Model
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -37,7 +38,7 @@ class KindView:
         return getattr(self._kind, name)
 
 
-class ModelView:
+class ModelView(Model):
     """A model as rules ask it: SQLMesh's names for what ours says, and all of ours.
 
     Args:
@@ -95,7 +96,7 @@ class ModelView:
         return getattr(self._snapshot.model, name)
 
 
-class ContextView:
+class ContextView(Context):
     """The project around a model; notes that it was asked, as its answers change with others.
 
     Args:

@@ -25,12 +25,14 @@ class PythonModelDefinition:
         options: The keyword arguments.
         function: The decorated function.
         line: Line of the decorator in its file (1-based).
+        for_sqlmesh: Whether the decorator was imported from SQLMesh, whose conventions hold then.
     """
 
     name: str
     options: dict[str, Any]
     function: Callable[..., Any]
     line: int
+    for_sqlmesh: bool = False
 
 
 @dataclass(slots=True)
@@ -57,7 +59,7 @@ def collecting() -> Iterator[Collector]:
         _current.reset(token)
 
 
-def macro(name: str | None = None) -> Callable[[F], F]:
+def macro(name: str | None = None, *, metadata_only: bool = False) -> Callable[[F], F]:
     """Make a Python function a macro that queries call as `@name(…)`.
 
     The function gets the evaluator first, then the call's arguments as SQLGlot expressions
@@ -66,6 +68,8 @@ def macro(name: str | None = None) -> Callable[[F], F]:
 
     Args:
         name: The macro's name; the function's by default.
+        metadata_only: Taken as SQLMesh takes it, and not used: what a macro writes has the
+            version, not its code.
     """
     if callable(name):
         raise TypeError("write @macro() with parentheses")
@@ -115,9 +119,7 @@ def materialization(name: str) -> Callable[[F], F]:
         raise TypeError("write @materialization('name') with a name")
 
     def decorate(function: F) -> F:
-        collector = _current.get()
-        if collector is not None:
-            collector.materializations[name.lower()] = function
+        note_materialization(name, function)
         return function
 
     return decorate
@@ -146,11 +148,26 @@ def model(
     """
     line = sys._getframe(1).f_lineno
     given = {"kind": kind, "columns": columns or {}, "depends_on": tuple(depends_on), **options}
+    return noting_model(name, given, line)
+
+
+def noting_model(
+    name: str, given: dict[str, Any], line: int, *, for_sqlmesh: bool = False
+) -> Callable[[F], F]:
+    """Return a decorator that notes a model; see `PythonModelDefinition`."""
 
     def decorate(function: F) -> F:
         collector = _current.get()
         if collector is not None:
-            collector.models.append(PythonModelDefinition(name, given, function, line))
+            definition = PythonModelDefinition(name, given, function, line, for_sqlmesh)
+            collector.models.append(definition)
         return function
 
     return decorate
+
+
+def note_materialization(name: str, code: Callable[..., Any]) -> None:
+    """Note what writes tables of kind CUSTOM, in the load that is going on."""
+    collector = _current.get()
+    if collector is not None:
+        collector.materializations[name.lower()] = code

@@ -95,6 +95,9 @@ def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, d
 
 
 def _import_hint(error: BaseException) -> str:
+    hint = getattr(error, "hint", None)
+    if isinstance(hint, str):
+        return hint
     if isinstance(error, ModuleNotFoundError):
         return f"install the package that has '{error.name}', or correct the import"
     return "correct the line"

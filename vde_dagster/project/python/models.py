@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +19,20 @@ from vde_dagster.project.kinds import KINDS, Kind, column_properties
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.registry import PythonModelDefinition
 from vde_dagster.project.model import Model, PythonSource
+from vde_dagster.project.python.asked import asked_variables
 from vde_dagster.project.python.blueprints import filled_in, python_blueprints, texts_of
 from vde_dagster.project.python.files import execute, parse_python
+from vde_dagster.project.python.reads import CodeOfModel, tables_read_by
 from vde_dagster.project.python.statements import STATEMENTS, read_parts
 from vde_dagster.project.reading.audits import AuditCall, read_call
 from vde_dagster.project.reading.completion import completed
 from vde_dagster.project.reading.header import parse_header
 from vde_dagster.project.reading.model_defaults import default_statements
 from vde_dagster.project.reading.model_properties import METADATA, READ, read_model_properties
-from vde_dagster.project.reading.rendering import render
 from vde_dagster.project.reading.signals import read_signals
 from vde_dagster.project.reading.sql_models import FileContext, name_of, read_audits
 from vde_dagster.sql.scanner import SourceText, scan
 
-_TABLE_METHODS = ("table", "resolve_table")
-_QUERY_METHODS = ("sql", "fetchdf")
 _OF_COLUMNS = ("partitioned_by", "clustered_by", "grain", "grains")
 """Properties of models whose values name columns, which are written without quotes."""
 
@@ -70,8 +71,11 @@ def load_python_file(
                 location=location,
             )
         for variables in python_blueprints(definition, location, context):
-            python = PythonSource(f"{path.as_posix()}:{name}", files, outside.hashes, variables)
             here = context.with_variables(texts_of(variables))
+            asked = asked_variables(definition.function, files, context.settings.variables)
+            python = PythonSource(
+                f"{path.as_posix()}:{name}", files, outside.hashes, variables, asked
+            )
             made = filled_in(definition, location, here)
             loaded = _read(made, python, location, text, tree, here)
             if loaded is not None:
@@ -100,14 +104,16 @@ def _read(
     if read is None:
         return None
     properties, read_kind, dialect, written = read
+    if definition.for_sqlmesh:
+        python = replace(python, sqlmesh_dialect=dialect)
     name = _name(written, location, context)
     reads = {_name(str(item), location, context): location for item in declared}
     called = definition.function if is_query else None
     parts = read_parts(called, around, location, context, dialect)
     reads |= parts.reads
-    function = _find_function(tree, definition.function.__name__)
-    if function is not None and not is_query:
-        found = _static_reads(function, location.path, context, bool(declared))
+    if not is_query:
+        code = CodeOfModel(tree, definition.function, python)
+        found = tables_read_by(code, location.path, context, told=bool(declared))
         reads |= {table: place for table, place in found.items() if table not in parts.hidden}
     reads_itself = reads.pop(name, None) is not None
     given = context.defaults.get("audits")
@@ -164,9 +170,10 @@ def _properties(
         parts.append(f"kind {_kind_text(kind, location)}")
     elif kind is None and "kind" not in context.defaults:
         parts.append("kind FULL")
+    dialect = str(options.get("dialect") or context.settings.dialect)
     for key, value in options.items():
         if value is not None and value != () and value != {}:
-            parts.append(f"{key} {_property_text(key, value)}")
+            parts.append(f"{key} {_property_text(key, value, dialect)}")
     header_text = f"MODEL ({', '.join(parts)})"
     source = SourceText(location.path, header_text)
     try:
@@ -200,6 +207,7 @@ def _statements(key: str, own: Any, context: FileContext) -> Any:
 
 
 def _kind_text(kind: Any, location: SourceLocation) -> str:
+    kind = getattr(kind, "value", kind)
     if isinstance(kind, str):
         return kind
     if isinstance(kind, Mapping) and "name" in kind:
@@ -209,20 +217,30 @@ def _kind_text(kind: Any, location: SourceLocation) -> str:
     raise _error(f"{kind!r} is not a kind", location, 'write kind="FULL" or kind={"name": "FULL"}')
 
 
-def _property_text(key: str, value: Any) -> str:
+def _property_text(key: str, value: Any, dialect: str = "spark") -> str:
+    value = getattr(value, "value", value) if isinstance(value, Enum) else value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
         if key == "columns":
-            return f"({', '.join(f'`{name}` {type_}' for name, type_ in value.items())})"
+            types = {name: _written(type_, dialect) for name, type_ in value.items()}
+            return f"({', '.join(f'`{name}` {type_}' for name, type_ in types.items())})"
+        if key == "time_column":
+            column, form = value.get("column"), value.get("format")
+            return f"({column}, {_sql(form)})" if form else str(column)
         return _sql(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return f"({', '.join(_property_text(key, item) for item in value)})"
+        return f"({', '.join(_property_text(key, item, dialect) for item in value)})"
     if isinstance(value, datetime | date):
         return _sql(value.isoformat())
     if key in _OF_COLUMNS or key in column_properties():
-        return str(value)
+        return _written(value, dialect)
     return _sql(value)
+
+
+def _written(value: Any, dialect: str) -> str:
+    """Write a type or a column, given as a text or as an expression of SQLGlot's."""
+    return str(value.sql(dialect=dialect)) if hasattr(value, "sql") else str(value)
 
 
 def _sql(value: Any) -> str:
@@ -274,58 +292,6 @@ def _name(text: str, location: SourceLocation, context: FileContext) -> ModelNam
         return context.names.read(text)
     except UsageError as error:
         raise _error(error.message, location, error.hint) from None
-
-
-def _find_function(tree: ast.Module, name: str) -> ast.FunctionDef | None:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            return node
-    return None
-
-
-def _static_reads(
-    function: ast.FunctionDef, path: Path, context: FileContext, declared: bool
-) -> dict[ModelName, SourceLocation]:
-    """Find the tables in `context.table("…")` and `context.sql("…")` of a model's function."""
-    parameters = [*function.args.posonlyargs, *function.args.args]
-    if not parameters:
-        return {}
-    context_name = parameters[0].arg
-    reads: dict[ModelName, SourceLocation] = {}
-    for node in ast.walk(function):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
-            continue
-        owner, method = node.func.value, node.func.attr
-        if not (isinstance(owner, ast.Name) and owner.id == context_name):
-            continue
-        if method not in (*_TABLE_METHODS, *_QUERY_METHODS):
-            continue
-        location = SourceLocation(path, node.lineno, node.col_offset + 1)
-        first = node.args[0] if node.args else None
-        if isinstance(first, ast.Constant) and isinstance(first.value, str):
-            if method in _TABLE_METHODS:
-                reads.setdefault(_name(first.value, location, context), location)
-            else:
-                for name in _query_reads(first.value, location, context):
-                    reads.setdefault(name, location)
-        elif not declared and method in _TABLE_METHODS:
-            raise _error(
-                f"which table context.{method}(…) reads cannot be told from the code",
-                location,
-                'write the name as a string, or add depends_on=["schema.table"] to @model',
-            )
-    return reads
-
-
-def _query_reads(sql: str, location: SourceLocation, context: FileContext) -> list[ModelName]:
-    from vde_dagster.project.macros.expansion import Expander
-
-    source = SourceText(location.path, sql)
-    expander = Expander(source, context.scope("spark"))
-    try:
-        return list(render(expander, expander.expand(0, len(sql)), context.names).reads)
-    except ProjectError as error:
-        raise _error(error.message, location, error.hint, error.unknown) from error
 
 
 def _error(

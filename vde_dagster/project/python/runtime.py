@@ -114,9 +114,8 @@ class LocalModules:
             if level == 0 and name.partition(".")[0] == "sqlmesh":
                 from vde_dagster.project.sqlmesh_compat.modules import sqlmesh_module
 
-                stand_in = sqlmesh_module(name if fromlist else "sqlmesh")
-                if stand_in is not None:
-                    return stand_in
+                found = sqlmesh_module(name, fromlist or ())
+                return found if fromlist else sqlmesh_module("sqlmesh")
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         with self._lock:
             parts = absolute.split(".")

@@ -1,89 +1,197 @@
-"""The modules that stand in for SQLMesh's."""
+"""The modules that stand in for SQLMesh's: which names each has, and where they come from.
+
+They are made when a project's file imports them. SQLMesh itself is never imported: it changes
+SQLGlot's parser for the whole process.
+"""
 
 from __future__ import annotations
 
-import enum
 import importlib
-from collections.abc import Callable
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from vde_dagster.project.kinds import kind_names
-from vde_dagster.project.linting import Rule, RuleViolation
-from vde_dagster.project.macros.evaluator import MacroEvaluator
-from vde_dagster.project.macros.registry import macro, model, signal
+from vde_dagster.base.suggestions import closest
 
-ModelKindName = enum.Enum("ModelKindName", {name: name for name in kind_names()})  # type: ignore[misc]
+_PACKAGE = __name__.rpartition(".")[0]
+_MACROS = "vde_dagster.project.macros"
+_DECORATORS = {
+    "model": f"{_PACKAGE}.decorators",
+    "macro": f"{_MACROS}.registry",
+    "signal": f"{_MACROS}.registry",
+}
+_CONTEXTS = dict.fromkeys(
+    ("BaseContext", "Context", "ExecutionContext", "GenericContext"), f"{_PACKAGE}.annotations"
+)
+_MODELS = dict.fromkeys(
+    ("ExternalModel", "Model", "PythonModel", "SeedModel", "SqlModel"), f"{_PACKAGE}.annotations"
+)
+_SHAPES = dict.fromkeys(
+    ("DF", "EngineAdapter", "Query", "QueryOrDF", "SchemaName", "Snapshot", "TableName"),
+    f"{_PACKAGE}.annotations",
+)
+_MACRO_NAMES = {
+    **_DECORATORS,
+    "MacroEvaluator": f"{_MACROS}.evaluator",
+    "SQL": f"{_MACROS}.arguments",
+    "RuntimeStage": f"{_PACKAGE}.values",
+}
 
+Names = dict[str, str] | str
+"""Where the names of a module come from: each of them, or the module that has all."""
 
-class Model:
-    """Stands in annotations for the model that a rule of the linter gets."""
-
-
-class ExecutionContext:
-    """Stands in annotations for the context that a Python model gets."""
-
-
-_MODULES: dict[str, dict[str, Any]] = {
+_KINDS = f"{_PACKAGE}.kinds"
+_VALUES = f"{_PACKAGE}.values"
+_CONFIG = f"{_PACKAGE}.config"
+_PEOPLE = f"{_PACKAGE}.people"
+_FIXES = f"{_PACKAGE}.fixes"
+_MODULES: dict[str, Names] = {
     "sqlmesh": {
-        "macro": macro,
-        "model": model,
-        "signal": signal,
-        "DatetimeRanges": list,
-        "ExecutionContext": ExecutionContext,
+        **_MACRO_NAMES,
+        **_CONTEXTS,
+        **_MODELS,
+        **_SHAPES,
+        "Config": _CONFIG,
+        "CustomKind": _KINDS,
+        "CustomMaterialization": f"{_PACKAGE}.materializations",
+        "DatetimeRanges": f"{_PACKAGE}.dates",
+        "RuntimeEnv": _VALUES,
+        "str_to_bool": _VALUES,
     },
     "sqlmesh.core": {},
-    "sqlmesh.core.macros": {"macro": macro, "MacroEvaluator": MacroEvaluator},
-    "sqlmesh.core.model": {"Model": Model, "model": model, "ModelKindName": ModelKindName},
-    "sqlmesh.core.model.kind": {"ModelKindName": ModelKindName},
-    "sqlmesh.core.linter": {},
-    "sqlmesh.core.linter.rule": {"Rule": Rule, "RuleViolation": RuleViolation},
-    "sqlmesh.core.context": {"ExecutionContext": ExecutionContext},
-}
-_PACKAGE = __name__.rpartition(".")[0]
-_LATER = {
-    "sqlmesh.core.config": f"{_PACKAGE}.config",
+    "sqlmesh.core._typing": _SHAPES,
+    "sqlmesh.core.config": _CONFIG,
     **{
-        f"sqlmesh.core.config.{part}": f"{_PACKAGE}.config"
+        f"sqlmesh.core.config.{part}": _CONFIG
         for part in (
             *("base", "categorizer", "common", "connection", "format", "gateway", "janitor"),
             *("linter", "migration", "model", "naming", "plan", "root", "run", "scheduler", "ui"),
         )
     },
-    "sqlmesh.core.user": f"{_PACKAGE}.people",
-    "sqlmesh.core.notification_target": f"{_PACKAGE}.people",
-    "sqlmesh.cicd": f"{_PACKAGE}.people",
-    "sqlmesh.cicd.config": f"{_PACKAGE}.people",
-    "sqlmesh.integrations": f"{_PACKAGE}.people",
-    "sqlmesh.integrations.github": f"{_PACKAGE}.people",
-    "sqlmesh.integrations.github.cicd": f"{_PACKAGE}.people",
-    "sqlmesh.integrations.github.cicd.config": f"{_PACKAGE}.people",
+    "sqlmesh.core.constants": f"{_PACKAGE}.constants",
+    "sqlmesh.core.context": _CONTEXTS,
+    "sqlmesh.core.dialect": f"{_PACKAGE}.dialect",
+    "sqlmesh.core.engine_adapter": _SHAPES,
+    "sqlmesh.core.engine_adapter._typing": _SHAPES,
+    "sqlmesh.core.engine_adapter.base": _SHAPES,
+    "sqlmesh.core.engine_adapter.shared": _SHAPES,
+    "sqlmesh.core.linter": {},
+    "sqlmesh.core.linter.rule": {
+        **dict.fromkeys(("Rule", "RuleViolation"), "vde_dagster.project.linting"),
+        **dict.fromkeys(("CreateFile", "Fix", "Position", "Range", "TextEdit"), _FIXES),
+    },
+    "sqlmesh.core.macros": _MACRO_NAMES,
+    "sqlmesh.core.model": {},
+    "sqlmesh.core.model.decorator": _DECORATORS,
+    "sqlmesh.core.model.definition": _MODELS,
+    "sqlmesh.core.model.kind": _KINDS,
+    "sqlmesh.core.node": {"IntervalUnit": _VALUES},
+    "sqlmesh.core.notification_target": _PEOPLE,
+    "sqlmesh.core.signal": {"signal": f"{_MACROS}.registry"},
+    "sqlmesh.core.snapshot": {
+        "Snapshot": f"{_PACKAGE}.annotations",
+        "CustomMaterialization": f"{_PACKAGE}.materializations",
+    },
+    "sqlmesh.core.snapshot.definition": _SHAPES,
+    "sqlmesh.core.snapshot.evaluator": {"CustomMaterialization": f"{_PACKAGE}.materializations"},
+    "sqlmesh.core.user": _PEOPLE,
+    "sqlmesh.cicd": _PEOPLE,
+    "sqlmesh.cicd.config": _PEOPLE,
+    "sqlmesh.integrations": _PEOPLE,
+    "sqlmesh.integrations.github": _PEOPLE,
+    "sqlmesh.integrations.github.cicd": _PEOPLE,
+    "sqlmesh.integrations.github.cicd.config": _PEOPLE,
+    "sqlmesh.utils": _VALUES,
+    "sqlmesh.utils.date": f"{_PACKAGE}.dates",
+    "sqlmesh.utils.errors": f"{_PACKAGE}.errors",
+    "sqlmesh.utils.pydantic": {"validate_string": _VALUES},
 }
-"""Modules that are only made when they are asked for: where their names come from."""
+_KIND_NAMES = (
+    *("CustomKind", "DbtCustomKind", "EmbeddedKind", "ExternalKind", "FullKind", "ManagedKind"),
+    *("IncrementalByPartitionKind", "IncrementalByTimeRangeKind", "IncrementalByUniqueKeyKind"),
+    *("IncrementalUnmanagedKind", "ModelKind", "ModelKindName", "SCDType2ByColumnKind"),
+    *("OnAdditiveChange", "OnDestructiveChange"),
+    *("SCDType2ByTimeKind", "SeedKind", "TimeColumn", "ViewKind"),
+)
+_MODULES["sqlmesh.core.model"] = {**_DECORATORS, **_MODELS, **dict.fromkeys(_KIND_NAMES, _KINDS)}
+
+_INSTEAD = {
+    "sqlmesh.dbt": "projects of dbt are not loaded; write the models as SQL or Python models",
+    "sqlmesh.core.console": "use Python's logging, or context.logger",
+    "sqlmesh.core.engine_adapter": "context.engine_adapter runs SQL on Spark",
+    "sqlmesh.core.loader": "a source of its own reads other files, see docs/extending.md",
+    "sqlmesh.core.metric": "metrics are not read; write them as models",
+    "sqlmesh.schedulers": "Dagster is the scheduler, see docs/dagster.md",
+}
+_ANYTHING_ELSE = "from vde_dagster import Workspace is the project as Python sees it"
 
 
-def sqlmesh_module(name: str) -> ModuleType | None:
-    """Return a stand-in for a module of SQLMesh, or None where there is none."""
-    if name not in _MODULES and name not in _LATER:
-        return None
+class NotThereError(ImportError):
+    """A name of SQLMesh's that has no stand-in.
+
+    Args:
+        message: Which one.
+        hint: What to write instead.
+    """
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class _StandIn(ModuleType):
+    """A module whose names are looked up when they are asked for."""
+
+    def __init__(self, name: str, names: Names) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+        self._names = names
+
+    def __getattr__(self, name: str) -> Any:
+        home = self._names if isinstance(self._names, str) else self._names.get(name)
+        if home is None or name.startswith("__"):
+            raise AttributeError(f"module '{self.__name__}' has no '{name}' here")
+        return getattr(importlib.import_module(home), name)
+
+
+def sqlmesh_module(name: str, wanted: Sequence[str] = ()) -> ModuleType:
+    """Return a stand-in for a module of SQLMesh.
+
+    Args:
+        name: Its name with dots.
+        wanted: The names that are imported from it.
+
+    Raises:
+        NotThereError: There is none, or it has no such name; says what to write instead.
+    """
+    if name not in _MODULES:
+        raise NotThereError(f"{name} has no counterpart here", _instead(name))
     modules: dict[str, ModuleType] = {}
-    for path in (*_MODULES, *_LATER):
-        module = modules[path] = ModuleType(path)
-        module.__path__ = []
-        if path in _MODULES:
-            vars(module).update(_MODULES[path])
-        else:
-            vars(module)["__getattr__"] = _names_of(_LATER[path])
+    for path, names in _MODULES.items():
+        modules[path] = _StandIn(path, names)
+    for path, module in modules.items():
         parent, _, last = path.rpartition(".")
         if parent:
-            setattr(modules[parent], last, module)
-    return modules[name]
+            vars(modules[parent])[last] = module
+    found = modules[name]
+    for item in wanted:
+        if item != "*" and not hasattr(found, item):
+            raise NotThereError(f"{name}.{item} has no counterpart here", _of_name(name, item))
+    return found
 
 
-def _names_of(path: str) -> Callable[[str], Any]:
-    def get(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(importlib.import_module(path), name)
+def _of_name(module: str, item: str) -> str:
+    home = _MODULES[module]
+    known = vars(importlib.import_module(home)) if isinstance(home, str) else home
+    near = closest(item, [one for one in known if not one.startswith("_")])
+    return f"did you mean '{near}'?" if near else _instead(f"{module}.{item}")
 
-    return get
+
+def _instead(path: str) -> str:
+    parent, _, last = path.rpartition(".")
+    beside = (one.rpartition(".") for one in _MODULES)
+    near = closest(last, [name for folder, _, name in beside if folder == parent])
+    for begin, hint in _INSTEAD.items():
+        if path == begin or path.startswith(f"{begin}."):
+            return hint
+    return f"did you mean '{parent}.{near}'?" if near else _ANYTHING_ELSE

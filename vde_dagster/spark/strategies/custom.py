@@ -114,7 +114,11 @@ class CustomTable(Strategy):
             *(f"{quote(at)} AS {quote(to)}" for to, at in outputs.items())
         )
         try:
-            run_source(PythonSource(kind.entrypoint, dict(kind.code)))(rows, target)
+            code = run_source(PythonSource(kind.entrypoint, dict(kind.code)))
+            if isinstance(code, type):  # Of SQLMesh's CustomMaterialization.
+                code.write_rows(rows, target, model)  # type: ignore[attr-defined]
+            else:
+                code(rows, target)
         except Exception as error:
             what = f"{model.name} {write.task.interval}: the materialization {kind.materialization}"
             raised = execution_error(error, what)

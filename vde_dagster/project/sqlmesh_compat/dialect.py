@@ -1,0 +1,59 @@
+"""What `sqlmesh.core.dialect` gives macros: reading SQL, and names of tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+from sqlglot import parse as _parse
+from sqlglot import parse_one as _parse_one
+
+MacroVar = exp.Parameter
+"""A variable in a tree: SQLGlot's own class for `@name`."""
+
+
+def parse_one(sql: str, dialect: Any = None, into: Any = None) -> exp.Expr:
+    """Read one statement."""
+    given = {"into": into} if into is not None else {}
+    found: exp.Expr = _parse_one(sql, dialect=dialect, **given)
+    return found
+
+
+def parse(sql: str, default_dialect: Any = None, match_dialect: bool = True) -> list[exp.Expr]:
+    """Read statements."""
+    return [one for one in _parse(sql, dialect=default_dialect) if one is not None]
+
+
+def normalize_model_name(
+    table: Any, default_catalog: str | None = None, dialect: Any = None
+) -> str:
+    """Return a model's name with each part quoted, and the catalog in front."""
+    name = table if isinstance(table, exp.Table) else _table(table, dialect)
+    if default_catalog and name.db and not name.catalog:
+        name = name.copy()
+        name.set("catalog", exp.to_identifier(default_catalog))
+    return ".".join(f'"{part.name}"' for part in name.parts)
+
+
+def to_schema(sql_path: Any, dialect: Any = None) -> exp.Table:
+    """Read the name of a schema, perhaps with a catalog."""
+    if isinstance(sql_path, exp.Table) and sql_path.this is None:
+        return sql_path
+    found = _table(sql_path, dialect).copy()
+    found.set("catalog", found.args.get("db"))
+    found.set("db", found.this)
+    found.set("this", None)
+    return found
+
+
+def schema_(db: Any, catalog: Any = None, quoted: bool | None = None) -> exp.Table:
+    """Make the name of a schema, perhaps with a catalog."""
+    parts = {"db": db, "catalog": catalog}
+    made = {key: exp.to_identifier(one, quoted=quoted) for key, one in parts.items() if one}
+    return exp.Table(this=None, **made)
+
+
+def _table(name: Any, dialect: Any) -> exp.Table:
+    if isinstance(name, exp.Column):
+        name = ".".join(part.sql() for part in name.parts)
+    return exp.to_table(name if isinstance(name, exp.Table | str) else str(name), dialect=dialect)
