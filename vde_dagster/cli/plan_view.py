@@ -74,6 +74,7 @@ def show_plan(
         tree.add(f"[dim]leaves {count(untouched, 'model')} as they are[/]")
     _add_views(tree, plan)
     _add_outdated(tree, plan)
+    _add_statements(tree, plan)
     console.print(tree)
     show_warnings(console, plan)
 
@@ -84,6 +85,18 @@ def show_warnings(console: Console, plan: Plan) -> None:
 
     for warning in plan.warnings:
         console.print(Text("warning: ", style="yellow").append(warning, style="default"))
+
+
+def _add_statements(tree: Tree, plan: Plan) -> None:
+    """Say what runs before and after all else."""
+    from rich.text import Text
+
+    statements = plan.complete_statements
+    for title, texts in (("before all", statements.before), ("after all", statements.after)):
+        if texts:
+            branch = tree.add(f"runs {title}")
+            for text in texts:
+                branch.add(Text(text))
 
 
 def _add_breaks(tree: Tree, plan: Plan) -> None:

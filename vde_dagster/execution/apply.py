@@ -9,11 +9,13 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import (
     ConflictError,
     ExecutionError,
+    SourceLocation,
     StoreError,
     UnknownOutcomeError,
     UsageError,
@@ -165,6 +167,7 @@ class Applier:
         self.on_event(ApplyStarted(plan))
         if self.tests is not None:
             self._test(self.tests, plan)
+        self._before_all(plan)
         target = self._resolver(plan)
         for model in plan.models:
             if model.table is not None and (model.builds or model.layout or model.deploys):
@@ -216,6 +219,20 @@ class Applier:
             tests.run(plan, self.warehouse.engine, heard, self.stop)
         finally:
             self.warehouse.store.news.tell("test", [test.to_json() for test in ended])
+
+    def _before_all(self, plan: Plan) -> None:
+        """Run what comes before all else; an apply that is begun again runs it again."""
+        store, settings = self.warehouse.store, self.warehouse.settings
+        for statement in plan.complete_statements.before:
+            try:
+                with store.database.effects.at("before_all.run", statement):
+                    self.warehouse.engine().run_statement(statement)
+            except ExecutionError as error:
+                raise ExecutionError(
+                    f"a statement of before_all failed: {error.message}: {statement}",
+                    hint="nothing was computed or published: mend the statement, and plan again",
+                    location=SourceLocation(Path(settings.config_file or "pyproject.toml")),
+                ) from error
 
     def _is_applied(self) -> bool:
         record = self.warehouse.store.plans.record(self.plan.id)

@@ -16,6 +16,8 @@ from vde_dagster.execution.gather_state import gather_state
 from vde_dagster.execution.select_models import select_models
 from vde_dagster.execution.signal_context import SignalContext
 from vde_dagster.execution.unit_testing.check import mistakes_in_tests
+from vde_dagster.planning.environment import ViewNames
+from vde_dagster.planning.environment_statements import NO_STATEMENTS, EnvironmentStatements
 from vde_dagster.planning.forward_only import (
     ForwardOnly,
     is_concerned,
@@ -98,8 +100,44 @@ def plan_project(
         kind=PlanKind.PLAN,
         save=save,
         warnings=(*said, *resolved.warnings),
+        add=partial(_with_statements, warehouse),
         resolved=resolved,
     )
+
+
+def _with_statements(warehouse: Warehouse, plan: Plan) -> Plan:
+    """Add what the settings want to be run before and after all else."""
+    from vde_dagster.planning.virtual_update import over_views
+    from vde_dagster.project.loading.environment_statements import environment_statements
+
+    settings = warehouse.settings
+    before = warehouse.store.environment_statements.get(plan.environment)
+    made = NO_STATEMENTS
+    if settings.before_all or settings.after_all:
+        names = ViewNames(plan.environment, settings.environment_suffix_target)
+        shown = {
+            name
+            for name, entry in plan.entries.items()
+            if plan.snapshots[entry.snapshot_id].model.kind.is_shown
+        }
+        refs = [names.ref(name) for name in shown]
+        made = EnvironmentStatements(
+            *environment_statements(
+                settings,
+                plan.environment,
+                schemas=sorted({ref.namespace for ref in refs}),
+                views=sorted(f"{settings.catalog}.{ref.namespace}.{ref.name}" for ref in refs),
+            )
+        ).map(
+            lambda text: over_views(
+                text,
+                lambda name: names.quoted(name, settings.catalog) if name in shown else None,
+                settings.catalog,
+            )
+        )
+    if made == before:
+        return replace(plan, statements=made) if made else plan
+    return replace(plan, statements=made, other_statements=True)
 
 
 def _damages(state: WarehouseState, environment: str) -> Iterator[str]:
@@ -151,6 +189,12 @@ def plan_run(
     snapshots = in_order(
         {name: state.snapshots[entry.snapshot_id] for name, entry in current.entries.items()}
     )
+
+    def with_published(plan: Plan) -> Plan:
+        said = warehouse.store.environment_statements.get(environment)
+        plan = replace(plan, statements=said) if said else plan
+        return add(plan) if add else plan
+
     return _make(
         warehouse,
         environment,
@@ -159,7 +203,7 @@ def plan_run(
         options,
         kind=PlanKind.RUN,
         save=save,
-        add=add,
+        add=with_published,
     )
 
 

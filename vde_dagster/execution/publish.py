@@ -13,6 +13,7 @@ from vde_dagster.lakehouse import FastForward, Publication
 from vde_dagster.lakehouse.lakehouse import Lakehouse
 from vde_dagster.lakehouse.publication import Deployment
 from vde_dagster.planning.environment import Environment
+from vde_dagster.planning.environment_statements import AFTER_ALL
 from vde_dagster.planning.outdated import Changed
 from vde_dagster.planning.plan import Plan, PlannedModel
 from vde_dagster.planning.render import relation
@@ -92,10 +93,14 @@ def publish_plan(
             leases=leases,
             changed=Changed.by(plan) if plan.restates else None,
             snapshots=plan.snapshots,
-            statements=virtual_update(
-                published, current, warehouse.settings.catalog, environment.published_at
+            statements=(
+                *virtual_update(
+                    published, current, warehouse.settings.catalog, environment.published_at
+                ),
+                *((AFTER_ALL, text) for text in plan.complete_statements.after),
             ),
             deployments=deployments,
+            before_and_after=plan.statements,
         )
     )
 

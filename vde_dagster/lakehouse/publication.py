@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Environment
+from vde_dagster.planning.environment_statements import EnvironmentStatements
 from vde_dagster.planning.outdated import Changed
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
@@ -64,6 +65,8 @@ class Publication:
         changed: What a restatement computed again, so that what others made of it is outdated.
         snapshots: The environment's snapshots as far as they are at hand, by id.
         deployments: Tables that change in place.
+        before_and_after: What later runs of the environment do before and after all else; None to
+            leave it as it is.
     """
 
     environment: Environment
@@ -78,3 +81,4 @@ class Publication:
     changed: Changed | None = None
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
     deployments: tuple[Deployment, ...] = ()
+    before_and_after: EnvironmentStatements | None = None

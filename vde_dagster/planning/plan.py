@@ -11,6 +11,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.contents import Skipped
 from vde_dagster.planning.contracts import ContractBreak
 from vde_dagster.planning.environment import Entry
+from vde_dagster.planning.environment_statements import NO_STATEMENTS, EnvironmentStatements
 from vde_dagster.planning.in_place import TableChange
 from vde_dagster.planning.interval import IntervalSet, iso
 from vde_dagster.planning.snapshot import Snapshot
@@ -195,6 +196,8 @@ class Plan:
         restates: Where readers see other rows once this is published (UTC), by model; of models
             that are computed again and of those that pass on what they read.
         outdates: What that makes outdated elsewhere, as far as it was known when it was planned.
+        statements: What runs before and after all else, with time variables in it.
+        other_statements: Whether the environment had other ones so far.
     """
 
     id: str
@@ -212,6 +215,8 @@ class Plan:
     warnings: tuple[str, ...] = ()
     restates: dict[ModelName, IntervalSet] = field(default_factory=dict)
     outdates: tuple[Outdated, ...] = ()
+    statements: EnvironmentStatements = NO_STATEMENTS
+    other_statements: bool = False
 
     @property
     def builds(self) -> tuple[PlannedModel, ...]:
@@ -229,8 +234,14 @@ class Plan:
         return (
             not self.views
             and not self.builds
+            and not self.other_statements
             and all(model.change is Change.UNCHANGED for model in self.models)
         )
+
+    @property
+    def complete_statements(self) -> EnvironmentStatements:
+        """What runs before and after all else, as Spark gets it."""
+        return self.statements.at(self.created_at, self.start, self.end)
 
     def version_of(self, model: PlannedModel) -> str | None:
         """Return the short hash that names a model's version: of its table, or of its view.
@@ -244,6 +255,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form (`vde plan --json`)."""
+        statements = self.complete_statements
         return {
             "id": self.id,
             "environment": self.environment,
@@ -258,4 +270,6 @@ class Plan:
             "empty": self.is_empty,
             "warnings": list(self.warnings),
             "outdates": [outdated.to_json() for outdated in self.outdates],
+            "before_all": list(statements.before),
+            "after_all": list(statements.after),
         }

@@ -17,6 +17,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.contents_codec import skipped_from_json, skipped_to_json
 from vde_dagster.planning.contracts import ContractBreak, Reader
 from vde_dagster.planning.environment import Entry
+from vde_dagster.planning.environment_statements import NO_STATEMENTS, EnvironmentStatements
 from vde_dagster.planning.in_place import ColumnChange, TableChange
 from vde_dagster.planning.interval import Interval, IntervalSet, iso
 from vde_dagster.planning.plan import (
@@ -54,6 +55,8 @@ class StoredPlan:
     warnings: tuple[str, ...] = ()
     restates: dict[ModelName, IntervalSet] = field(default_factory=dict)
     outdates: tuple[Outdated, ...] = ()
+    statements: EnvironmentStatements = NO_STATEMENTS
+    other_statements: bool = False
 
 
 def plan_to_json(plan: Plan) -> list[Json]:
@@ -105,6 +108,8 @@ def plan_from_json(data: list[Json]) -> StoredPlan:
             ModelName(*name): _ranges_from_json(ranges) for name, ranges in rare.get("restates", ())
         },
         outdates=tuple(map(_outdated_from_json, rare.get("outdates", ()))),
+        statements=EnvironmentStatements(*map(tuple, rare.get("statements", ()))),
+        other_statements=rare.get("other_statements", False),
     )
 
 
@@ -126,6 +131,10 @@ def _rare_to_json(plan: Plan) -> list[Json]:
             ]
             for outdated in plan.outdates
         ]
+    if plan.statements:
+        rare["statements"] = [plan.statements.before, plan.statements.after]
+    if plan.other_statements:
+        rare["other_statements"] = True
     return [rare] if rare else []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -56,15 +56,31 @@ def _statements(name: ModelName, resolver: Resolver, catalog: str, now: datetime
     values = time_variable_values(slot.start, slot.end, now)
     values |= this_model_values(resolver.views.quoted(name, catalog))
     for statement in statements:
-        text = _over_views(statement, resolver, catalog)
+        text = over_views(statement, resolver_views(resolver, catalog), catalog)
         yield substitute_time_variables(text, values)
 
 
-def _over_views(statement: str, resolver: Resolver, catalog: str) -> str:
+def resolver_views(resolver: Resolver, catalog: str) -> Callable[[ModelName], str | None]:
+    """Return what tells the quoted name of a model's view, or None for what has none."""
+
+    def view(name: ModelName) -> str | None:
+        if name not in resolver.entries or not has_view(resolver.resolve(name)):
+            return None
+        return resolver.views.quoted(name, catalog)
+
+    return view
+
+
+def over_views(statement: str, view_of: Callable[[ModelName], str | None], catalog: str) -> str:
     """Let the names of models mean the environment's views, wherever they stand in a statement.
 
     Statements such as GRANT are in no grammar that is known here, so names are found by their
     words: a schema, a dot and a name that are a model's.
+
+    Args:
+        statement: Spark SQL.
+        view_of: Tells the quoted name of a model's view, or None for what has none.
+        catalog: The Spark catalog's name.
     """
     names = TableNames(catalog, "default")
     tokens = [t for t in scan(SourceText(Path("statement"), statement)) if t.kind != "comment"]
@@ -79,7 +95,7 @@ def _over_views(statement: str, resolver: Resolver, catalog: str) -> str:
         if before == "." or behind in (".", "(") or not kinds <= {"word", "quoted"}:
             continue
         name = names.model_name_or_none([unquote(schema), unquote(own)])
-        if name is not None and name in resolver.entries and has_view(resolver.resolve(name)):
-            view = resolver.views.quoted(name, catalog)
+        view = view_of(name) if name is not None else None
+        if view is not None:
             edits.append(Edit(schema.start, own.end, view))
     return apply_edits(statement, edits)

@@ -165,6 +165,8 @@ class Settings:
         variables: Values of `@VAR('name')` and `@name` in queries and headers: texts, numbers,
             truth values, nothing, and lists and tables of them.
         model_defaults: Values of properties of models that do not give them, by property.
+        before_all: Statements that run before all else when a plan is applied.
+        after_all: Statements that run once its views are published.
         infer_names: Whether models without a name are named by their paths.
         ignore_patterns: Files that are left out, as glob patterns.
         scalar_functions: User-defined functions that depend on nothing but their arguments.
@@ -208,6 +210,8 @@ class Settings:
     owner: str | None = None
     variables: dict[str, Any] = field(default_factory=dict, repr=False)
     model_defaults: dict[str, Any] = field(default_factory=dict)
+    before_all: tuple[str, ...] = ()
+    after_all: tuple[str, ...] = ()
     infer_names: bool = False
     ignore_patterns: tuple[str, ...] = ()
     scalar_functions: tuple[str, ...] = ()

@@ -146,6 +146,8 @@ def to_plan(stored: StoredPlan, snapshots: dict[str, Snapshot]) -> Plan:
         warnings=stored.warnings,
         restates=stored.restates,
         outdates=stored.outdates,
+        statements=stored.statements,
+        other_statements=stored.other_statements,
     )
 
 

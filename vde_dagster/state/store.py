@@ -17,6 +17,7 @@ from vde_dagster.state.tables import TableStore
 
 if TYPE_CHECKING:
     from vde_dagster.state.audits import AuditStore
+    from vde_dagster.state.environment_statements import EnvironmentStatementStore
     from vde_dagster.state.fill_facts import FactStore
     from vde_dagster.state.fills import FillStore
     from vde_dagster.state.leases import LeaseStore
@@ -140,6 +141,13 @@ class StateStore:
         from vde_dagster.state.versions import VersionStore
 
         return VersionStore(self.database)
+
+    @cached_property
+    def environment_statements(self) -> EnvironmentStatementStore:
+        """What environments run before and after all else."""
+        from vde_dagster.state.environment_statements import EnvironmentStatementStore
+
+        return EnvironmentStatementStore(self.database)
 
     @cached_property
     def virtual_updates(self) -> VirtualUpdateStore:

@@ -54,7 +54,7 @@ def plan_markdown(
     parts = [_title(plan, names), _breaks(plan, readers), _warnings(plan)]
     parts.append(_work(plan, estimate))
     parts += [_changes(plan, previous), _reused(plan)]
-    parts += [_outdated(plan), _views(plan), _risks(plan)]
+    parts += [_outdated(plan), _views(plan), _statements(plan), _risks(plan)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -207,6 +207,17 @@ def _outdated(plan: Plan) -> str:
         lines.append(f"| `{short_name(found.name)}` | {found.shown_by()} | {shown} |")
     lines += _more(len(plan.outdates))
     return "\n".join([*lines, "", "The next runs of these environments compute it again."])
+
+
+def _statements(plan: Plan) -> str:
+    """Say what runs before and after all else."""
+    complete = plan.complete_statements
+    named = (("Runs before all else", complete.before), ("Runs after all else", complete.after))
+    return "\n\n".join(
+        "\n".join([f"### {title}", "", *(f"    {' '.join(text.split())}" for text in texts)])
+        for title, texts in named
+        if texts
+    )
 
 
 def _breaks(plan: Plan, readers: Readers, most: int = MAX_ROWS) -> str:

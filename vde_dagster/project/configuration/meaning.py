@@ -184,6 +184,9 @@ class _Reader:
         ):
             if values.get(key):
                 self._set((key,), plain(values[key]), *setting)
+        for key in ("before_all", "after_all"):
+            if values.get(key):
+                self._set((key,), [str(text) for text in values[key]], key)
         if values.get("pinned_environments"):
             pinned = sorted(str(name) for name in values["pinned_environments"])
             self._set(("pinned_environments",), pinned, "pinned_environments")

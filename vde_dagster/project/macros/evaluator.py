@@ -55,6 +55,34 @@ class MacroEvaluator:
         return self._expander.scope.settings.get(name.lower(), default)
 
     @property
+    def this_env(self) -> str:
+        """The environment's name, in `before_all` and `after_all`.
+
+        Raises:
+            ProjectError: The macro is called elsewhere, as of the next two.
+        """
+        return str(self._of_environment("this_env"))
+
+    @property
+    def schemas(self) -> list[str]:
+        """The schemas of the environment's views."""
+        return list(self._of_environment("schemas"))
+
+    @property
+    def views(self) -> list[str]:
+        """The environment's views, as `catalog.schema.name`."""
+        return list(self._of_environment("views"))
+
+    def _of_environment(self, name: str) -> Any:
+        known = self._expander.scope.environment
+        if name not in known:
+            raise self._expander.error(
+                f"evaluator.{name} is known only in before_all and after_all",
+                "a model means the same in every environment",
+            )
+        return known[name]
+
+    @property
     def locals(self) -> Mapping[str, str]:
         """SQL text of the variables in reach, by name."""
         return dict(self._expander.scope.variables)

@@ -126,6 +126,7 @@ class MacroScope:
         names: What names of tables mean.
         known_columns: What is known of the columns of models.
         templates: Texts of files of Jinja macros, by path.
+        environment: What is known of the environment, in statements before and after all else.
     """
 
     macros: Mapping[str, UserMacro]
@@ -136,6 +137,7 @@ class MacroScope:
     names: TableNames | None = None
     known_columns: KnownColumns | None = None
     templates: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Expander:

@@ -55,7 +55,12 @@ def default_statements(settings: Settings, key: str) -> list[SourceText]:
     """Return the statements that run for every model, each as a text of its own."""
     given = settings.model_defaults.get(key) or ()
     listed = [given] if isinstance(given, str) else given
-    return [_Setting(Path(_file(settings)), str(text).rstrip().rstrip(";")) for text in listed]
+    return [setting_text(settings, str(text)) for text in listed]
+
+
+def setting_text(settings: Settings, statement: str) -> SourceText:
+    """Return a statement of the settings as a text of their file."""
+    return _Setting(Path(_file(settings)), statement.rstrip().rstrip(";"))
 
 
 def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:

@@ -41,6 +41,7 @@ from vde_dagster.project.reading.statements import (
     split_blocks,
 )
 from vde_dagster.project.reading.temporary_views import with_temporary_views
+from vde_dagster.project.reading.variable_texts import sql_literal
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.jinja import without_jinja_comments
@@ -87,7 +88,7 @@ class FileContext:
         """Return fresh macro variables for one model."""
         values = {key.lower(): value for key, value in self.settings.variables.items()}
         texts = {"runtime_stage": _STAGE}
-        texts |= {key: _sql_literal(value) for key, value in values.items()}
+        texts |= {key: sql_literal(value) for key, value in values.items()}
         texts |= self.variables
         values |= {key: bare(value) for key, value in self.variables.items()}
         return MacroScope(
@@ -366,18 +367,3 @@ def _model_name(
         return names.read(text)
     except UsageError as problem:
         raise error(problem.message, problem.hint) from None
-
-
-def _sql_literal(value: Any) -> str:
-    """Write a variable of the settings in SQL: lists in brackets, tables as maps."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, str):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    if isinstance(value, list | tuple):
-        return f"({', '.join(map(_sql_literal, value))})"
-    if isinstance(value, Mapping):
-        return f"MAP({', '.join(_sql_literal(one) for pair in value.items() for one in pair)})"
-    return repr(value)

@@ -320,20 +320,21 @@ class OwnFiles:
         return replace(file, catalogs=tuple(sorted(self.names.used)))
 
     @property
-    def _context(self) -> FileContext:
+    def context(self) -> FileContext:
+        """What its files share; there once it is prepared."""
         assert self._shared is not None, "a source is prepared before it reads"
         return self._shared
 
     def _sql(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.sql_models import load_sql_file
 
-        return self._with_macros(load_sql_file(path, text, self._context))
+        return self._with_macros(load_sql_file(path, text, self.context))
 
     def _python(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.python.models import load_python_file
 
         folder = self._folder
-        loaded = load_python_file(folder.root, path, text, self._context, folder.hasher.hash)
+        loaded = load_python_file(folder.root, path, text, self.context, folder.hasher.hash)
         return self._with_macros(loaded)
 
     def _with_macros(self, file: LoadedFile) -> LoadedFile:
@@ -342,12 +343,12 @@ class OwnFiles:
     def _externals(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.external_models import load_external_models
 
-        scope = self._context.scope(self._folder.settings.dialect)
+        scope = self.context.scope(self._folder.settings.dialect)
         return self._with_macros(load_external_models(path, text, self.names, scope))
 
     def _tests(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.unit_tests import load_unit_tests
 
-        scope = self._context.scope(self._folder.settings.dialect)
+        scope = self.context.scope(self._folder.settings.dialect)
         tests = load_unit_tests(path, text, self.names, scope)
         return self._with_macros(LoadedFile(path, tests=tests))

@@ -278,12 +278,8 @@ class Config(Shape):
     )
     variables: Annotated[dict[str, Any], Does("`variables`")] = Field(default_factory=dict)
     disable_anonymized_analytics: Annotated[Any, _unused("nothing is sent anywhere")] = None
-    before_all: Annotated[
-        Any, _unused("run them before `vde plan`, or as a Dagster asset upstream")
-    ] = None
-    after_all: Annotated[
-        Any, _unused("run them after `vde apply`, or as a Dagster asset downstream")
-    ] = None
+    before_all: Annotated[list[str] | None, Does("`before_all`")] = None
+    after_all: Annotated[list[str] | None, Does("`after_all`")] = None
     linter: Annotated[LinterConfig, Does("see below")] = Field(default_factory=LinterConfig)
     janitor: Annotated[Any, _unused("`vde janitor` and the settings of its times")] = None
     cache_dir: Annotated[Any, _unused("the cache is `.vde/cache`")] = None

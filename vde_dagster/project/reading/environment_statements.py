@@ -1,0 +1,47 @@
+"""Statements of the settings that run before and after all else, with their macros expanded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.reading.model_defaults import setting_text
+from vde_dagster.project.reading.rendering import render_statement
+from vde_dagster.project.reading.variable_texts import sql_literal
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, scan, split_top_level
+
+if TYPE_CHECKING:
+    from vde_dagster.project.reading.sql_models import FileContext
+
+
+def read_environment_statements(
+    context: FileContext, stage: str, texts: Sequence[str], values: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Write statements as Spark SQL in which only time variables are left.
+
+    Args:
+        context: What the project's files share.
+        stage: `before_all` or `after_all`.
+        texts: The statements as they are written; one text may have several.
+        values: What is known of the environment: `this_env`, `schemas`, `views`.
+
+    Raises:
+        ProjectError: A macro is unknown or fails, or a statement cannot be read.
+    """
+    known = {**values, "runtime_stage": stage}
+    made: list[str] = []
+    for text in texts:
+        scope = context.scope(context.settings.dialect)
+        scope = replace(scope, environment=known)
+        scope.variables.update({name: sql_literal(value) for name, value in known.items()})
+        source = setting_text(context.settings, text)
+        expander = Expander(source, scope)
+        backslash = scope.dialect in BACKSLASH_DIALECTS
+        tokens = [t for t in scan(source, backslash=backslash) if t.kind != "comment"]
+        for part in split_top_level(tokens, ";"):
+            if part:
+                expanded = expander.statements(part[0].start, part[-1].end)
+                made += (render_statement(expander, one) for one in expanded)
+    return tuple(made)
