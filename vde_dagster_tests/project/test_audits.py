@@ -6,6 +6,8 @@ import duckdb
 import pytest
 
 from vde_dagster.project.model import Audit
+from vde_dagster.project.reading.audit_library import BUILTIN_AUDITS
+from vde_dagster_tests.project.builtin_audit_cases import CASES
 from vde_dagster_tests.project.conftest import LoadModel
 
 AuditsOf = Callable[..., tuple[Audit, ...]]
@@ -27,44 +29,64 @@ def failing(audit: Audit, rows: str) -> int:
     query = sqlglot.transpile(
         audit.query.replace("@this_model", "m"), read="spark", write="duckdb"
     )[0]
-    table = f"SELECT * FROM (VALUES {rows}) AS m(id, name)"
-    return len(duckdb.sql(f"WITH m AS ({table}) {query}").fetchall())
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE m AS {values(rows)}")
+    return len(connection.execute(query).fetchall())
 
 
-@pytest.mark.parametrize(
-    ("call", "rows", "expected"),
-    [
-        ("not_null(columns := (id, name))", "(1, 'a'), (NULL, 'b'), (2, NULL)", 2),
-        ("not_null(columns := id)", "(1, 'a'), (2, NULL)", 0),
-        ("not_null(columns := [id], condition := name = 'b')", "(NULL, 'a'), (NULL, 'b')", 1),
-        ("unique_values(columns := (id))", "(1, 'a'), (1, 'b'), (2, 'c')", 1),
-        ("unique_values(columns := (id, name))", "(1, 'a'), (1, 'b'), (2, 'b')", 2),
-        ("unique_combination_of_columns(columns := (id, name))", "(1, 'a'), (1, 'b')", 0),
-        ("unique_combination_of_columns(columns := (id, name))", "(1, 'a'), (1, 'a')", 1),
-        ("accepted_values(column := name, is_in := ('a', 'b'))", "(1, 'a'), (2, 'c')", 1),
-        ("not_accepted_values(column := name, is_in := ('a'))", "(1, 'a'), (2, 'c')", 1),
-        ("forall(criteria := (id > 0, name <> 'x'))", "(1, 'a'), (0, 'a'), (1, 'x')", 2),
-        ("forall(criteria := (id > 0 OR name = 'x'))", "(0, 'x'), (0, 'y')", 1),
-        ("number_of_rows(threshold := 2)", "(1, 'a'), (2, 'b')", 1),
-        ("number_of_rows(threshold := 1)", "(1, 'a'), (2, 'b')", 0),
-        ("not_empty_string(column := name)", "(1, ''), (2, 'b')", 1),
-        ("not_constant(column := name)", "(1, 'a'), (2, 'a')", 1),
-        ("at_least_one(column := name)", "(1, NULL), (2, NULL)", 1),
-        ("not_null_proportion(column := name, threshold := 0.5)", "(1, 'a'), (2, NULL)", 0),
-        ("not_null_proportion(column := name, threshold := 0.6)", "(1, 'a'), (2, NULL)", 1),
-        ("accepted_range(column := id, min_v := 1, max_v := 2)", "(0, 'a'), (1, 'b'), (3, 'c')", 2),
-        ("accepted_range(column := id, min_v := 1, inclusive := false)", "(1, 'a'), (2, 'b')", 1),
-        ("string_length_between(column := name, max_v := 2)", "(1, 'a'), (2, 'abc')", 1),
-        ("match_regex_pattern_list(column := name, patterns := ('^a'))", "(1, 'ab'), (2, 'b')", 1),
-        ("sequential_values(column := id)", "(1, 'a'), (2, 'b'), (4, 'c')", 1),
-    ],
-)
+def values(rows: str) -> str:
+    listed, limit, number = rows.partition(" LIMIT ")
+    return f"SELECT * FROM (VALUES {listed}) AS m(id, name, x, y){limit}{number}"
+
+
+@pytest.mark.parametrize(("call", "rows", "expected"), CASES)
 def test_built_in_audits_find_the_failing_rows(
     audits_of: AuditsOf, call: str, rows: str, expected: int
 ) -> None:
     (audit,) = audits_of(call)
 
     assert failing(audit, rows) == expected
+
+
+def test_every_built_in_audit_has_cases() -> None:
+    names = {call.partition("(")[0].removesuffix("_non_blocking") for call, _, _ in CASES}
+
+    assert names == set(BUILTIN_AUDITS)
+    assert len(names) == 29
+
+
+@pytest.mark.parametrize(
+    ("call", "where"),
+    [
+        ("accepted_values(column := \"a b\", is_in := ('x'))", "`a b` NOT IN ('x')"),
+        ("not_null(columns := (a), condition := b::DATE > '2024-01-01')", "CAST(b AS DATE)"),
+        (r"match_regex_pattern_list(column := a, patterns := ('^\d+$'))", r"RLIKE '^\\d+$'"),
+        ("not_null(columns := (a), condition := ds = @start_ds)", "(ds = @start_ds)"),
+    ],
+)
+def test_arguments_are_in_the_models_dialect(load_model: LoadModel, call: str, where: str) -> None:
+    (audit,) = load_model(
+        f"MODEL (name a.m, dialect duckdb, audits ({call})); SELECT 1 AS a"
+    ).audits
+
+    assert where in audit.query
+
+
+@pytest.mark.parametrize(
+    ("clause", "partitioned"),
+    [
+        ("", ""),
+        (", partition_clause := PARTITION BY name", "PARTITION BY name "),
+        (", partition_clause := 'partition by name, id'", "PARTITION BY name, id "),
+        (", partition_clause := (name, id)", "PARTITION BY name, id "),
+    ],
+)
+def test_ranges_of_several_things(audits_of: AuditsOf, clause: str, partitioned: str) -> None:
+    (audit,) = audits_of(
+        f"mutually_exclusive_ranges(lower_bound_column := x, upper_bound_column := y{clause})"
+    )
+
+    assert f"OVER ({partitioned}ORDER BY x, y)" in audit.query
 
 
 @pytest.mark.parametrize(

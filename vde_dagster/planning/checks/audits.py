@@ -17,10 +17,21 @@ from vde_dagster.project.reading.audit_library import BUILTIN_AUDITS
 
 _WORDS = re.compile(r"'(?:[^'\\]|\\.)*'|[^\W\d]\w*")
 _OF_BUILTINS = frozenset(
-    {"all", "and", "as", "by", "cast", "column_name", "count", "distinct", "distinct_values"}
+    {
+        "all",
+        "and",
+        "as",
+        "audited_value",
+        "by",
+        "cast",
+        "column_name",
+        "count",
+        "distinct",
+        "distinct_values",
+    }
     | {"duplicated_value", "failed", "false", "from", "group", "having", "in", "is", "lag"}
-    | {"length", "not", "not_null", "null", "or", "order", "over", "previous", "rlike"}
-    | {"row_count", "select", "steps", "string", "this_model", "true", "union", "where"}
+    | {"length", "like", "lower", "not", "not_null", "null", "or", "order", "over", "previous"}
+    | {"rlike", "row_count", "select", "steps", "string", "this_model", "true", "union", "where"}
 )
 """Every word that the built-in audits' queries have beside the model's columns."""
 

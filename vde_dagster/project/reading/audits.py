@@ -212,7 +212,23 @@ def _render_builtin(
             items[key] = tuple(list_items(expander, expanded))
         if not items[key]:
             raise _error(call, f"argument '{key}' of {name} is empty")
+        if context.scope.dialect != "spark" and key in arguments and key not in _NO_EXPRESSIONS:
+            items[key] = tuple(_in_spark(text, call, context) for text in items[key])
     return _render_text(builtin.build(items), call, context)
+
+
+_NO_EXPRESSIONS = ("partition_clause",)
+
+
+def _in_spark(text: str, call: AuditCall, context: AuditContext) -> str:
+    """Write an argument of a model in another dialect, in which `"id"` is a column, for Spark."""
+    head = "SELECT "
+    expander = Expander(SourceText(call.location.path, head + text), context.scope)
+    expanded = expander.expand(0, len(head) + len(text))
+    try:
+        return render(expander, expanded, context.names, what="argument").sql[len(head) :]
+    except ProjectError as error:
+        raise _error(call, f"audit {call.name}: {error.message}", error.hint) from error
 
 
 def _argument_expander(call: AuditCall, context: AuditContext) -> Expander:
