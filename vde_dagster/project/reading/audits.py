@@ -13,7 +13,8 @@ from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.functions import list_items
 from vde_dagster.project.macros.this_model import TABLE_PARTS
 from vde_dagster.project.model import Audit
-from vde_dagster.project.reading.audit_library import BUILTIN_AUDITS, Items
+from vde_dagster.project.reading.audit_library import BUILTIN_AUDITS
+from vde_dagster.project.reading.audit_pieces import Items
 from vde_dagster.project.reading.header import Value
 from vde_dagster.project.reading.rendering import render
 from vde_dagster.project.reading.statements import Block, Statement
