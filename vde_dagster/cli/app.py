@@ -14,9 +14,12 @@ from vde_dagster.cli.commands import (
     auditing,
     checking,
     cleaning,
+    declaring,
     describing,
     environments,
+    graph,
     inspecting,
+    intervals,
     linting,
     moving_state,
     planning,
@@ -69,6 +72,12 @@ app.command("query")(inspecting.query)
 app.command("test")(testing.run_tests)
 app.command("audit")(auditing.audit)
 app.command("lint")(linting.lint)
+app.command("dag")(graph.dag)
+app.command("lineage")(graph.lineage)
+app.command("table-name")(inspecting.table_name)
+app.command("check-intervals")(intervals.check_intervals)
+app.command("create-external-models")(declaring.create_external_models)
+app.command("clean")(cleaning.clean)
 app.command("sync")(syncing.sync)
 app.command("fsck")(checking.fsck)
 app.command("ui")(serving.ui)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.cli.source_diff import coloured, diff_lines
+from vde_dagster.execution.compare_environments import Difference
 from vde_dagster.planning.plan import Change, Plan
 from vde_dagster.planning.snapshot import Snapshot
 
@@ -23,12 +24,14 @@ class ModelDiff:
         change: How it differs.
         category: What that means for its data, or None.
         lines: A unified diff of its file's text; empty when only its parents changed.
+        columns: Names of columns that are added, removed and changed.
     """
 
     name: str
     change: Change
     category: str | None
     lines: tuple[str, ...]
+    columns: Mapping[str, list[str]]
 
 
 def model_diffs(plan: Plan, previous: Mapping[str, Snapshot]) -> tuple[ModelDiff, ...]:
@@ -44,10 +47,16 @@ def model_diffs(plan: Plan, previous: Mapping[str, Snapshot]) -> tuple[ModelDiff
             continue
         old = previous.get(model.previous_snapshot_id or "")
         new = plan.snapshots.get(model.snapshot_id or "")
-        lines = diff_lines(old.model.source if old else "", new.model.source if new else "")
-        category = model.category.value if model.category else None
-        found.append(ModelDiff(str(model.name), model.change, category, tuple(lines)))
+        found.append(difference_of(Difference(model.name, model.change, model.category, new, old)))
     return tuple(found)
+
+
+def difference_of(found: Difference) -> ModelDiff:
+    """Return a difference with the lines of text that differ."""
+    new, old = found.new, found.old
+    lines = diff_lines(old.model.source if old else "", new.model.source if new else "")
+    category = found.category.value if found.category else None
+    return ModelDiff(str(found.name), found.change, category, tuple(lines), found.columns)
 
 
 def diff_json(environment: str, diffs: tuple[ModelDiff, ...]) -> dict[str, Any]:
@@ -60,18 +69,24 @@ def diff_json(environment: str, diffs: tuple[ModelDiff, ...]) -> dict[str, Any]:
                 "change": diff.change.value,
                 "category": diff.category,
                 "diff": list(diff.lines),
+                "columns": dict(diff.columns),
             }
             for diff in diffs
         ],
     }
 
 
-def show_diffs(console: Console, environment: str, diffs: tuple[ModelDiff, ...]) -> None:
-    """Print what differs."""
+def show_diffs(
+    console: Console, environment: str, diffs: tuple[ModelDiff, ...], *, same: str = ""
+) -> None:
+    """Print what differs; `same` is said when nothing does."""
     if not diffs:
-        console.print(f"the project is what [bold]{environment}[/] has")
+        console.print(same or f"the project is what [bold]{environment}[/] has")
     for diff in diffs:
         category = f", {diff.category}" if diff.category not in (None, diff.change.value) else ""
         console.print(f"[bold]{diff.name}[/]  {diff.change.value}{category}")
+        for what, names in diff.columns.items():
+            if names and diff.change not in (Change.ADDED, Change.REMOVED):
+                console.print(f"  columns {what}: {', '.join(names)}", markup=False)
         if diff.lines and diff.change is not Change.ADDED:
             console.print(coloured(list(diff.lines)))

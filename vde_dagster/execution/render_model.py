@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.make_plans import plan_project
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.render import render_query
 from vde_dagster.planning.resolver import Resolver
+from vde_dagster.project.find_model import find_model
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
@@ -34,13 +34,7 @@ def render_model(
 
     The model's parents are those that a plan for the environment would give it.
     """
-    name = ModelName.parse(model, warehouse.settings.default_namespace)
-    if name not in models:
-        close = closest(str(name), map(str, models))
-        raise UsageError(
-            f"there is no model '{name}'",
-            hint=f"did you mean '{close}'?" if close else "list them with: vde info",
-        )
+    name = find_model(models, model, warehouse.settings.default_namespace)
     definition = models[name]
     if definition.query is None:
         raise UsageError(

@@ -60,14 +60,17 @@ def command(environment: str) -> str:
     return f"vde run {environment}"
 
 
-def whats_missing(warehouse: Warehouse, plan: Plan) -> Missing:
+def whats_missing(warehouse: Warehouse, plan: Plan, *, ignore_cron: bool = False) -> Missing:
     """Say what a plan that publishes nothing leaves undone.
 
     Args:
         warehouse: For the tables that production shows, which only production fills.
         plan: The plan, of a project that is what the environment shows.
+        ignore_cron: Whether whole intervals are due before the cron has ticked.
     """
-    window = Window(plan.created_at, default_start=warehouse.settings.start_time)
+    window = Window(
+        plan.created_at, default_start=warehouse.settings.start_time, ignore_cron=ignore_cron
+    )
     due = due_intervals(plan, window)
     if not due:
         return Missing()

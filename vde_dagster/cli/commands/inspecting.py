@@ -1,4 +1,4 @@
-"""`vde info`, `vde render` and `vde query`."""
+"""`vde info`, `vde render`, `vde table-name` and `vde query`."""
 
 from __future__ import annotations
 
@@ -61,6 +61,35 @@ def render(
             {"model": model.lower(), "environment": environment, "sql": pretty},
             lambda console: console.print(pretty, markup=False),
         )
+
+
+def table_name(
+    model: ModelArgument,
+    environment: InEnvironment = "prod",
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Print the physical table that holds a model's rows, as an environment shows it.
+
+    Of a model without a table its view. Example: vde table-name marts.daily --environment dev
+    """
+    output = Output(as_json)
+    with opened(project) as workspace:
+        from vde_dagster.execution.name_table import name_table
+        from vde_dagster.planning.environment import environment_name
+
+        found = name_table(workspace.warehouse, environment_name(environment), model)
+        output.result(
+            found.to_json(),
+            lambda console: console.print(
+                found.table or found.view or str(found.model), markup=False, soft_wrap=True
+            ),
+        )
+        if not as_json and found.branch:
+            output.note(f"its rows are on the branch {found.branch}")
+        if not as_json and found.table is None and found.view is not None:
+            output.note(f"{found.model} has no table: this view is its query")
 
 
 def query(

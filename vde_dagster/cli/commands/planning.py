@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -36,7 +36,13 @@ from vde_dagster.cli.options import (
 )
 from vde_dagster.cli.output import Output, print_json
 
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
 PlanId = Annotated[str, typer.Argument(metavar="ID", help="The plan, as `vde plan` printed it.")]
+OtherEnvironment = Annotated[
+    str | None, typer.Argument(metavar="[OTHER]", help="What ENV is compared with.")
+]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="What its author should know.")]
 
 
@@ -156,16 +162,21 @@ def reject(
 
 def diff(
     environment: EnvironmentName,
+    other: OtherEnvironment = None,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show how the project differs from an environment.
+    """Show how the project differs from an environment, or one environment from another.
 
-    Compares model by model, and stores nothing.
+    Compares model by model, and stores nothing. Examples: vde diff prod (the files with
+    production); vde diff dev prod (what dev shows with what production does)
     """
     output = Output(as_json)
     with opened(project) as workspace:
+        if other is not None:
+            _diff_environments(output, workspace, environment, other)
+            return
         made = workspace.plan(environment, skip_backfill=True, save=False)
         from vde_dagster.cli.applying import previous_snapshots
         from vde_dagster.cli.model_diffs import diff_json, model_diffs, show_diffs
@@ -175,3 +186,16 @@ def diff(
             diff_json(made.environment, found),
             lambda console: show_diffs(console, made.environment, found),
         )
+
+
+def _diff_environments(output: Output, workspace: Workspace, environment: str, other: str) -> None:
+    from vde_dagster.cli.model_diffs import diff_json, difference_of, show_diffs
+    from vde_dagster.execution.compare_environments import compare_environments
+    from vde_dagster.planning.environment import environment_name
+
+    one, two = environment_name(environment), environment_name(other)
+    found = tuple(map(difference_of, compare_environments(workspace.warehouse, one, two)))
+    output.result(
+        {**diff_json(one, found), "other": two},
+        lambda console: show_diffs(console, two, found, same=f"{one} is what {two} is"),
+    )

@@ -1,0 +1,102 @@
+"""Declaring the tables that others write, with the columns that the catalog has of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.atomic_files import replacing
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.planning.table import TableRef
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.project.model import Model
+
+FILE = "external_models.yaml"
+
+Columns = dict[str, str]
+"""Spark SQL types by column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What was declared.
+
+    Args:
+        file: The file, relative to the root.
+        added: Tables that are declared now, with their columns.
+        absent: Tables that are read, and that the project's catalog does not have.
+    """
+
+    file: str
+    added: Mapping[ModelName, Columns]
+    absent: tuple[ModelName, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form."""
+        return {
+            "file": self.file,
+            "added": [{"name": str(name), "columns": own} for name, own in self.added.items()],
+            "absent": [str(name) for name in self.absent],
+        }
+
+
+def declare_tables(
+    warehouse: Warehouse, models: Mapping[ModelName, Model], *, dry_run: bool = False
+) -> Declared:
+    """Add the tables that models read and nobody declares to `external_models.yaml`.
+
+    What the file has already stays as it is. No engine is needed; tables of other catalogs are
+    Spark's to know, and so are named as absent.
+
+    Args:
+        warehouse: The project's warehouse.
+        models: Its models.
+        dry_run: Whether to leave the file alone.
+
+    Raises:
+        ProjectError: The file is no list that can be added to.
+    """
+    added: dict[ModelName, Columns] = {}
+    absent: list[ModelName] = []
+    for name, model in sorted(models.items()):
+        if not model.kind.is_external or model.source:
+            continue
+        ref = TableRef(name.namespace, name.name)
+        if model.table or not warehouse.lakehouse.table_exists(ref):
+            absent.append(name)
+            continue
+        added[name] = {column: type_ for column, type_, _ in warehouse.lakehouse.table_columns(ref)}
+    file = "external_models.yml"
+    file = file if (warehouse.root / file).is_file() else FILE
+    if added and not dry_run:
+        _add(warehouse.root, file, added)
+    return Declared(file, added, tuple(absent))
+
+
+def _add(root: Path, file: str, added: Mapping[ModelName, Columns]) -> None:
+    import yaml
+
+    path = root / file
+    before = path.read_text("utf-8") if path.is_file() else ""
+    known = yaml.safe_load(before) or []
+    entries = [{"name": str(name), "columns": columns} for name, columns in added.items()]
+    text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True)
+    gap = "" if not before or before.endswith("\n") else "\n"
+    after = f"{before}{gap}{text}"
+    try:
+        whole = yaml.safe_load(after)
+    except yaml.YAMLError:
+        whole = None
+    if not isinstance(known, list) or whole != [*known, *entries]:
+        raise ProjectError(
+            "external models cannot be added to this file",
+            hint="write it as a list, each entry in lines of its own: - name: schema.table",
+            location=SourceLocation(Path(file), 1),
+        )
+    with replacing(path) as out:
+        out.write(after.encode())

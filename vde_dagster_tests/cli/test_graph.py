@@ -1,0 +1,242 @@
+"""Commands that show the project: its graph, where columns come from, what environments have."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse.new_table import NewTable
+from vde_dagster.planning.table import TableRef
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import SHOP, ProjectFolder
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> ProjectFolder:
+    """Five models, nothing published."""
+    return ProjectFolder(tmp_path / "shop", SHOP)
+
+
+@pytest.fixture
+def published_shop(shop: ProjectFolder) -> ProjectFolder:
+    """The same, published to production without Spark."""
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    return shop
+
+
+DAG = """\
+raw.orders  SEED
+└─ staging.orders  VIEW
+   ├─ marts.customers  FULL
+   │  └─ marts.top  FULL
+   └─ marts.daily  INCREMENTAL_BY_TIME_RANGE
+"""
+
+
+def test_the_graph_is_a_tree_and_json_and_a_flowchart(shop: ProjectFolder, vde: Vde) -> None:
+    assert vde("dag", "--project", shop.root).out == DAG
+    models = {m["name"]: m for m in vde("dag", "--project", shop.root, "--json").json["models"]}
+    assert models["staging.orders"]["parents"] == ["raw.orders"]
+    assert models["staging.orders"]["children"] == ["marts.customers", "marts.daily"]
+    part = vde("dag", "+marts.top", "--project", shop.root).out
+    assert "marts.customers" in part
+    assert "marts.daily" not in part
+    flowchart = vde("dag", "--mermaid", "--project", shop.root).out
+    assert flowchart.startswith("flowchart LR\n")
+    assert flowchart.count(" --> ") == 4
+
+
+def test_a_model_with_two_parents_has_its_readers_in_the_tree_once(
+    shop: ProjectFolder, vde: Vde
+) -> None:
+    shop.write(
+        "models/both.sql",
+        "MODEL (name marts.both); SELECT 1 AS a FROM raw.orders, staging.orders",
+    )
+    shop.write("models/last.sql", "MODEL (name marts.last); SELECT a FROM marts.both")
+    shown = vde("dag", "--project", shop.root).out
+    assert shown.count("marts.last") == 1
+    assert shown.count("marts.both  VIEW …") == 1
+
+
+def test_a_column_is_followed_to_where_it_comes_from(shop: ProjectFolder, vde: Vde) -> None:
+    assert vde("lineage", "marts.top.revenue", "--project", shop.root).out == (
+        "marts.top.revenue\n"
+        "└─ marts.customers.revenue  identity\n"
+        "   └─ staging.orders.amount  aggregation\n"
+        "      └─ raw.orders.amount  identity\n"
+    )
+    found = vde("lineage", "marts.daily", "--project", shop.root, "--json").json
+    assert {"model": "staging.orders", "column": "day", "from_model": "raw.orders"}.items() <= next(
+        flow for flow in found["flows"] if flow["model"] == "staging.orders"
+    ).items()
+    rows = [flow for flow in found["flows"] if flow["column"] is None]
+    assert {(flow["from_column"], flow["how"]) for flow in rows} == {
+        ("day", "filter"),
+        ("day", "group"),
+    }
+
+
+def test_what_is_made_of_a_column_is_followed_down(shop: ProjectFolder, vde: Vde) -> None:
+    found = vde("lineage", "raw.orders.amount", "--down", "--project", shop.root, "--json").json
+    assert {(flow["model"], flow["column"]) for flow in found["flows"]} == {
+        ("staging.orders", "amount"),
+        ("marts.daily", "revenue"),
+        ("marts.customers", "revenue"),
+        ("marts.top", "revenue"),
+        ("marts.top", None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "hint"),
+    [
+        (["lineage", "marts.dayly"], "there is no model 'marts.dayly'", "marts.daily"),
+        (["lineage", "marts.daily.revenu"], "has no column 'revenu'", "revenue"),
+        (["dag", "marts.nothing"], "no model matches 'marts.nothing'", ""),
+        (["lint", "marts.nothing", "--rule", "all"], "no model matches", ""),
+        (["table-name", "marts.top"], "there is no environment 'prod'", "vde plan prod"),
+        (["check-intervals", "prod"], "there is no environment 'prod'", "vde plan prod"),
+        (["diff", "dev", "prod"], "there is no environment 'dev'", "vde plan dev"),
+    ],
+)
+def test_what_is_not_there_is_one_message_with_a_hint(
+    arguments: list[str], said: str, hint: str, shop: ProjectFolder, vde: Vde
+) -> None:
+    ended = vde(*arguments, "--project", shop.root, "--json")
+    assert ended.code == 2
+    assert said in ended.json["error"]["message"]
+    assert hint in ended.json["error"]["hint"]
+
+
+def test_the_table_of_a_model_is_named_as_an_environment_shows_it(
+    published_shop: ProjectFolder, vde: Vde
+) -> None:
+    found = vde("table-name", "marts.top", "--project", published_shop.root, "--json").json
+    assert found["view"] == "`lakehouse`.`marts`.`top`"
+    assert found["table"].startswith("`lakehouse`.`vde__marts`.`top__")
+    assert vde("table-name", "marts.top", "--project", published_shop.root).out == (
+        found["table"] + "\n"
+    )
+    view = vde("table-name", "staging.orders", "--project", published_shop.root, "--json").json
+    assert (view["table"], view["view"]) == (None, "`lakehouse`.`staging`.`orders`")
+    missing = vde("table-name", "marts.tip", "--project", published_shop.root, "--json")
+    assert missing.code == 2
+    assert "marts.top" in missing.json["error"]["hint"]
+
+
+def test_one_environment_is_compared_with_another(published_shop: ProjectFolder, vde: Vde) -> None:
+    shop = published_shop
+    shop.edit("models/marts/top.sql", "revenue, rank()", "rank()")
+    shop.write("models/new.sql", "MODEL (name marts.new, kind FULL); SELECT 1 AS one")
+    shop.remove("models/marts/daily.sql")
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("dev"))
+    found = vde("diff", "dev", "prod", "--project", shop.root, "--json").json
+    assert {m["name"]: m["change"] for m in found["models"]} == {
+        "marts.daily": "removed",
+        "marts.new": "added",
+        "marts.top": "modified",
+    }
+    top = next(m for m in found["models"] if m["name"] == "marts.top")
+    assert top["columns"] == {"added": [], "removed": ["revenue"], "changed": []}
+    assert any(line.startswith("-") and "revenue, rank()" in line for line in top["diff"])
+    assert "columns removed: revenue" in vde("diff", "dev", "prod", "--project", shop.root).out
+    same = vde("diff", "prod", "prod", "--project", shop.root)
+    assert same.out == "prod is what prod is\n"
+
+
+def test_missing_intervals_are_listed_by_model(shop: ProjectFolder, vde: Vde) -> None:
+    with open_fake(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod", skip_backfill=True))
+    found = vde("check-intervals", "prod", "marts.daily", "--project", shop.root, "--json").json
+    assert found["models"] == [
+        {
+            "name": "marts.daily",
+            "filled_by": "prod",
+            "count": 5,
+            "intervals": [{"start": "2024-01-01T00:00:00Z", "end": "2024-01-06T00:00:00Z"}],
+        }
+    ]
+    assert "2024-01-06 00:00" in vde("check-intervals", "prod", "--project", shop.root).out
+
+
+def test_caches_are_deleted_and_nothing_else(published_shop: ProjectFolder, vde: Vde) -> None:
+    root = published_shop.root
+    vde("dag", "--project", root)
+    assert any((root / ".vde/cache").iterdir())
+    cleaned = vde("clean", "--project", root, "--json").json
+    assert cleaned["bytes"] > 0
+    assert all(path.startswith(".vde/cache/") for path in cleaned["files"])
+    assert not (root / ".vde/cache").exists()
+    assert vde("diff", "prod", "--project", root, "--json").json["models"] == []
+    assert vde("clean", "--project", root).code == 0
+
+
+EXTERNAL = "MODEL (name marts.reader); SELECT * FROM crm.people, crm.gone"
+
+
+def _make_people(shop: ProjectFolder) -> None:
+    columns = (("id", "BIGINT", None), ("name", "STRING", None))
+    with Workspace.open(shop.root) as workspace:
+        location = f"{workspace.lakehouse.warehouse}/crm/people"
+        workspace.lakehouse.create_table(NewTable(TableRef("crm", "people"), columns, location, {}))
+
+
+def test_tables_that_others_write_are_declared_from_the_catalog(
+    shop: ProjectFolder, vde: Vde
+) -> None:
+    shop.write("models/reader.sql", EXTERNAL)
+    shop.write("external_models.yaml", "# ours\n- name: crm.known\n  columns: {id: INT}")
+    _make_people(shop)
+    shown = vde("create-external-models", "--dry-run", "--project", shop.root)
+    assert shown.out == "would declare crm.people with 2 columns\n"
+    assert "crm.gone is not in the project's catalog" in shown.err
+    assert "people" not in (shop.root / "external_models.yaml").read_text()
+    done = vde("create-external-models", "--project", shop.root, "--json").json
+    assert done["absent"] == ["crm.gone"]
+    text = (shop.root / "external_models.yaml").read_text()
+    assert text.startswith("# ours\n- name: crm.known\n")
+    assert yaml.safe_load(text)[1] == {
+        "name": "crm.people",
+        "columns": {"id": "BIGINT", "name": "STRING"},
+    }
+    again = vde("create-external-models", "--project", shop.root, "--json").json
+    assert again["added"] == []
+    with Workspace.open(shop.root) as workspace:
+        assert workspace.project.models[ModelName("crm", "people")].columns
+
+
+def test_a_file_that_cannot_be_added_to_stays_as_it_is(shop: ProjectFolder, vde: Vde) -> None:
+    shop.write("models/reader.sql", EXTERNAL)
+    file = shop.write("external_models.yaml", "[{name: crm.known}]")
+    _make_people(shop)
+    ended = vde("create-external-models", "--project", shop.root, "--json")
+    assert ended.code == 2
+    assert ended.json["error"]["file"] == "external_models.yaml"
+    assert file.read_text() == "[{name: crm.known}]\n"
+
+
+@pytest.mark.parametrize("command", [["dag"], ["lineage", "marts.top.revenue"], ["lint"]])
+def test_nothing_heavy_is_imported_for_a_project_as_it_was(
+    command: list[str], shop: ProjectFolder
+) -> None:
+    shop.write("pyproject.toml", '[tool.vde.linter]\nrules = ["noselectstar"]')
+    arguments = [*command, "--project", str(shop.root), "--json"]
+    code = (
+        f"import sys; from vde_dagster.cli.app import call; code = call({arguments!r});"
+        "heavy = {'dagster', 'pyspark', 'sqlglot', 'pyiceberg', 'pandas'} & set(sys.modules);"
+        "sys.exit(f'{code} {heavy}' if code or heavy else 0)"
+    )
+    program = [sys.executable, "-c", code]
+    subprocess.run(program, capture_output=True, check=False)
+    again = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
