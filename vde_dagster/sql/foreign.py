@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vde_dagster.sql.bounded_text import with_cut_texts
+from vde_dagster.sql.foreign_calls import with_spark_calls
 from vde_dagster.sql.intervals import with_made_intervals
 from vde_dagster.sql.trees import query_sql
 
@@ -18,6 +19,7 @@ _WRONG = {
     "ParseJSON": "parse_json",
     "Localtime": "LOCALTIME",
     "Localtimestamp": "LOCALTIMESTAMP",
+    "SafeFunc": "SAFE.",
 }
 """Classes of SQLGlot's whose Spark spelling (30.30) is a function of another meaning, or none."""
 
@@ -42,6 +44,13 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> tuple[str, str | None]:
             return "", what
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
             return "", "the type TIME"
+        if isinstance(node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate) and not _told(
+            node, dialect
+        ):
+            return "", "a time format that is computed"
+    tree, problem = with_spark_calls(tree, dialect)
+    if problem is not None:
+        return "", problem
     text = query_sql(with_cut_texts(with_made_intervals(tree), dialect))
     try:
         again = query_sql(parse_one(text, dialect="spark"), copy=False)
@@ -53,3 +62,9 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> tuple[str, str | None]:
         )
         return "", f"'{text[max(begin - 20, 0) : begin + 20]}' would not be read as it was meant"
     return text, None
+
+
+def _told(node: exp.Expr, dialect: str) -> bool:
+    """Say whether a format is one that could be written in Spark's letters."""
+    form = node.args.get("format")
+    return form is None or form.is_string or dialect in ("", "databricks", "spark2")

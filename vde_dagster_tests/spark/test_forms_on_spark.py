@@ -12,6 +12,7 @@ from vde_dagster.planning.render import replace_tables
 from vde_dagster.spark import SparkEngine
 from vde_dagster.sql.edits import apply_edits
 from vde_dagster.sql.other_forms import NoSparkForm, spark_forms
+from vde_dagster_tests.project.test_other_dialects import CASES, written
 from vde_dagster_tests.spark.random_pairs import quick_session
 
 pytestmark = pytest.mark.spark
@@ -40,3 +41,17 @@ def test_forms_that_are_written_anew_give_the_meant_rows(spark_engine: SparkEngi
             wrong.append((case["written"], rows))
 
     assert not wrong
+
+
+def test_expressions_of_other_dialects_have_the_values_that_they_have_there(
+    spark_engine: SparkEngine,
+) -> None:
+    cases = CASES["written"]
+    queries = [written(case)[0].replace("x.t", "one") for case in cases]
+    columns = ", ".join(f"(SELECT CAST(v AS STRING) FROM ({query}))" for query in queries)
+
+    session = quick_session(spark_engine.session)
+    [row] = session.sql(f"WITH one AS (SELECT 1 AS a) SELECT {columns}").collect()
+
+    given = {case["written"]: value for case, value in zip(cases, row, strict=True)}
+    assert given == {case["written"]: case["gives"] for case in cases}
