@@ -51,6 +51,17 @@ def restore_parameters(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
+def with_variables(tree: exp.Expr) -> exp.Expr:
+    """Return a copy of a tree whose parameters every dialect writes as `@name`."""
+    return tree.transform(_parameter_to_variable)
+
+
+def _parameter_to_variable(node: exp.Expr) -> exp.Expr:
+    from sqlglot import exp
+
+    return exp.Var(this="@" + node.name) if isinstance(node, exp.Parameter) else node
+
+
 def parse_query(sql: str) -> exp.Expr:
     """Read a model's stored Spark SQL; time variables are `exp.Parameter` nodes."""
     from vde_dagster.sql.reading import read_query

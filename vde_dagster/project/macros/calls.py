@@ -13,7 +13,7 @@ from vde_dagster.project.macros.arguments import SQL, coerce_arguments, parse_ar
 from vde_dagster.project.macros.brackets import bracketed
 from vde_dagster.project.macros.evaluator import MacroEvaluator
 from vde_dagster.sql.nothing import NOTHING
-from vde_dagster.sql.trees import query_sql
+from vde_dagster.sql.trees import query_sql, with_variables
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -98,7 +98,7 @@ def call_query_function(function: Callable[..., Any], expander: Expander) -> str
     if isinstance(result, exp.Expr):
         if expander.scope.dialect == "spark":
             return written(result, lambda made: query_sql(made))
-        return result.transform(_parameter_to_variable).sql(dialect=expander.scope.dialect)
+        return with_variables(result).sql(dialect=expander.scope.dialect)
     raise TypeError(f"it returns SQL text or an expression, not {type(result).__name__}")
 
 
@@ -131,18 +131,12 @@ def _expression_text(tree: exp.Expr, dialect: str, *, whole: bool) -> str:
         # The macro may have parsed by SQLGlot's dialect.
         written(tree, lambda made: query_sql(made))
         if dialect == "spark"
-        else tree.transform(_parameter_to_variable).sql(dialect=dialect, comments=False)
+        else with_variables(tree).sql(dialect=dialect, comments=False)
     )
     needs = exp.Binary | exp.Unary | exp.Between | exp.In | exp.Query
     atomic = exp.Paren | exp.Dot | exp.Subquery | exp.Func
     loose = isinstance(tree, needs) and not isinstance(tree, atomic)
     return f"({text})" if loose and not whole else text
-
-
-def _parameter_to_variable(node: exp.Expr) -> exp.Expr:
-    from sqlglot import exp
-
-    return exp.Var(this="@" + node.name) if isinstance(node, exp.Parameter) else node
 
 
 def _line_of(error: BaseException) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vde_dagster.errors import Unknown
 from vde_dagster.project.macros.missing_variables import does_without
+from vde_dagster.project.macros.time_variables import TIME_VARIABLES
 from vde_dagster.sql.dialects import untranslated
+from vde_dagster.sql.trees import query_sql, restore_parameters, with_variables
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -16,6 +18,14 @@ if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander
 
 _NONE_GIVEN = object()
+_STAGE = "evaluating"
+_ONCE = "macros run once, when the project is read, and what they write is what runs"
+_UNKNOWN = {
+    "engine_adapter": "there is no engine yet",
+    "snapshots": "there are no snapshots yet",
+    "get_snapshot": "there are no snapshots yet",
+}
+"""What SQLMesh's evaluator has and nobody can know here, and why."""
 
 
 class MacroEvaluator:
@@ -33,26 +43,22 @@ class MacroEvaluator:
         """SQLGlot dialect of the query that calls the macro."""
         return self._expander.scope.dialect
 
-    def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
-        """Return a variable of the settings, or the default; None without one.
+    @property
+    def runtime_stage(self) -> str:
+        """`evaluating`: a macro's text is what runs, whenever it is made."""
+        return _STAGE
 
-        Raises:
-            ProjectError: Nobody sets it, and the macro would make it a part of a text.
-        """
-        settings = self._expander.scope.settings
-        if name.lower() in settings or default is not _NONE_GIVEN:
-            return settings.get(name.lower(), default)
-        if not does_without(sys._getframe(1)):
-            raise self._expander.error(
-                f"unknown variable '{name}', which the macro asks for",
-                f"set it under [tool.vde.variables], or give a default: var('{name}', 0)",
-                unknown=Unknown("variable", name),
-            )
-        return None
+    @property
+    def gateway(self) -> str | None:
+        """The default gateway's name in a SQLMesh configuration, or None."""
+        found = self._expander.scope.settings.get("gateway")
+        return None if found is None else str(found)
 
-    def blueprint_var(self, name: str, default: Any = None) -> Any:
-        """Return a variable of the model's blueprint, or the default."""
-        return self._expander.scope.settings.get(name.lower(), default)
+    @property
+    def default_catalog(self) -> str | None:
+        """The project's own catalog."""
+        names = self._expander.scope.names
+        return names.catalog if names is not None else None
 
     @property
     def this_env(self) -> str:
@@ -83,9 +89,66 @@ class MacroEvaluator:
         return known[name]
 
     @property
-    def locals(self) -> Mapping[str, str]:
-        """SQL text of the variables in reach, by name."""
-        return dict(self._expander.scope.variables)
+    def this_model(self) -> str:
+        """SQL text that stands for the model's own table when it runs."""
+        return "@this_model"
+
+    @property
+    def this_model_fqn(self) -> str:
+        """The model's quoted name.
+
+        Raises:
+            ProjectError: The text belongs to no model.
+        """
+        model = self._expander.scope.model
+        if model is None:
+            raise self._expander.error("the macro asks for its model, and no model calls it")
+        return f'"{model.namespace}"."{model.name}"'
+
+    @property
+    def macros(self) -> Mapping[str, Any]:
+        """The project's Python macros, by name in lower case."""
+        return self._expander.scope.macros
+
+    @property
+    def locals(self) -> Mapping[str, Any]:
+        """The variables in reach, by name.
+
+        Those of the settings and of a blueprint are SQL text, those of `@DEF` and the run's times
+        expressions, `runtime_stage`, `gateway` and `default_catalog` plain texts.
+        """
+        from sqlglot import exp
+
+        scope = self._expander.scope
+        found: dict[str, Any] = {
+            name: exp.Parameter(this=exp.Var(this=name))
+            for name in sorted({*TIME_VARIABLES, "this_model"})
+        }
+        for name, text in scope.variables.items():
+            found[name] = text if name in scope.settings else self._expression_or_text(text)
+        plain = ("runtime_stage", "gateway", "default_catalog")
+        return found | {name: getattr(self, name) for name in plain}
+
+    def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
+        """Return a variable of the settings, or the default; None without one.
+
+        Raises:
+            ProjectError: Nobody sets it, and the macro would make it a part of a text.
+        """
+        settings = self._expander.scope.settings
+        if name.lower() in settings or default is not _NONE_GIVEN:
+            return settings.get(name.lower(), default)
+        if not does_without(sys._getframe(1)):
+            raise self._expander.error(
+                f"unknown variable '{name}', which the macro asks for",
+                f"set it under [tool.vde.variables], or give a default: var('{name}', 0)",
+                unknown=Unknown("variable", name),
+            )
+        return None
+
+    def blueprint_var(self, name: str, default: Any = None) -> Any:
+        """Return a variable of the model's blueprint, or the default."""
+        return self._expander.scope.settings.get(name.lower(), default)
 
     def columns_to_types(self, model_name: Any) -> dict[str, exp.DataType]:
         """Return the columns of a model, with the types that are declared.
@@ -103,8 +166,87 @@ class MacroEvaluator:
             for name, type_ in columns_of(self._expander, text).items()
         }
 
-    def parse_one(self, sql: str) -> exp.Expr:
-        """Parse SQL of the query's dialect."""
-        from sqlglot import parse_one
+    def parse_one(self, sql: str | exp.Expr, into: Any = None, **options: Any) -> exp.Expr:
+        """Parse SQL of the query's dialect; an expression stays as it is."""
+        from sqlglot import exp, parse_one
 
-        return parse_one(sql, dialect=untranslated(self.dialect))
+        if isinstance(sql, exp.Expr):
+            return sql
+        given = {"into": into, **options} if into is not None else options
+        found: exp.Expr = parse_one(sql, dialect=untranslated(self.dialect), **given)
+        return found
+
+    def transform(self, expression: exp.Expr) -> exp.Expr | None:
+        """Expand the macros and variables in an expression; None for nothing."""
+        text = self._expander.expand_text(self._text(expression))
+        return self._expression(text) if text.strip() else None
+
+    evaluate = transform
+
+    def send(self, name: str, *arguments: Any, **named: Any) -> Any:
+        """Call another Python macro of the project.
+
+        Raises:
+            ProjectError: There is none of that name.
+        """
+        from vde_dagster.base.suggestions import suggest
+
+        found = self.macros.get(name.lower())
+        if found is None:
+            hint = suggest(name, self.macros, "macros")
+            raise self._expander.error(f"unknown macro '{name}'", hint)
+        return found(self, *arguments, **named)
+
+    def eval_expression(self, node: Any) -> Any:
+        """Return an expression's value as Python has it; what is no expression stays as it is.
+
+        Raises:
+            ProjectError: It is no constant.
+        """
+        from sqlglot import exp
+
+        if not isinstance(node, exp.Expr):
+            return node
+        return self._expander.constant(self._expander.expand_text(self._text(node)))
+
+    def template(self, text: Any, local_variables: Mapping[str, Any] | None = None) -> str:
+        """Fill variables into a text: `@name`, `@{name}`."""
+        given = {key.lower(): _plain(value) for key, value in (local_variables or {}).items()}
+        with self._expander.bound(given):
+            return self._expander.filled(str(text))
+
+    def resolve_table(self, table: str | exp.Expr) -> str:
+        """Return a model's name: in the text that a macro writes it is the environment's table."""
+        return table if isinstance(table, str) else self._text(table)
+
+    def resolve_tables(self, query: exp.Expr) -> exp.Expr:
+        """Return a query as it is: names of models in it are the environment's tables."""
+        return query
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _UNKNOWN:
+            raise self._expander.error(
+                f"a macro asks its evaluator for '{name}': {_UNKNOWN[name]}",
+                f"{_ONCE}; ask for columns by columns_to_types, or write a Python model",
+            )
+        raise AttributeError(f"the evaluator has no '{name}'")
+
+    def _text(self, tree: exp.Expr) -> str:
+        if self.dialect == "spark":
+            return query_sql(tree)
+        return with_variables(tree).sql(dialect=self.dialect, comments=False)
+
+    def _expression(self, text: str) -> exp.Expr:
+        return restore_parameters(self.parse_one(text))
+
+    def _expression_or_text(self, text: str) -> exp.Expr | str:
+        from sqlglot.errors import SqlglotError
+
+        try:
+            return self._expression(text)
+        except SqlglotError:  # Such as a list, or a part of a clause.
+            return text
+
+
+def _plain(value: Any) -> str:
+    return str(value.name if hasattr(value, "sql") and hasattr(value, "name") else value)

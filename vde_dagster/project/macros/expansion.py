@@ -38,6 +38,7 @@ from vde_dagster.sql.scanner import (
 from vde_dagster.sql.trees import placeholder
 
 if TYPE_CHECKING:
+    from vde_dagster.base.names import ModelName
     from vde_dagster.project.macros.functions import MacroFunction
     from vde_dagster.project.macros.relation_columns import KnownColumns
     from vde_dagster.project.table_names import TableNames
@@ -127,6 +128,7 @@ class MacroScope:
         known_columns: What is known of the columns of models.
         templates: Texts of files of Jinja macros, by path.
         environment: What is known of the environment, in statements before and after all else.
+        model: The model that the text belongs to, if it is one's.
     """
 
     macros: Mapping[str, UserMacro]
@@ -138,6 +140,7 @@ class MacroScope:
     known_columns: KnownColumns | None = None
     templates: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
+    model: ModelName | None = None
 
 
 class Expander:

@@ -107,6 +107,7 @@ def _read(
     if definition.for_sqlmesh:
         python = replace(python, sqlmesh_dialect=dialect)
     name = _name(written, location, context)
+    context = replace(context, model=name)
     reads = {_name(str(item), location, context): location for item in declared}
     called = definition.function if is_query else None
     parts = read_parts(called, around, location, context, dialect)

@@ -70,6 +70,7 @@ class FileContext:
         known_columns: Columns of models that were read before.
         defaults: Properties that hold where a header does not give them.
         templates: Texts of files of Jinja macros, by path.
+        model: The model that is being read.
     """
 
     settings: Settings
@@ -83,6 +84,7 @@ class FileContext:
     known_columns: KnownColumns = field(default_factory=KnownColumns)
     defaults: Mapping[str, Value] = field(default_factory=dict)
     templates: Mapping[str, str] = field(default_factory=dict)
+    model: ModelName | None = None
 
     def scope(self, dialect: str) -> MacroScope:
         """Return fresh macro variables for one model."""
@@ -99,6 +101,7 @@ class FileContext:
             names=self.names,
             known_columns=self.known_columns,
             templates=self.templates,
+            model=self.model,
         )
 
     def with_variables(self, variables: Mapping[str, str]) -> FileContext:
@@ -164,6 +167,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         return None
     written, error = name_of(header, properties, source.path, context.settings)
     name = _model_name(written, context.names, error)
+    context = dataclasses.replace(context, model=name)
     expander = Expander(source, context.scope(properties.dialect))
     parts = [(s, expanded) for s in block.statements for expanded in s.expand(expander)]
     later = _on_virtual_update(source, block, properties, expander)
