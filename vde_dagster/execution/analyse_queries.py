@@ -263,6 +263,7 @@ class _Analyser:
             self.tables,
             stand_ins=self._stand_ins,
             suffix=self.warehouse.settings.environment_suffix_target,
+            mode=self.warehouse.settings.virtual_environment_mode,
         )
 
     def _add(self, snapshot: Snapshot, error: VdeError, audit: Audit | None = None) -> None:

@@ -272,6 +272,7 @@ class Applier:
             tables={model.table.id: model.table for model in plan.models if model.table},
             production=production.tables if production else frozenset(),
             suffix=self.warehouse.settings.environment_suffix_target,
+            mode=self.warehouse.settings.virtual_environment_mode,
         )
 
     def _hold_tables(self, plan: Plan, until: ExitStack) -> TableLeases:

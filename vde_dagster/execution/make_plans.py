@@ -245,6 +245,7 @@ def _make(
         time_to_live=settings.time_to_live(environment),
         catalog=settings.catalog,
         suffix=settings.environment_suffix_target,
+        mode=settings.virtual_environment_mode,
         changes=resolved.changes if resolved else {},
         previewed=resolved.previewed if resolved else {},
     )

@@ -81,6 +81,7 @@ def publish_plan(
         expires_at=plan.expires_at,
         note=plan.kind.value,
         suffix=published.suffix,
+        mode=published.mode,
     )
     return lakehouse.publish(
         Publication(

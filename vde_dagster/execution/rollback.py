@@ -69,14 +69,17 @@ def rollback(
         moved = warehouse.lakehouse.moved_views(environment)
         # The history's views were where the setting of their time had them.
         suffix = warehouse.settings.environment_suffix_target
-        old = replace(old, suffix=suffix)
+        mode = warehouse.settings.virtual_environment_mode
+        old = replace(old, suffix=suffix, mode=mode)
         if not old.views.same_as(current.views):
             moved |= {current.views.ref(name) for name in current.entries}
             moved |= {old.views.ref(name) for name in old.entries}
         part = _part(store, current, old, moved)
         state = complete_state(store, part, None, ())
         _check_tables(part, state)
-        resolver = Resolver(environment, part.entries, state.snapshots, state.tables, suffix=suffix)
+        resolver = Resolver(
+            environment, part.entries, state.snapshots, state.tables, suffix=suffix, mode=mode
+        )
         own = view_refs(resolver)
         differing = _differing(current, part, state)
         in_place = reverted(store, current, part, state, differing)
@@ -96,6 +99,7 @@ def rollback(
                     expires_at=current.expires_at,
                     note=f"rollback to {old.version}",
                     suffix=suffix,
+                    mode=mode,
                 ),
                 base_version=current.version,
                 views=views,

@@ -59,12 +59,14 @@ class Swap:
         kind: `VIEW` or `TABLE`.
         before: The metadata file that it has to be at; None when there may be no such name.
         after: The one that it goes to; None to remove it.
+        becomes: What it is from then on, where a table takes a view's place or a view a table's.
     """
 
     ref: TableRef
     kind: str
     before: str | None
     after: str | None
+    becomes: str | None = None
 
     def is_possible(self, pointer: Pointer | None) -> bool:
         """Say whether a pointer is where this change demands it."""

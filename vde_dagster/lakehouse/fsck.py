@@ -112,7 +112,7 @@ def _views(views: dict[TableRef, str], pointers: dict[TableRef, Pointer]) -> lis
     for ref, location in views.items():
         pointer = pointers.get(ref)
         advice = "publish again: vde apply, or vde rollback to the current version"
-        if pointer is None or pointer.kind != VIEW:
+        if pointer is None or (pointer.kind != VIEW and pointer.location != location):
             findings.append(Finding("view_gone", str(ref), "somebody dropped the view", advice))
         elif pointer.location != location:
             findings.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from vde_dagster.lakehouse.catalog import TABLE, VIEW, Catalog, Pointer, Swap
 from vde_dagster.lakehouse.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.locations import next_file, next_name, view_location
 from vde_dagster.lakehouse.publication import FastForward, Publication
+from vde_dagster.lakehouse.shown_tables import SHOWN, Made, shown_tables
 from vde_dagster.lakehouse.table_metadata import fast_forward, with_types
 from vde_dagster.lakehouse.view_ledger import PublishedView, published_views
 from vde_dagster.lakehouse.view_metadata import definition_hash, new_view_metadata
@@ -100,24 +101,29 @@ def differences(
         if pointer is None:
             created.append(definition)
             continue
-        if pointer.kind != VIEW or known is None:
+        if known is None or not _is_ours(pointer, known):
             raise _in_the_way(ref, pointer)
         if not _owned(known, environment):
             raise _of_another(ref, known)
-        current = known.metadata_location == pointer.location
+        current = known.metadata_location == pointer.location and pointer.kind == VIEW
         if not current or known.definition_hash != hashes[ref]:
             replaced.append((definition, pointer))
     gone = [
-        (ref, _view(pointers.get(ref)))
+        (ref, _ours(pointers.get(ref), ledger[ref]))
         for ref in dict.fromkeys(dropped)
         if ref not in wanted and ref in ledger and _owned(ledger[ref], environment)
     ]
     return Differences(tuple(created), tuple(replaced), tuple(gone), hashes)
 
 
-def _view(pointer: Pointer | None) -> Pointer | None:
-    """Return the pointer if it is a view's: a table that took its place is somebody else's."""
-    return pointer if pointer is not None and pointer.kind == VIEW else None
+def _is_ours(pointer: Pointer, known: PublishedView) -> bool:
+    """Say whether a publication made what is there: a view, or the very table that it left."""
+    return pointer.kind == VIEW or pointer.location == known.metadata_location
+
+
+def _ours(pointer: Pointer | None, known: PublishedView) -> Pointer | None:
+    """Return the pointer if a publication made it: another table there is somebody else's."""
+    return pointer if pointer is not None and _is_ours(pointer, known) else None
 
 
 def _owned(known: PublishedView, environment: str | None) -> bool:
@@ -151,15 +157,24 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         dropped = list(publication.dropped)
         if publication.ends_environment:
             dropped.extend(published_views(conn, catalog.name, environment=environment))
-        found = differences(catalog, conn, publication.views, dropped, environment)
+        views = [view for view in publication.views if view.shows is None]
+        shown = [view for view in publication.views if view.shows is not None]
+        keep = {ref_of(view) for view in shown}
+        dropped = [ref for ref in dropped if ref not in keep]
+        found = differences(catalog, conn, views, dropped, environment)
         namespaces = dict.fromkeys(view.namespace for view in publication.views)
         moves = _moves(publication)
         tables = catalog.pointers([move.ref for move in moves], conn)
+        planned = shown_tables(catalog, conn, shown, environment)
     now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
     publication_id = publication.environment.publication_id
     made = _views(lakehouse, found, environment, publication_id, now_ms)
-    made += lakehouse.files.each(lambda move: _table(lakehouse, move, tables, now_ms), moves)
-    gone = [Swap(ref, VIEW, pointer.location, None) for ref, pointer in found.dropped if pointer]
+    moved = lakehouse.files.each(lambda move: _table(lakehouse, move, tables, now_ms), moves)
+    made += moved
+    made += planned.make(lakehouse, {item.swap.ref: item for item in moved}, publication_id, now_ms)
+    gone = [
+        Swap(ref, pointer.kind, pointer.location, None) for ref, pointer in found.dropped if pointer
+    ]
     swaps = (*(item.swap for item in made), *gone)
     forwards = {item.ref: item for item in publication.fast_forwards}
     return PreparedPublication(
@@ -168,7 +183,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         published=tuple(item.view for item in made if item.view),
         dropped=tuple(ref for ref, _ in found.dropped),
         namespaces=tuple(namespaces),
-        announced=tuple(_announced(swap, forwards.get(swap.ref)) for swap in swaps),
+        announced=tuple(_announced(swap, forwards.get(swap.ref), keep) for swap in swaps),
     )
 
 
@@ -188,22 +203,18 @@ def _moves(publication: Publication) -> list[_Move]:
     return [_Move(ref, forwards.get(ref), widened.get(ref, {})) for ref in moving]
 
 
-def _announced(swap: Swap, forward: FastForward | None) -> PublishedFile:
+def _announced(
+    swap: Swap, forward: FastForward | None, shown: Collection[TableRef]
+) -> PublishedFile:
+    was_shown = swap.kind == TABLE and (swap.ref in shown or swap.becomes or swap.after is None)
     return PublishedFile(
         location=swap.after or "",
         previous=swap.before,
-        kind=swap.kind.lower(),
+        kind=SHOWN if was_shown else swap.kind.lower(),
         ref=swap.ref,
         branch=forward.branch if forward else None,
         table_id=forward.table_id if forward else None,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    swap: Swap
-    content: bytes
-    view: PublishedView | None = None
 
 
 def _views(
@@ -212,7 +223,7 @@ def _views(
     environment: str,
     publication_id: str,
     now_ms: int,
-) -> list[_Made]:
+) -> list[Made]:
     items: list[tuple[ViewDefinition, Pointer | None]] = [
         *((definition, None) for definition in found.created),
         *found.replaced,
@@ -233,12 +244,18 @@ def _views(
         old = pointer.location if pointer else None
         location = f"{folder}/{next_name(old)}"
         view = PublishedView(ref, environment, found.hashes[ref], location)
-        made.append(_Made(Swap(ref, VIEW, old, location), encode_metadata(metadata), view))
+        was_table = pointer is not None and pointer.kind == TABLE
+        swap = (
+            Swap(ref, TABLE, old, location, VIEW) if was_table else Swap(ref, VIEW, old, location)
+        )
+        made.append(Made(swap, encode_metadata(metadata), view))
     return made
 
 
 def _previous(lakehouse: Lakehouse, pointer: Pointer | None, what: str) -> dict[str, Any] | None:
-    return read_metadata(lakehouse.files, pointer.location, what) if pointer else None
+    if pointer is None or pointer.kind != VIEW:
+        return None
+    return read_metadata(lakehouse.files, pointer.location, what)
 
 
 def _table(
@@ -246,7 +263,7 @@ def _table(
     item: _Move,
     pointers: dict[TableRef, Pointer],
     now_ms: int,
-) -> _Made:
+) -> Made:
     pointer = pointers.get(item.ref)
     if pointer is None or pointer.kind != TABLE:
         raise ConflictError(
@@ -268,4 +285,4 @@ def _table(
     if item.widened:
         moved = with_types(moved, pointer.location, item.widened, now_ms)
     location = next_file(metadata["location"], pointer.location)
-    return _Made(Swap(item.ref, TABLE, pointer.location, location), encode_metadata(moved))
+    return Made(Swap(item.ref, TABLE, pointer.location, location), encode_metadata(moved))

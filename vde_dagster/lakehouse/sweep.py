@@ -11,12 +11,13 @@ from sqlalchemy import Connection, select
 
 from vde_dagster.errors import VdeError
 from vde_dagster.lakehouse.branch_names import plan_of_branch
-from vde_dagster.lakehouse.catalog import TABLE, Swap
+from vde_dagster.lakehouse.catalog import TABLE, VIEW, Swap
 from vde_dagster.lakehouse.cleaning import Cleaning, Decision
 from vde_dagster.lakehouse.commit import Change, TableState, change_table
 from vde_dagster.lakehouse.files import read_metadata
 from vde_dagster.lakehouse.locations import is_tables_own
 from vde_dagster.lakehouse.orphans import find_orphans
+from vde_dagster.lakehouse.shown_tables import SHOWN
 from vde_dagster.lakehouse.snapshot_files import unused_files
 from vde_dagster.lakehouse.table_metadata import expire, without_branch
 from vde_dagster.planning.table import TableRef
@@ -267,7 +268,8 @@ def _deletable(record: PublicationRecord) -> list[str]:
     """Name the files that a publication leaves behind once it is decided."""
     if record.status == "committed":
         # Replaced table metadata stays: the table's own metadata log names it.
-        return [file.previous for file in record.files if file.previous and file.kind == "view"]
+        kinds = (VIEW.lower(), SHOWN)
+        return [file.previous for file in record.files if file.previous and file.kind in kinds]
     return [file.location for file in record.files if file.location]
 
 

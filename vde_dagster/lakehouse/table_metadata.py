@@ -244,6 +244,69 @@ def promoted(metadata: dict[str, Any], planned: dict[str, Any]) -> dict[str, str
     }
 
 
+def with_other_columns(
+    metadata: dict[str, Any],
+    columns: Iterable[tuple[str, str]],
+    docs: Mapping[str, str],
+    table_uuid: str,
+    properties: Mapping[str, str],
+    now_ms: int,
+) -> dict[str, Any]:
+    """Make metadata of a table that shows columns of another one, its files and history.
+
+    Args:
+        metadata: The other table's metadata.
+        columns: (name, column of the other table), in order.
+        docs: Descriptions by name.
+        table_uuid: The new table's.
+        properties: Its properties; those of the other table hold, too.
+        now_ms: Milliseconds since 1970 (UTC).
+    """
+    schema = _current_schema(metadata)
+    by_name = {field["name"].lower(): field for field in schema["fields"]}
+    fields = []
+    for name, own in columns:
+        field = {**by_name[own.lower()], "name": name}
+        if name in docs:
+            field["doc"] = docs[name]
+        fields.append(field)
+    kept = {int(field["id"]) for field in fields}
+    new_id = max(int(one["schema-id"]) for one in metadata["schemas"]) + 1
+    other = {**schema, "schema-id": new_id, "fields": fields}
+    if "identifier-field-ids" in other:
+        other["identifier-field-ids"] = [i for i in other["identifier-field-ids"] if i in kept]
+    main = metadata.get("refs", {}).get(MAIN)
+    shown = {
+        **metadata,
+        "table-uuid": table_uuid,
+        "last-updated-ms": max(now_ms, int(metadata["last-updated-ms"])),
+        "schemas": [*metadata["schemas"], other],
+        "current-schema-id": new_id,
+        "refs": {MAIN: main} if main is not None else {},
+        "metadata-log": [],
+        # Whoever purges it would delete the other table's files.
+        "properties": {**metadata.get("properties", {}), **properties, "gc.enabled": "false"},
+    }
+    spec = next(
+        one for one in metadata["partition-specs"] if one["spec-id"] == metadata["default-spec-id"]
+    )
+    names = {field["name"]: int(field["id"]) for field in fields}
+    if any(
+        int(part["source-id"]) not in kept
+        or names.get(part["name"], int(part["source-id"])) != int(part["source-id"])
+        for part in spec["fields"]
+    ):
+        empty = max(int(one["spec-id"]) for one in metadata["partition-specs"]) + 1
+        specs = [*metadata["partition-specs"], {"spec-id": empty, "fields": []}]
+        shown = {**shown, "partition-specs": specs, "default-spec-id": empty}
+    orders = metadata.get("sort-orders", [])
+    order = next((o for o in orders if o["order-id"] == metadata["default-sort-order-id"]), None)
+    if order is not None and any(int(part["source-id"]) not in kept for part in order["fields"]):
+        unsorted = [o for o in orders if o["order-id"] != 0] + [{"order-id": 0, "fields": []}]
+        shown = {**shown, "sort-orders": unsorted, "default-sort-order-id": 0}
+    return shown
+
+
 def is_promotion(was: Any, becomes: Any) -> bool:
     """Say whether Iceberg reads values of one type as another one.
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.table import TableRef
-from vde_dagster.project.settings import SuffixTarget
+from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 
 PRODUCTION = "prod"
 
@@ -21,10 +21,17 @@ class ViewNames:
     Args:
         environment: The environment's name.
         suffix: Which part of a view's name ends with it; means nothing in production.
+        mode: Whether production has tables where its models have some; means nothing elsewhere.
     """
 
     environment: str
     suffix: SuffixTarget = "schema"
+    mode: EnvironmentMode = "full"
+
+    @property
+    def are_tables(self) -> bool:
+        """Whether models with tables are shown as tables, not as views of them."""
+        return self.environment == PRODUCTION and self.mode == "dev_only"
 
     def ref(self, name: ModelName) -> TableRef:
         """Name a model's view: `db__dev.model`, or `db.model__dev`."""
@@ -63,10 +70,10 @@ class ViewNames:
                 )
 
     def same_as(self, other: ViewNames) -> bool:
-        """Say whether every model's view has the same name under both."""
-        return self.environment == other.environment and (
-            self.environment == PRODUCTION or self.suffix == other.suffix
-        )
+        """Say whether every model is shown by the same name, and as the same, under both."""
+        if self.environment == PRODUCTION:
+            return other.environment == PRODUCTION and self.are_tables == other.are_tables
+        return self.environment == other.environment and self.suffix == other.suffix
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,7 @@ class Environment:
         expires_at: When the janitor may drop it (UTC), or None for never.
         note: Text for people (`rollback to 3`).
         suffix: Which part of its views' names has the environment's.
+        mode: Whether it has tables where its models have some, if it is production.
     """
 
     name: str
@@ -111,11 +119,12 @@ class Environment:
     expires_at: datetime | None = None
     note: str = ""
     suffix: SuffixTarget = "schema"
+    mode: EnvironmentMode = "full"
 
     @property
     def views(self) -> ViewNames:
         """Where its views are."""
-        return ViewNames(self.name, self.suffix)
+        return ViewNames(self.name, self.suffix, self.mode)
 
     @property
     def tables(self) -> frozenset[str]:

@@ -16,7 +16,7 @@ from vde_dagster.planning.plan import PlanKind
 from vde_dagster.planning.readiness import Ready
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.project.settings import SuffixTarget
+from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class PlanRequest:
         time_to_live: How long an environment other than production is kept.
         catalog: The Spark catalog's name.
         suffix: Which part of its views' names has the environment's.
+        mode: Whether production has tables where its models have some.
     """
 
     environment: str
@@ -46,6 +47,7 @@ class PlanRequest:
     time_to_live: timedelta | None = None
     catalog: str = "lakehouse"
     suffix: SuffixTarget = "schema"
+    mode: EnvironmentMode = "full"
     changes: Mapping[ModelName, ColumnChanges] = field(default_factory=dict)
     previewed: Mapping[ModelName, tuple[str, ...]] = field(default_factory=dict)
 

@@ -37,6 +37,7 @@ def planned_views(
         {snapshot.id: snapshot for snapshot in snapshots.values()},
         {table.id: table for table in tables.values()},
         suffix=request.suffix,
+        mode=request.mode,
     )
     target = state.target
     before = (
@@ -46,6 +47,7 @@ def planned_views(
             state.snapshots,
             state.tables,
             suffix=target.suffix,
+            mode=target.mode,
         )
         if target
         else None

@@ -12,7 +12,7 @@ from vde_dagster.planning.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.external_table import ExternalTable, external_table
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
-from vde_dagster.project.settings import SuffixTarget
+from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ class Resolver:
         stand_ins: A subquery by table id, in place of tables that are not there yet.
         commits: What to read of models of which not all rows are read.
         suffix: Which part of its views' names has the environment's.
+        mode: Whether it has tables where its models have some, if it is production.
     """
 
     environment: str
@@ -66,11 +67,12 @@ class Resolver:
     stand_ins: Mapping[str, str] = field(default_factory=dict)
     commits: Mapping[ModelName, CommitRange] = field(default_factory=dict)
     suffix: SuffixTarget = "schema"
+    mode: EnvironmentMode = "full"
 
     @property
     def views(self) -> ViewNames:
         """Where the environment's views are."""
-        return ViewNames(self.environment, self.suffix)
+        return ViewNames(self.environment, self.suffix, self.mode)
 
     def resolve(self, name: ModelName) -> Binding:
         """Return what a name stands for.

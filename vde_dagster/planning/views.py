@@ -12,7 +12,7 @@ from vde_dagster.planning.contracts import ViewTypes
 from vde_dagster.planning.resolver import Binding, Resolver, select_physical
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.view_dialects import WRITERS
-from vde_dagster.planning.work import AUTHORS_PROPERTIES, ViewDefinition
+from vde_dagster.planning.work import AUTHORS_PROPERTIES, ShownTable, ViewDefinition
 
 
 def has_view(binding: Binding) -> bool:
@@ -31,6 +31,8 @@ def view_signature(name: ModelName, resolver: Resolver, catalog: str) -> str | N
         return None
     columns = [part for c in binding.snapshot.columns for part in (c.name, c.description)]
     query = view_query(binding, resolver, catalog)
+    if resolver.views.are_tables and binding.table is not None:
+        columns.append("table")
     properties = binding.snapshot.model.virtual_properties
     if properties:
         columns += ["properties", *(part for pair in properties for part in pair)]
@@ -111,7 +113,15 @@ def define_view(
         query_columns=query_columns,
         properties=properties,
         comment=snapshot.model.description,
+        shows=_shown_table(binding, resolver),
     )
+
+
+def _shown_table(binding: Binding, resolver: Resolver) -> ShownTable | None:
+    """Say of which table a table is shown, in place of a view."""
+    if not resolver.views.are_tables or binding.table is None:
+        return None
+    return ShownTable(binding.table.ref, tuple(binding.columns))
 
 
 def _virtual_properties(given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

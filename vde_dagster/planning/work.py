@@ -11,7 +11,7 @@ from vde_dagster.planning.contents import Output
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.sources import Columns
-from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.table import PhysicalTable, TableRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +136,19 @@ AUTHORS_PROPERTIES = "vde.virtual-properties"
 
 
 @dataclass(frozen=True, slots=True)
+class ShownTable:
+    """A physical table of which an environment shows a table, and no view.
+
+    Args:
+        ref: The physical table's place in the catalog.
+        columns: (name that is shown, physical column), in order.
+    """
+
+    ref: TableRef
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ViewDefinition:
     """A view of an environment's virtual layer.
 
@@ -148,6 +161,7 @@ class ViewDefinition:
         query_columns: The names of the query's output columns.
         properties: Identity of the snapshot and whatever else is to be kept with the view.
         comment: Description of the view.
+        shows: What stands there as a table in place of a view, or None.
     """
 
     namespace: str
@@ -157,3 +171,4 @@ class ViewDefinition:
     query_columns: tuple[str, ...]
     properties: tuple[tuple[str, str], ...] = ()
     comment: str | None = None
+    shows: ShownTable | None = None

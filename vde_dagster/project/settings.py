@@ -21,6 +21,7 @@ ENV_PREFIX = "VDE_"
 """How the environment variables begin that win over a project's files."""
 
 SuffixTarget = Literal["schema", "table"]
+EnvironmentMode = Literal["full", "dev_only"]
 """What of a view's name has the environment's: `sales__dev.orders`, or `sales.orders__dev`."""
 
 AutoApply = Literal["never", "reuse", "non_breaking", "always"]
@@ -172,6 +173,8 @@ class Settings:
         scalar_functions: User-defined functions that depend on nothing but their arguments.
         functions: Other functions that Spark's sessions have beside Spark's own.
         environment_suffix_target: Which part of a view's name ends with the environment's.
+        virtual_environment_mode: Whether production has views, too (`full`), or tables in place of
+            those of models that have tables (`dev_only`).
         load_seconds: How long the reading of one file may take, with the code that it runs.
         concurrency: Models, and batches of models, worked on at once.
         environment_ttl_days: Days after which an environment other than production expires; 0
@@ -217,6 +220,7 @@ class Settings:
     scalar_functions: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     environment_suffix_target: SuffixTarget = "schema"
+    virtual_environment_mode: EnvironmentMode = "full"
     load_seconds: int = 120
     concurrency: int = 4
     environment_ttl_days: int = 7

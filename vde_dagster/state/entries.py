@@ -42,6 +42,7 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
         expires_at=row.expires_at,
         note=row.note,
         suffix=row.suffix or "schema",
+        mode=row.mode or "full",
     )
 
 

@@ -189,6 +189,7 @@ class EnvironmentStore:
                 expires_at=environment.expires_at,
                 note=environment.note,
                 suffix=environment.suffix,
+                mode=environment.mode,
                 added=counts[0],
                 changed=counts[1],
                 removed=counts[2],

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.instants import Instant
 
-SCHEMA_VERSION = "0006"
+SCHEMA_VERSION = "0007"
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -125,6 +125,7 @@ environment_versions = Table(
     Column("removed", Integer, nullable=False),
     Column("dropped", Boolean, nullable=False),
     Column("suffix", String(16)),
+    Column("mode", String(16)),
 )
 
 entries = Table(

@@ -26,6 +26,7 @@ _UPDATE = (
     .values(
         metadata_location=bindparam("to_location"),
         previous_metadata_location=bindparam("at_location"),
+        iceberg_type=bindparam("to_kind"),
     )
 )
 _DELETE = delete(iceberg_tables).where(_AT)
@@ -101,6 +102,7 @@ def _parameters(catalog: str, swap: Swap) -> dict[str, str | None]:
         "at_name": swap.ref.name,
         "at_location": swap.before,
         "to_location": swap.after,
+        "to_kind": swap.becomes or swap.kind,
     }
 
 
@@ -113,7 +115,7 @@ def _delete(connection: Connection, catalog: str, swaps: Sequence[Swap]) -> None
     if swaps:
         parameters = [_parameters(catalog, swap) for swap in swaps]
         for parameter in parameters:
-            del parameter["to_location"]
+            del parameter["to_location"], parameter["to_kind"]
         connection.execute(_DELETE, parameters)
 
 

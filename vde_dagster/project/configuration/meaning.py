@@ -180,6 +180,7 @@ class _Reader:
             ("project", ("name",)),
             ("ignore_patterns", ("ignore_patterns",)),
             ("environment_suffix_target", ("environment_suffix_target",)),
+            ("virtual_environment_mode", ("virtual_environment_mode",)),
             ("default_target_environment", ("dagster", "default_environment")),
         ):
             if values.get(key):

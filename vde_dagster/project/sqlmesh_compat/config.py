@@ -260,7 +260,9 @@ class Config(Shape):
     environment_catalog_mapping: Annotated[
         Any, _unused("all environments are in the project's one catalog")
     ] = None
-    virtual_environment_mode: Annotated[Any, _unused("every environment has views")] = None
+    virtual_environment_mode: Annotated[
+        VirtualEnvironmentMode, Does("`virtual_environment_mode`")
+    ] = VirtualEnvironmentMode.FULL
     gateway_managed_virtual_layer: Annotated[Any, _unused(_ONE_ENGINE)] = None
     infer_python_dependencies: Annotated[Any, _unused("install what models import")] = None
     default_target_environment: Annotated[str, Does("`dagster.default_environment`")] = "prod"

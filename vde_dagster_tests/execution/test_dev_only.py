@@ -1,0 +1,224 @@
+"""Production with tables in place of views, where only development is virtual."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.errors import ConflictError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse.catalog import TABLE, VIEW, Swap
+from vde_dagster.lakehouse.files import read_metadata
+from vde_dagster.lakehouse.fsck import Finding
+from vde_dagster.lakehouse.table_metadata import current_columns, head_of
+from vde_dagster.planning.table import TableRef
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.execution.workers import ShiftedClock
+from vde_dagster_tests.faults import Fault, FaultInjector, Mode, ProcessKilled
+from vde_dagster_tests.projects import ProjectFolder
+
+FILES = {
+    "models/orders.sql": "MODEL (name raw.orders, kind FULL); SELECT 1 AS id, 2 AS amount",
+    "models/daily.sql": """
+        MODEL (name marts.daily, start '2024-01-01',
+          kind INCREMENTAL_BY_TIME_RANGE (time_column day));
+        SELECT CAST(@start_ds AS DATE) AS day, id FROM raw.orders
+    """,
+    "models/sums.sql": "MODEL (name marts.sums, kind VIEW); SELECT sum(id) AS s FROM raw.orders",
+}
+ORDERS = TableRef("raw", "orders")
+SHOWN = {ORDERS: TABLE, TableRef("marts", "daily"): TABLE, TableRef("marts", "sums"): VIEW}
+VIEWS = dict.fromkeys(SHOWN, VIEW)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ProjectFolder:
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    mode(folder, "dev_only")
+    return folder
+
+
+def mode(folder: ProjectFolder, name: str) -> None:
+    folder.write("pyproject.toml", f'[tool.vde]\nvirtual_environment_mode = "{name}"')
+
+
+def apply(folder: ProjectFolder, environment: str = "prod") -> None:
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan(environment))
+
+
+def kinds(workspace: Workspace, *namespaces: str) -> dict[TableRef, str]:
+    """Return what is shown, by kind."""
+    pointers = workspace.lakehouse.catalog.all_pointers()
+    wanted = namespaces or ("raw", "marts")
+    return {ref: at.kind for ref, at in pointers.items() if ref.namespace in wanted}
+
+
+def metadata(workspace: Workspace, ref: TableRef) -> dict[str, Any]:
+    pointer = workspace.lakehouse.catalog.pointers([ref])[ref]
+    return read_metadata(workspace.lakehouse.files, pointer.location, str(ref))
+
+
+def physical(workspace: Workspace, ref: TableRef) -> TableRef:
+    """Return the table that production shows by a name."""
+    current = workspace.store.environments.get("prod")
+    assert current is not None
+    ids = {name: entry.table_id for name, entry in current.entries.items() if entry.table_id}
+    own = next(
+        i for name, i in ids.items() if (name.namespace, name.name) == (ref.namespace, ref.name)
+    )
+    return workspace.store.tables.load([own])[own].ref
+
+
+def damages(workspace: Workspace) -> list[Finding]:
+    """Return what is wrong, but that the fake engine writes no data."""
+    return [one for one in workspace.fsck() if one.problem != "missing_manifest_list"]
+
+
+def is_as_shown(workspace: Workspace, ref: TableRef) -> bool:
+    """Say whether a shown table is at the very commit of the table behind it."""
+    behind = metadata(workspace, physical(workspace, ref))
+    return head_of(metadata(workspace, ref)) == head_of(behind)
+
+
+def test_production_has_tables_and_development_views(folder: ProjectFolder) -> None:
+    apply(folder)
+    apply(folder, "dev")
+    with open_fake(folder.root) as workspace:
+        assert kinds(workspace) == SHOWN
+        assert set(kinds(workspace, "raw__dev", "marts__dev").values()) == {VIEW}
+        assert is_as_shown(workspace, ORDERS)
+        shown = metadata(workspace, ORDERS)
+        assert [name for name, *_ in current_columns(shown)] == ["id", "amount"]
+        assert shown["properties"]["gc.enabled"] == "false"
+        assert list(shown["refs"]) == ["main"]
+        assert not damages(workspace)
+        assert workspace.plan("prod").is_empty
+
+
+def test_columns_are_shown_by_name_and_order_without_a_copy(folder: ProjectFolder) -> None:
+    apply(folder)
+    with open_fake(folder.root) as workspace:
+        before = physical(workspace, ORDERS)
+    folder.write(
+        "models/orders.sql", "MODEL (name raw.orders, kind FULL); SELECT 2 AS total, 1 AS id"
+    )
+    apply(folder)
+    with open_fake(folder.root) as workspace:
+        assert physical(workspace, ORDERS) == before, "the same values under other names"
+        assert [name for name, *_ in current_columns(metadata(workspace, ORDERS))] == [
+            "total",
+            "id",
+        ]
+        fields = {f["name"]: f["id"] for f in metadata(workspace, before)["schemas"][0]["fields"]}
+        schema = metadata(workspace, ORDERS)["schemas"][-1]
+        assert {f["name"]: f["id"] for f in schema["fields"]} == {
+            "total": fields["amount"],
+            "id": fields["id"],
+        }
+
+
+def test_a_revert_shows_the_earlier_table_and_computes_nothing(folder: ProjectFolder) -> None:
+    apply(folder)
+    with open_fake(folder.root) as workspace:
+        before = physical(workspace, ORDERS)
+    folder.write(
+        "models/orders.sql", "MODEL (name raw.orders, kind FULL); SELECT 7 AS id, 2 AS amount"
+    )
+    apply(folder)
+    with open_fake(folder.root) as workspace:
+        assert physical(workspace, ORDERS) != before
+    folder.write("models/orders.sql", FILES["models/orders.sql"])
+    with open_fake(folder.root) as workspace:
+        plan = workspace.plan("prod")
+        assert not plan.builds
+        workspace.apply(plan)
+        assert physical(workspace, ORDERS) == before
+        assert is_as_shown(workspace, ORDERS)
+        workspace.rollback("prod", 2)
+        assert physical(workspace, ORDERS) != before
+        assert is_as_shown(workspace, ORDERS)
+
+
+def test_a_run_moves_what_is_shown_with_the_tables(folder: ProjectFolder) -> None:
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod", now=datetime(2024, 1, 3, tzinfo=timezone.utc)))
+        head = head_of(metadata(workspace, TableRef("marts", "daily")))
+        workspace.apply(workspace.plan_run("prod", now=datetime(2024, 1, 5, tzinfo=timezone.utc)))
+        assert head_of(metadata(workspace, TableRef("marts", "daily"))) != head
+        assert is_as_shown(workspace, TableRef("marts", "daily"))
+
+
+@pytest.mark.parametrize(("first", "then"), [("full", "dev_only"), ("dev_only", "full")])
+def test_another_mode_turns_views_into_tables_and_back_in_one_publication(
+    folder: ProjectFolder, first: str, then: str
+) -> None:
+    shown = {"full": VIEWS, "dev_only": SHOWN}
+    mode(folder, first)
+    apply(folder)
+    mode(folder, then)
+    with open_fake(folder.root) as workspace:
+        assert kinds(workspace) == shown[first]
+        plan = workspace.plan("prod")
+        assert not plan.is_empty
+        assert not plan.builds
+        workspace.apply(plan)
+        assert kinds(workspace) == shown[then]
+        assert workspace.plan("prod").is_empty
+        assert not damages(workspace)
+
+
+def test_a_model_that_becomes_a_view_or_goes_takes_its_table_with_it(folder: ProjectFolder) -> None:
+    apply(folder)
+    folder.write(
+        "models/orders.sql", "MODEL (name raw.orders, kind VIEW); SELECT 1 AS id, 2 AS amount"
+    )
+    folder.remove("models/daily.sql")
+    apply(folder)
+    with open_fake(folder.root) as workspace:
+        assert kinds(workspace) == {ORDERS: VIEW, TableRef("marts", "sums"): VIEW}
+    folder.write("models/orders.sql", FILES["models/orders.sql"])
+    apply(folder)
+    with open_fake(folder.root) as workspace:
+        assert kinds(workspace)[ORDERS] == TABLE
+
+
+def test_what_somebody_wrote_to_a_shown_table_is_found_and_not_lost(folder: ProjectFolder) -> None:
+    apply(folder)
+    folder.write(
+        "models/orders.sql", "MODEL (name raw.orders, kind FULL); SELECT 7 AS id, 2 AS amount"
+    )
+    with open_fake(folder.root) as workspace:
+        pointer = workspace.lakehouse.catalog.pointers([ORDERS])[ORDERS]
+        other = pointer.location.replace(".metadata.json", "-other.metadata.json")
+        Path(pointer.location.removeprefix("file://")).with_name(Path(other).name).write_text("{}")
+        workspace.lakehouse.catalog.swap([Swap(ORDERS, TABLE, pointer.location, other)])
+        with pytest.raises(ConflictError, match=r"somebody wrote to raw\.orders"):
+            workspace.apply(workspace.plan("prod"))
+        assert workspace.lakehouse.catalog.pointers([ORDERS])[ORDERS].location == other
+        assert "raw.orders" in str(damages(workspace))
+
+
+@pytest.mark.parametrize("point", ["publish.file.write", "publish.commit"])
+@pytest.mark.parametrize("death", ["kill_before", "kill_after"])
+def test_a_kill_leaves_all_views_or_all_tables_and_the_next_plan_finishes(
+    folder: ProjectFolder, point: str, death: Mode
+) -> None:
+    mode(folder, "full")
+    apply(folder)
+    mode(folder, "dev_only")
+    workspace = open_fake(folder.root, effects=FaultInjector(Fault(point, death), in_process=True))
+    with pytest.raises(ProcessKilled):
+        workspace.apply(workspace.plan("prod"))
+    workspace.close()
+    with open_fake(folder.root, clock=ShiftedClock(timedelta(hours=1))) as again:
+        done = (point, death) == ("publish.commit", "kill_after")
+        assert kinds(again) == (SHOWN if done else VIEWS)
+        again.apply(again.plan("prod"))
+        assert kinds(again) == SHOWN
+        assert is_as_shown(again, ORDERS)
+        again.janitor()
+        assert not damages(again)
