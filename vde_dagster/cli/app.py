@@ -17,6 +17,7 @@ from vde_dagster.cli.commands import (
     declaring,
     describing,
     environments,
+    evaluating,
     graph,
     inspecting,
     intervals,
@@ -71,6 +72,8 @@ app.command("render")(inspecting.render)
 app.command("query")(inspecting.query)
 app.command("test")(testing.run_tests)
 app.command("audit")(auditing.audit)
+app.command("evaluate")(evaluating.evaluate)
+app.command("table-diff")(evaluating.table_diff)
 app.command("lint")(linting.lint)
 app.command("dag")(graph.dag)
 app.command("lineage")(graph.lineage)
