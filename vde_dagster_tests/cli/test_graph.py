@@ -225,6 +225,19 @@ def test_a_file_that_cannot_be_added_to_stays_as_it_is(shop: ProjectFolder, vde:
     assert file.read_text() == "[{name: crm.known}]\n"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("audit", "check-intervals", "clean", "create-external-models", "dag", "diff"),
+        *("evaluate", "lineage", "lint", "table-diff", "table-name"),
+    ],
+)
+def test_help_has_an_example(command: str, vde: Vde) -> None:
+    words = " ".join(vde(command, "--help").out.replace("│", " ").split())
+    assert "Example" in words
+    assert f"vde {command}" in words.partition("Example")[2]
+
+
 @pytest.mark.parametrize("command", [["dag"], ["lineage", "marts.top.revenue"], ["lint"]])
 def test_nothing_heavy_is_imported_for_a_project_as_it_was(
     command: list[str], shop: ProjectFolder

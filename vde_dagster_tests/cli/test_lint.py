@@ -182,6 +182,20 @@ def test_the_projects_own_rules_are_rules_like_the_others(
     assert (looked.count("shop.good"), looked.count("mart.bad")) == (1, 2)
 
 
+def test_a_look_at_one_model_forgets_nothing_of_the_others(
+    shop: ProjectFolder, vde: Vde, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop.root)
+    shop.write("linter/own.py", OWN)
+    _rules(shop, rules=["namesofmarts"])
+    assert vde("lint").code == 0
+    shop.edit("models/good.sql", "'Good'", "'Better'")
+    assert vde("lint", "shop.good").code == 0
+    assert vde("lint").code == 0
+    looked = (shop.root / "looked").read_text().split()
+    assert (looked.count("shop.good"), looked.count("shop.days")) == (2, 1)
+
+
 @pytest.mark.parametrize(
     ("own", "rules", "said", "file"),
     [

@@ -31,7 +31,7 @@ def audit(
     """Run the audits of what an environment shows.
 
     Nothing is filled or published; what they find is kept, and shown in Dagster. The exit code is 1
-    when an audit that blocks finds rows.
+    when an audit that blocks finds rows. Example: vde audit prod --model marts.daily
     """
     output = Output(as_json)
     with opened(project) as workspace:

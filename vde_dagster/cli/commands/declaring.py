@@ -23,7 +23,9 @@ def create_external_models(
     """Declare the tables that models read and others write, with the columns that they have.
 
     Adds to external_models.yaml what is not declared anywhere. Spark is not started: columns are
-    read from the project's catalog. Example: vde create-external-models --dry-run
+    read from the project's catalog.
+
+    Example: vde create-external-models --dry-run
     """
     output = Output(as_json)
     with opened(project) as workspace:

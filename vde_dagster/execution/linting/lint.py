@@ -117,7 +117,7 @@ class Linter:
                         known[rule] = said
                         memo.changed()
                 found += [Finding(name, rule, rule in errors, one) for one in said]
-        memo.save()
+        memo.save(all_used=among is None)
         return sorted(found, key=lambda one: (one.violation.location.order, one.rule))
 
     def count(self, among: Collection[ModelName] | None = None) -> int:

@@ -47,11 +47,16 @@ class LintMemo:
         """Note that there is something new to save."""
         self._changed = True
 
-    def save(self) -> None:
-        """Write what was used in this process, when anything of it is new."""
+    def save(self, *, all_used: bool) -> None:
+        """Write what was used in this process, when anything of it is new.
+
+        Args:
+            all_used: Whether every model was looked at; if not, what was stored stays, too.
+        """
         if not self._changed:
             return
-        data = {
+        data = {} if all_used else dict(self._stored)
+        data |= {
             key: {
                 rule: [[one.message, _written(one.location)] for one in found]
                 for rule, found in said.items()
