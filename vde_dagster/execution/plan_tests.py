@@ -5,15 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ExecutionError, StoreError, UnitTestFailedError, VdeError
+from vde_dagster.errors import (
+    ExecutionError,
+    ProjectError,
+    StoreError,
+    UnitTestFailedError,
+    VdeError,
+)
 from vde_dagster.execution.engine import Engine
 from vde_dagster.execution.events import Event, UnitTestFinished
 from vde_dagster.execution.unit_testing.passed import PassedTests
 from vde_dagster.execution.unit_testing.run import TestResult, run_test
 from vde_dagster.planning.plan import Change, Plan, PlanKind
 from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.project.loading.with_variables import with_variables
 from vde_dagster.project.model import Model
 from vde_dagster.project.unit_values import UnitTest
 
@@ -26,11 +34,13 @@ class PlanTests:
         tests: The tests.
         models: The models as the files define them now.
         passed: Which tests have passed, and on what.
+        root: The project's folder.
     """
 
     tests: Sequence[UnitTest]
     models: Mapping[ModelName, Model]
     passed: PassedTests
+    root: Path
 
     def of_plan(self, plan: Plan) -> list[UnitTest]:
         """Return the tests of the models that a plan builds or changes.
@@ -82,8 +92,13 @@ class PlanTests:
                 raise ExecutionError(
                     f"plan {plan.id} was cancelled", hint="apply it again to go on from here"
                 )
-            remembered = self.passed.has(test, snapshots)
-            result = TestResult(test) if remembered else _result(test, snapshots, engine())
+            try:
+                test = with_variables(test, self.root, self.models)
+            except ProjectError as error:
+                remembered, result = False, TestResult(test, error=str(error))
+            else:
+                remembered = self.passed.has(test, snapshots)
+                result = TestResult(test) if remembered else _result(test, snapshots, engine())
             if not result.passed:
                 failed.append(result)
             elif not remembered:

@@ -343,7 +343,7 @@ class Workspace:
         project = self.__dict__.get("project") or load_project_isolated(self.root, strict=False)
         if not project.tests:
             return None
-        return PlanTests(project.tests, project.models, PassedTests.of(self.settings))
+        return PlanTests(project.tests, project.models, PassedTests.of(self.settings), self.root)
 
     def cancel(self, plan_id: str) -> None:
         """Stop an apply of this workspace and the Spark jobs that it runs; any thread may call."""

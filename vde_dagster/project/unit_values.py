@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import SourceLocation
+
+if TYPE_CHECKING:
+    from vde_dagster.project.model import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class UnitTest:
         execution_time: What `@execution_ts` and its like say (UTC), or None.
         variables: Values that override the settings' variables.
         description: Text for people.
+        tested: The model as it is with these variables, or None where there are none, or it was
+            not read with them; see `loading.with_variables`.
     """
 
     name: str
@@ -60,3 +65,4 @@ class UnitTest:
     execution_time: datetime | None = None
     variables: tuple[tuple[str, Any], ...] = ()
     description: str | None = None
+    tested: Model | None = None

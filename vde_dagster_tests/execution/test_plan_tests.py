@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
-from vde_dagster.errors import UnitTestFailedError
+from vde_dagster.errors import UnitTestFailedError, VdeError
 from vde_dagster.execution.events import Event, ModelStarted, UnitTestFinished
+from vde_dagster.execution.unit_testing.frozen_time import with_frozen_time
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan import PlanKind
 from vde_dagster_tests.execution.answering import FILES, AnsweringSpark
@@ -198,3 +201,45 @@ def test_a_stored_plan_runs_the_tests_that_fit_beside_broken_files(folder: Proje
     wrong = AnsweringSpark(right=False)
     with open_fake(folder.root, wrong) as workspace, pytest.raises(UnitTestFailedError):
         workspace.apply(workspace.load_plan(plan.id))
+
+
+VARIABLES = """
+test_limit:
+  model: db.limited
+  inputs:
+    raw.t: {rows: [{n: 1}]}
+  outputs:
+    query: {rows: [{n: 1}]}
+  vars: {LIMIT: 7, execution_time: 2024-02-03 04:05:06}
+"""
+
+
+def test_variables_and_the_time_of_a_test_hold_in_it(folder: ProjectFolder) -> None:
+    query = "SELECT n, now() AS now FROM raw.t WHERE n < @limit AND d = CURRENT_DATE"
+    (folder.root / "models/limited.sql").write_text(f"MODEL (name db.limited, kind FULL); {query}")
+    (folder.root / "tests/test_limited.yaml").write_text(VARIABLES)
+    (folder.root / "pyproject.toml").write_text("[tool.vde.variables]\nlimit = 5\n")
+    engine = AnsweringSpark()
+    with open_fake(folder.root, engine) as workspace:
+        plan = workspace.plan("prod")
+        with contextlib.suppress(VdeError):  # There is no table raw.t to fill from.
+            workspace.apply(plan)
+    sql = next(sql for sql in engine.tested if " < " in sql)
+    assert "n < 7 AND d = DATE '2024-02-03'" in sql
+    assert "TIMESTAMP '2024-02-03 04:05:06+00:00' AS now" in sql
+
+
+@pytest.mark.parametrize(
+    ("sql", "frozen"),
+    [
+        ("SELECT current_date() FROM t", "SELECT DATE '2024-02-03' FROM t"),
+        ("SELECT a AS current_date, t.now FROM t", "SELECT a AS current_date, t.now FROM t"),
+        ("SELECT 'now()', unix_timestamp()", "SELECT 'now()', 1706933106L"),
+        ("SELECT unix_timestamp(ts), now FROM t", "SELECT unix_timestamp(ts), now FROM t"),
+        ("SELECT LOCALTIMESTAMP", "SELECT TIMESTAMP_NTZ '2024-02-03 04:05:06'"),
+    ],
+)
+def test_what_asks_for_the_time(sql: str, frozen: str) -> None:
+    now = datetime(2024, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
+
+    assert with_frozen_time(sql, now) == frozen

@@ -3,13 +3,18 @@ from __future__ import annotations
 from datetime import date, datetime, timezone
 from pathlib import Path
 
+import pytest
+
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.codec import test_from_json as from_json
 from vde_dagster.project.loading.codec import test_to_json as to_json
+from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.reading.unit_tests import load_unit_tests
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.project.unit_values import TestTable, UnitTest
+from vde_dagster_tests.project.conftest import WriteProject
 
 TEXT = """
 test_delay:
@@ -56,9 +61,22 @@ test_small:
 """
 
 
-def read() -> tuple[UnitTest, ...]:
+FILES = {
+    "data/orders.csv": 'id,amount,day,note,ok\n1,2.5,2024-01-01,"a, b",true\n2,,NULL,,false\n',
+    "data/list.yaml": "- {id: 1, note: a}\n- {id: 2}\n",
+    "data/rows.yaml": "rows:\n- {id: 1}\n",
+    "data/wide.csv": "id\n1,2\n",
+}
+"""Files that tests read their rows from."""
+
+
+def read(text: str = TEXT) -> tuple[UnitTest, ...]:
     return load_unit_tests(
-        Path("tests/t.yaml"), TEXT, TableNames("lakehouse", "default"), MacroScope({}, {})
+        Path("tests/t.yaml"),
+        text,
+        TableNames("lakehouse", "default"),
+        MacroScope({}, {}),
+        FILES.__getitem__,
     )
 
 
@@ -97,3 +115,69 @@ def test_tests_survive_the_cache() -> None:
 
     for test in read():
         assert from_json(json.loads(json.dumps(to_json(test)))) == test
+
+
+@pytest.mark.parametrize(
+    ("table", "columns", "rows"),
+    [
+        (
+            "{format: csv, path: data/orders.csv}",
+            ("id", "amount", "day", "note", "ok"),
+            ((1, 2.5, "2024-01-01", "a, b", True), (2, None, None, None, False)),
+        ),
+        ("{path: data/list.yaml}", ("id", "note"), ((1, "a"), (2, None))),
+        ("{path: data/rows.yaml, format: yaml}", ("id",), ((1,),)),
+        ('{format: csv, rows: "id,n\\n1,x\\n"}', ("id", "n"), ((1, "x"),)),
+        (
+            '{format: csv, csv_settings: {sep: "#", na_values: x}, rows: "id#n\\n1#x\\n2#y\\n"}',
+            ("id", "n"),
+            ((1, None), (2, "y")),
+        ),
+    ],
+)
+def test_rows_may_be_csv_or_in_files(
+    table: str, columns: tuple[str, ...], rows: tuple[tuple[object, ...], ...]
+) -> None:
+    text = f"test_x:\n  model: a.m\n  inputs:\n    b.t: {table}\n  outputs: {{query: []}}\n"
+    (test,) = read(text)
+
+    assert (test.inputs[0][1].columns, test.inputs[0][1].rows) == (columns, rows)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("{format: parquet, path: x}", "'parquet' is no format of rows"),
+        ("{path: data/list.yaml, rows: []}", "'path' says where the rows are; there are others"),
+        ("{format: csv, path: data/wide.csv}", "row 1 of the CSV has 2 values; there are 1"),
+        ("{format: csv, csv_settings: {spe: x}, path: data/wide.csv}", "CSV setting 'spe'"),
+        ('{format: csv, rows: ""}', "the CSV has no line of names"),
+    ],
+)
+def test_wrong_rows_in_files(table: str, message: str) -> None:
+    text = f"test_x:\n  model: a.m\n  inputs:\n    b.t: {table}\n  outputs: {{query: []}}\n"
+
+    with pytest.raises(ProjectError, match=message) as raised:
+        read(text)
+    assert raised.value.location is not None
+    assert raised.value.location.line == 4
+
+
+def test_a_changed_file_of_rows_is_read_again(write_project: WriteProject) -> None:
+    root = write_project(
+        {
+            "models/m.sql": "MODEL (name a.m, kind FULL); SELECT id FROM b.t",
+            "tests/test_m.yaml": "test_x:\n  model: a.m\n  gateway: local\n  inputs:\n"
+            "    b.t: {format: csv, path: tests/t.csv}\n  outputs: {query: {rows: []}}\n",
+            "tests/t.csv": "id\n1\n",
+            "tests/rows.yaml": "- {id: 1}\n",
+        }
+    )
+    (before,) = load_project(root).tests
+    (root / "tests/t.csv").write_text("id\n22\n")
+    (after,) = load_project(root).tests
+
+    assert [test.inputs[0][1].rows for test in (before, after)] == [((1,),), ((22,),)]
+    (root / "tests/t.csv").unlink()
+    with pytest.raises(ProjectError, match=r"tests/t.csv cannot be read: there is no such file"):
+        load_project(root)

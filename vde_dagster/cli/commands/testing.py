@@ -29,6 +29,7 @@ def run_tests(
         from vde_dagster.execution.unit_testing.passed import PassedTests
         from vde_dagster.execution.unit_testing.run import run_test
         from vde_dagster.execution.unit_testing.select_tests import select_tests
+        from vde_dagster.project.loading.with_variables import with_variables
 
         tests = select_tests(
             workspace.project.tests,
@@ -37,6 +38,8 @@ def run_tests(
             workspace.warehouse.changed_files,
         )
         snapshots = workspace.snapshots()
+        models = workspace.project.models
+        tests = [with_variables(test, workspace.root, models) for test in tests]
         for test in tests:
             check_test(test, snapshots)
         results = [run_test(test, snapshots, workspace.engine()) for test in tests]

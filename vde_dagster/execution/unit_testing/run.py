@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ExecutionError, ProjectError, shortened
 from vde_dagster.execution.unit_testing.check import check_test
 from vde_dagster.execution.unit_testing.compare import RowDifference, compare_rows
+from vde_dagster.execution.unit_testing.frozen_time import with_frozen_time
 from vde_dagster.execution.unit_testing.relations import as_query
 from vde_dagster.planning.interval import Interval
 from vde_dagster.project.model import Model
@@ -68,6 +69,8 @@ def run_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: En
         ProjectError: See `check_test`.
     """
     snapshot = check_test(test, snapshots)
+    if test.tested is not None:
+        snapshot = replace(snapshot, model=test.tested)
     sources = {
         parent: as_query(table, _types(snapshots.get(parent))) for parent, table in test.inputs
     }
@@ -113,7 +116,8 @@ def _query(test: UnitTest, model: Model, sources: Mapping[ModelName, str], part:
         sql = _select_cte(test, sql, part)
     interval, now = _times(test)
     values = time_variable_values(interval.start, interval.end, now)
-    return substitute_time_variables(sql, values)
+    sql = substitute_time_variables(sql, values)
+    return sql if test.execution_time is None else with_frozen_time(sql, now)
 
 
 def _select_cte(test: UnitTest, sql: str, name: str) -> str:

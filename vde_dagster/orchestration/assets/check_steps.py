@@ -130,6 +130,7 @@ def _unit_tests(
     from vde_dagster.execution.unit_testing.check import check_test
     from vde_dagster.execution.unit_testing.run import run_test
     from vde_dagster.execution.unit_testing.told import ToldTest
+    from vde_dagster.project.loading.with_variables import with_variables
 
     if not any(check.startswith("test_") for check in chosen):
         return  # an audit of what is published asks no file
@@ -140,6 +141,7 @@ def _unit_tests(
         for test in tests:
             if known[test.name, test.location.path.as_posix()] in chosen:
                 check_test(test, snapshots)
+                test = with_variables(test, workspace.root, workspace.project.models)
                 result = run_test(test, snapshots, workspace.engine())
                 yield unit_test_evaluation(
                     catalog, ToldTest.of(snapshots[name], result), snapshots[name]

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.hashing import content_digest
+from vde_dagster.base.names import ModelName
 from vde_dagster.base.outside import hash_variables
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.configuration.config_files import (
@@ -27,6 +29,7 @@ from vde_dagster.project.loading.cache import ProjectCache
 from vde_dagster.project.loading.codec import file_from_json, file_to_json
 from vde_dagster.project.loading.settings_json import settings_from_json, settings_to_json
 from vde_dagster.project.macros.relation_columns import ColumnsWantedError
+from vde_dagster.project.model import Model
 from vde_dagster.project.python.watching import watching, with_what_was_read
 from vde_dagster.project.settings import Settings, set_in_environment
 from vde_dagster.project.sources import registry
@@ -66,6 +69,7 @@ class ProjectLoad:
         use_cache: Whether to use and to write `.vde/cache`.
         parsed: Takes the trees of the queries that are read; by default none is kept.
         sources: What models come from; by default all that there are.
+        variables: Values that override the settings' variables; the cache cannot be used then.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class ProjectLoad:
         use_cache: bool,
         parsed: ParsedQueries | None = None,
         sources: Sequence[SourceFactory] | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> None:
         self.root = Path(root).resolve()
         if not self.root.is_dir():
@@ -87,6 +92,10 @@ class ProjectLoad:
         self._environment = dict(os.environ)  # The project's own code may change it.
         self._hasher = Hasher(self.root, self.cache.stats)
         self.settings = self._settings()
+        if variables:
+            lowered = {name.lower() for name in variables}
+            kept = {k: v for k, v in self.settings.variables.items() if k.lower() not in lowered}
+            self.settings = replace(self.settings, variables={**kept, **variables})
         self._folder = Folder(
             self.settings,
             self._hasher,
@@ -215,6 +224,21 @@ class ProjectLoad:
             self._finish_reading(fresh)
         self.save_stats()
         return loaded
+
+    def load_model(self, name: ModelName, path: str) -> Model | None:
+        """Read one model anew, and other files only where its macros ask for their columns.
+
+        Raises:
+            ProjectError: The file, or what it needs, has a mistake.
+        """
+        file = self._read_anew(path) if path in self._files else None
+        files = [file] if file is not None else []
+        if self._waiting is not None and not self.problems:
+            files = self.load_files()
+        if self.problems:
+            raise ProjectError.of(self.problems)
+        found = (loaded.model for one in files for loaded in one.models)
+        return next((model for model in found if model.name == name), None)
 
     def _read_anew(self, path: str) -> LoadedFile | None:
         """Read a file and remember what it has; None where it has a mistake, or must wait."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import Any
 from vde_dagster.base.instants import is_date, parse_instant, utc
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.reading.header_macros import expanded_text
+from vde_dagster.project.reading.rows_in_files import CsvError, csv_rows
 from vde_dagster.project.reading.times import not_a_date
 from vde_dagster.project.reading.yaml_lines import KeyPath, YamlDocument, load_yaml
 from vde_dagster.project.table_names import TableNames
@@ -21,37 +22,47 @@ from vde_dagster.project.unit_values import TestTable, UnitTest
 
 __all__ = ["TestTable", "UnitTest", "load_unit_tests"]
 
-_KEYS = ("model", "description", "inputs", "outputs", "vars")
+_KEYS = ("model", "description", "inputs", "outputs", "vars", "gateway", "schema")
 _TIMES = ("start", "end", "execution_time")
 _TABLE_KEYS = ("rows", "columns", "partial", "query", "format", "path", "csv_settings")
 
 
+ReadFile = Callable[[str], str]
+
+
 def load_unit_tests(
-    path: Path, text: str, names: TableNames, scope: MacroScope
+    path: Path, text: str, names: TableNames, scope: MacroScope, read_file: ReadFile
 ) -> tuple[UnitTest, ...]:
     """Read a file of tests.
 
-    `vars.end` is the last day or instant, inclusive as in SQLMesh.
+    `vars.end` is the last day or instant, inclusive as in SQLMesh. Of a test, `gateway` and
+    `schema` say where SQLMesh runs it, and mean nothing here.
 
     Args:
         path: The file, relative to the project's root.
         text: Its text.
         names: What names mean.
         scope: Macros and variables that names may have.
+        read_file: Returns the text of a file with rows, by its path from the project's root.
 
     Raises:
         ProjectError: It is not of the format; points at the line.
     """
     document = load_yaml(path, text)
-    if document.value is None:
+    if document.value is None or _is_rows(document.value):
         return ()
     if not isinstance(document.value, dict):
         raise document.error((), "tests are a table of test_name: …", "write test_name:")
     return tuple(
-        _Reader(document, names, scope).test(str(name), body)
+        _Reader(document, names, scope, read_file).test(str(name), body)
         for name, body in document.value.items()
         if str(name) not in ("gateway",)
     )
+
+
+def _is_rows(value: Any) -> bool:
+    """Say whether a file beside the tests holds rows that tests read by its `path`."""
+    return isinstance(value, list) or (isinstance(value, dict) and set(value) == {"rows"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,7 @@ class _Reader:
     document: YamlDocument
     names: TableNames
     scope: MacroScope
+    read_file: ReadFile
 
     def test(self, name: str, body: Any) -> UnitTest:
         keys: KeyPath = (name,)
@@ -108,13 +120,8 @@ class _Reader:
         if isinstance(body, list):
             body = {"rows": body}
         self._table(keys, body, _TABLE_KEYS, "a table of rows")
-        for key in ("format", "path"):
-            if key in body:
-                raise self.document.error(
-                    (*keys, key), "rows in other files are not supported yet", "write rows:"
-                )
         types = self._mapping((*keys, "columns"), body.get("columns") or {})
-        rows = body.get("rows")
+        rows = self._given_rows(keys, body)
         if isinstance(rows, dict):
             rows = self._transposed(keys, rows)
         if rows is None and "query" not in body:
@@ -132,6 +139,36 @@ class _Reader:
             partial=bool(body.get("partial", partial)),
             query=body.get("query"),
         )
+
+    def _given_rows(self, keys: KeyPath, body: Mapping[str, Any]) -> Any:
+        """Return the rows of a table, which may be CSV, or lie in a file."""
+        form, path, rows = body.get("format", "yaml"), body.get("path"), body.get("rows")
+        if form not in ("yaml", "csv"):
+            message = f"'{form}' is no format of rows"
+            raise self.document.error((*keys, "format"), message, "write yaml or csv")
+        if path is not None and (rows is not None or "query" in body):
+            message = "'path' says where the rows are; there are others"
+            raise self.document.error((*keys, "path"), message, "leave out rows: and query:")
+        try:
+            text = rows if path is None else self.read_file(str(path))
+        except OSError as error:
+            message = f"the file {path} cannot be read: {error.strerror or error}"
+            hint = "write its path from the project's folder"
+            raise self.document.error((*keys, "path"), message, hint) from None
+        place = (*keys, "rows" if path is None else "path")
+        if form == "csv" and text is not None:
+            settings = self._mapping((*keys, "csv_settings"), body.get("csv_settings") or {})
+            try:
+                return csv_rows(str(text), settings)
+            except CsvError as error:
+                raise self.document.error(place, *error.args) from None
+        if path is None:
+            return rows
+        try:
+            found = load_yaml(Path(str(path)), str(text)).value
+        except ProjectError as error:
+            raise self.document.error(place, f"{path}: {error.message}", error.hint) from None
+        return found.get("rows") if isinstance(found, dict) else found
 
     def _transposed(self, keys: KeyPath, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
         lengths = {len(values) for values in columns.values() if isinstance(values, list)}

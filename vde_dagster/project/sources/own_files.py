@@ -350,5 +350,13 @@ class OwnFiles:
         from vde_dagster.project.reading.unit_tests import load_unit_tests
 
         scope = self.context.scope(self._folder.settings.dialect)
-        tests = load_unit_tests(path, text, self.names, scope)
-        return self._with_macros(LoadedFile(path, tests=tests))
+        uses: list[str] = []
+
+        def read_file(used: str) -> str:
+            uses.append(used)
+            if not (self._folder.root / used).is_file():
+                raise FileNotFoundError(used, "there is no such file")
+            return self._folder.text(used)
+
+        tests = load_unit_tests(path, text, self.names, scope, read_file)
+        return self._with_macros(LoadedFile(path, tests=tests, uses=tuple(uses)))
