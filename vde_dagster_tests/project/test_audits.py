@@ -132,3 +132,12 @@ def test_custom_audits_take_arguments_and_defaults(load_model: LoadModel) -> Non
         (f"SELECT * FROM @this_model AS t WHERE id > 3 {rest}", True),
     ]
     assert [str(name) for name in model.depends_on] == ["b.keys"]
+
+
+def test_an_audit_may_define_macros_before_its_query(load_model: LoadModel) -> None:
+    text = "AUDIT (name a); @DEF(most, 3 * @factor); SELECT * FROM @this_model WHERE id > @most;"
+    model = load_model(
+        "MODEL (name a.m, audits (a(factor := 2))); SELECT 1 AS id", {"audits/a.sql": text}
+    )
+
+    assert [audit.query for audit in model.audits] == ["SELECT * FROM @this_model WHERE id > 3 * 2"]

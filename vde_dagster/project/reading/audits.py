@@ -34,6 +34,7 @@ class AuditDefinition:
         name: Its name in lower case.
         source: The file's text.
         query: Where its query stands.
+        before: The definitions of macros (`@DEF`) before its query.
         dialect: SQLGlot dialect of its query.
         blocking: Whether failing rows stop the publication, unless a call says otherwise.
         defaults: SQL text of arguments that a call leaves out.
@@ -44,6 +45,7 @@ class AuditDefinition:
     name: str
     source: SourceText
     query: Statement
+    before: tuple[Statement, ...]
     dialect: str
     blocking: bool
     defaults: dict[str, str]
@@ -97,16 +99,18 @@ def read_audit(block: Block, source: SourceText, default_dialect: str) -> AuditD
     if "name" not in given:
         raise header.source.error("the AUDIT header has no name", header.start, "AUDIT (name x);")
     if "standalone" in given and given["standalone"].boolean():
-        raise given["standalone"].error("standalone audits are not supported yet")
-    if len(block.statements) != 1:
-        raise header.source.error(
-            f"an audit has one query; this one has {len(block.statements)}", header.start
+        raise given["standalone"].error(
+            "standalone audits are not supported yet",
+            "make it an audit of the last of the models that it reads",
         )
+    if not block.statements:
+        raise header.source.error("the audit has no query", header.start, "end it with a SELECT")
     defaults = given["defaults"].pairs() if "defaults" in given else []
     return AuditDefinition(
         name=given["name"].text().lower(),
         source=source,
-        query=block.statements[0],
+        query=block.statements[-1],
+        before=tuple(block.statements[:-1]),
         dialect=given["dialect"].sql_dialect() if "dialect" in given else default_dialect,
         blocking=given["blocking"].boolean() if "blocking" in given else True,
         defaults={key.lower(): value.raw for key, value in defaults},
@@ -260,7 +264,11 @@ def _render_custom(
     )
     expander = Expander(definition.source, scope)
     try:
-        found = definition.query.expand(expander)
+        found = [
+            expanded
+            for statement in (*definition.before, definition.query)
+            for expanded in statement.expand(expander)
+        ]
         if len(found) != 1:
             raise definition.source.error(
                 f"an audit has one query; this one has {len(found)}", definition.query.start
