@@ -351,12 +351,6 @@ class OwnFiles:
 
         scope = self.context.scope(self._folder.settings.dialect)
         uses: list[str] = []
-
-        def read_file(used: str) -> str:
-            uses.append(used)
-            if not (self._folder.root / used).is_file():
-                raise FileNotFoundError(used, "there is no such file")
-            return self._folder.text(used)
-
+        read_file = self._folder.reader(uses)
         tests = load_unit_tests(path, text, self.names, scope, read_file)
         return self._with_macros(LoadedFile(path, tests=tests, uses=tuple(uses)))

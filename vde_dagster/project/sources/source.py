@@ -129,6 +129,17 @@ class Folder:
         """
         return decoded(Path(path), self.hasher.content(path))
 
+    def reader(self, uses: list[str]) -> Callable[[str], str]:
+        """Return what reads texts of files that others name, and notes their paths in `uses`."""
+
+        def read(path: str) -> str:
+            uses.append(path)
+            if not (self.root / path).is_file():
+                raise FileNotFoundError(path, "there is no such file")
+            return self.text(path)
+
+        return read
+
     @contextmanager
     def in_time(self, path: str) -> Iterator[None]:
         """Limit how long a file may take, with the code that it runs.
