@@ -11,6 +11,7 @@ from typing import Any, overload
 
 from vde_dagster.base.instants import utc
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.said import said as told
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.cadence import IntervalUnit
 from vde_dagster.planning.interval import Interval, IntervalSet
@@ -99,10 +100,10 @@ def _passing(
                 found = _ranges(answer) & IntervalSet((interval,))
                 found = snapshot.cadence.whole(found, interval.end)
             out = out | found
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         path, _, _ = signal.python.entrypoint.rpartition(":")
         raise ProjectError(
-            f"{snapshot.name}: signal '{signal.name}' failed: {type(error).__name__}: {error}",
+            f"{snapshot.name}: signal '{signal.name}' failed: {told(error)}",
             hint="a signal returns true, false, or a list of the batch's intervals",
             location=where_raised(error, Path(path)),
         ) from error

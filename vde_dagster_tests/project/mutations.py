@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from pathlib import PurePath
 
 Mutation = Callable[[bytes, random.Random], bytes]
 
@@ -57,6 +58,71 @@ _PIECES = (
     b"%",
     b"#",
     b"~",
+    b"@DEF(twice, x -> @twice(@x));",
+    b"@EACH(@EACH([1, 2], x -> @x), y -> @y)",
+    b"@EVAL(9 ** 9 ** 9)",
+    b"@REDUCE([], (x, y) -> x)",
+    b"@IF(@a(@b(",
+    b"@STAR(no.body)",
+    b"@{@{x}}",
+    b"@'@{x'",
+    b"{{ 9 ** 9 ** 9 }}",
+    b"{{ 'x' * 10 ** 10 }}",
+    b"{{ twice(twice) }}",
+    b"{{ ''.__class__.__mro__ }}",
+    b"{{ env_var('NOBODY') }}",
+    b"{{ 1 / 0 }}",
+    b"{% for x in range(10 ** 9) %}{{ x }}{% endfor %}",
+    b"{% macro twice(x) %}{{ twice(x) }}{% endmacro %}",
+    b"{% include 'twice' %}",
+    b"{% raw %}",
+    b"JINJA_QUERY_BEGIN;",
+    b"JINJA_END;",
+    b"ON_VIRTUAL_UPDATE_BEGIN;",
+    b"MODEL (name a.b, kind FULL);",
+    b"AUDIT (name few);",
+    b"blueprints @few(), ",
+    b"kind CUSTOM (materialization 'no'), ",
+)
+_RUNNING = (
+    b"raise SystemExit",
+    b"raise Exception('x' * 10 ** 6)",
+    b"print('said')",
+    b"import nobody",
+    b"import macros.halves, models.code",
+    b"from sqlmesh import nobody",
+    b"globals().clear()",
+    b"f = lambda: f()\nf()",
+    b"del model, macro",
+    b"import os; os.chdir('/')",
+    b"import sys; sys.modules.pop('shared.numbers', None); sys.path.clear()",
+    b"import sys; sys.setrecursionlimit(50)",
+    b"import warnings; warnings.simplefilter('error')",
+    b"__name__ = None",
+    b"class E(Exception):\n    def __str__(self):\n        raise E\nraise E",
+    b"raise ValueError(*range(10 ** 5))",
+)
+_LAUGHS = b"\n".join(
+    [b"l0: &l0 [x]"]
+    + [b"l%d: &l%d [%s]" % (n, n, b", ".join([b"*l%d" % (n - 1)] * 9)) for n in range(1, 12)]
+)
+_VALUES = (
+    b"null",
+    b"true",
+    b"[]",
+    b"{}",
+    b"[[1], {a: 2}]",
+    b"-1",
+    b"0",
+    b"1.5",
+    b"1" * 400,
+    b"1" * 5_000,
+    b"''",
+    b"2024-02-30",
+    b".nan",
+    b"0x1F",
+    b"(a := 1)",
+    b"x -> x",
 )
 _NESTS = (
     (b"(", b")"),
@@ -161,6 +227,61 @@ def long_name(data: bytes, rng: random.Random) -> bytes:
     return b"".join(words)
 
 
+def other_value(data: bytes, rng: random.Random) -> bytes:
+    """Put values of other types in the places of some."""
+    words = _words(data)
+    values = [i for i, word in enumerate(words) if word[:1].isalnum()]
+    for _ in range(rng.choice((1, 1, 3))):
+        if values:
+            words[rng.choice(values)] = rng.choice(_VALUES)
+    return b"".join(words)
+
+
+def other_value_of_a_key(data: bytes, rng: random.Random) -> bytes:
+    """Give a key of YAML or an argument of Python a value of another type."""
+    keys = list(re.finditer(rb"(?<=\w)( ?[:=] ?)([^\n,]+)", data))
+    if not keys:
+        return data
+    start, end = rng.choice(keys).span(2)
+    return data[:start] + rng.choice(_VALUES) + data[end:]
+
+
+def run_more(data: bytes, rng: random.Random) -> bytes:
+    """Put in a line of Python that does something odd when it runs."""
+    lines = data.splitlines(keepends=True)
+    at = rng.randint(0, len(lines))
+    near = lines[at] if at < len(lines) else b""
+    margin = near[: len(near) - len(near.lstrip())].strip(b"\r\n")
+    odd = margin + rng.choice(_RUNNING).replace(b"\n", b"\n" + margin) + b"\n"
+    return b"".join([*lines[:at], odd, *lines[at:]])
+
+
+def laugh(data: bytes, rng: random.Random) -> bytes:
+    """Refer in YAML to lists of lists of lists, or to what refers to itself."""
+    more = rng.choice((_LAUGHS, b"l: &l [*l]", b"l: &l {a: *l}", b"<<: &l {<<: *l}"))
+    at = rng.choice((0, len(data)))
+    return data[:at] + b"\n" + more + b"\n" + data[at:]
+
+
+def whole(data: bytes, rng: random.Random) -> bytes:
+    """Change the file as a whole: nothing in it, other line ends, a mark in front, itself twice."""
+    return rng.choice(
+        (
+            b"",
+            b"\n",
+            b"\x00" * 100,
+            bytes(rng.randrange(256) for _ in range(300)),
+            data.replace(b"\n", b"\r\n"),
+            data.replace(b"\n", b"\r"),
+            data.replace(b"\n", b" "),
+            b"\xef\xbb\xbf" + data,
+            data + data,
+            data[::-1],
+            data.upper(),
+        )
+    )
+
+
 def nest(data: bytes, rng: random.Random) -> bytes:
     """Nest a stretch deeply."""
     words = _words(data)
@@ -208,6 +329,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     drop_word,
     double_word,
     long_name,
+    other_value,
+    other_value_of_a_key,
+    whole,
     nest,
     blank_lines,
     swap_lines,
@@ -215,11 +339,19 @@ MUTATIONS: tuple[Mutation, ...] = (
 )
 
 
-def mutate(data: bytes, rng: random.Random) -> tuple[bytes, str]:
+_OF_LANGUAGES: dict[str, tuple[Mutation, ...]] = {
+    ".py": (run_more, run_more, other_value_of_a_key),
+    ".yaml": (laugh, other_value_of_a_key, other_value_of_a_key),
+    ".toml": (other_value_of_a_key, other_value_of_a_key),
+}
+
+
+def mutate(path: str, data: bytes, rng: random.Random) -> tuple[bytes, str]:
     """Spoil a file in one to three ways; return it and their names."""
     names: list[str] = []
+    ways = (*MUTATIONS, *_OF_LANGUAGES.get(PurePath(path).suffix, ()))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        mutation = rng.choice(MUTATIONS)
+        mutation = rng.choice(ways)
         names.append(mutation.__name__)
         data = mutation(data, rng)
     return data, "+".join(names)

@@ -58,6 +58,32 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
         "models/m.py:6",
         "nested too deeply",
     ),
+    "an exception without a message": (
+        {
+            "macros/m.py": b"class E(Exception):\n    def __str__(self):\n        raise E\nraise E",
+            "models/m.sql": MODEL + b"SELECT 1 AS a",
+        },
+        "macros/m.py",
+        "E (its message cannot be read)",
+    ),
+    "a macro that exits": (
+        {
+            "macros/m.py": b"from vde_dagster import macro\n\n\n@macro()\ndef f(evaluator):\n"
+            b"    raise SystemExit(0)\n",
+            "models/m.sql": MODEL + b"SELECT @f() AS a",
+        },
+        "models/m.sql:2",
+        "the macro @f failed",
+    ),
+    "a macro that returns a function": (
+        {
+            "macros/m.py": b"from vde_dagster import macro\n\n\n@macro()\ndef f(evaluator):\n"
+            b"    return print\n",
+            "models/m.sql": MODEL + b"SELECT @f() AS a",
+        },
+        "models/m.sql:2",
+        "a macro returned a value of type builtin_function_or_method",
+    ),
     "helper of operators": (
         {
             "models/m.py": b"import helper\n" + PYTHON % b"1",

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.said import said as told
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.execution.linting.views import ContextView, ModelView
 from vde_dagster.planning.lint.linted import Linted, Violation
@@ -110,9 +111,9 @@ class OwnRules:
             return _violations(said, linted, name, path), self._context.asked == before
         except ProjectError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ProjectError(
-                f"rule {name} fails for {linted.model.name}: {type(error).__name__}: {error}",
+                f"rule {name} fails for {linted.model.name}: {told(error)}",
                 hint="correct the rule",
                 location=where_raised(error, Path(path)),
             ) from error

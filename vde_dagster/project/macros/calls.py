@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.said import said
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.argument_words import written
 from vde_dagster.project.macros.arguments import SQL, coerce_arguments, parse_arguments
@@ -74,10 +75,8 @@ def _result(expander: Expander, name: str, arguments: str) -> Any:
         return function(*bound.args, **bound.kwargs)
     except ProjectError:
         raise
-    except Exception as error:
-        raise expander.error(
-            f"the macro @{name} failed{_line_of(error)}: {type(error).__name__}: {error}"
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise expander.error(f"the macro @{name} failed{_line_of(error)}: {said(error)}") from error
 
 
 def call_query_function(function: Callable[..., Any], expander: Expander) -> str:
@@ -121,7 +120,10 @@ def _to_text(expander: Expander, result: Any, *, whole: bool = False) -> str:
     if isinstance(result, Iterable):
         texts = [_to_text(expander, item) for item in result if item is not None]
         return ", ".join(texts) or NOTHING
-    raise TypeError(f"a macro returns SQL text or expressions, not {type(result).__name__}")
+    raise expander.error(
+        f"a macro returned a value of type {type(result).__name__}",
+        "return SQL text, an expression, a number, or a list of these",
+    )
 
 
 def _expression_text(tree: exp.Expr, dialect: str, *, whole: bool) -> str:

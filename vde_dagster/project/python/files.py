@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from vde_dagster.base.said import said
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.macros.registry import Collector
 from vde_dagster.project.python.runtime import LocalModules
@@ -87,7 +88,7 @@ def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, d
         raise
     except (Exception, SystemExit) as error:
         raise ProjectError(
-            f"the file cannot be imported: {type(error).__name__}: {error}",
+            f"the file cannot be imported: {said(error)}",
             hint=_import_hint(error),
             location=where_raised(error, Path(path)),
         ) from error

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.base.said import said
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.macros.calls import call_query_function
 from vde_dagster.project.macros.expansion import Expanded, Expander
@@ -116,10 +117,10 @@ def _call(
         text = call_query_function(function, expander)
     except ProjectError as error:
         raise _error(error, location) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         where = where_raised(error, location.path)
         raise ProjectError(
-            f"the function {function.__name__} failed: {type(error).__name__}: {error}",
+            f"the function {function.__name__} failed: {said(error)}",
             hint="with is_sql=True it is called while the project is read, with the macro "
             "evaluator alone, and returns SQL",
             location=where if where.line else location,
