@@ -53,7 +53,19 @@ class Problem:
 
 
 def config_warnings(settings: Settings) -> tuple[Problem, ...]:
-    """Return what is to be said of a project's configuration file."""
+    """Return what is to be said of a SQLMesh project's configuration, and of files not read."""
     location = SourceLocation(Path(settings.config_file))
     hint = "docs/sqlmesh.md has what each key is here"
-    return tuple(Problem(text, hint, location, False) for text in settings.config_warnings)
+    found = [Problem(text, hint, location, False) for text in settings.config_warnings]
+    if settings.config_file:
+        found += _metrics(settings.root)
+    return tuple(found)
+
+
+def _metrics(root: Path) -> list[Problem]:
+    files = sorted((root / "metrics").glob("**/*.sql"))
+    if not files:
+        return []
+    message = f"metrics are not read ({len(files)} file{'s' if files[1:] else ''} in metrics/)"
+    location = SourceLocation(files[0].relative_to(root))
+    return [Problem(message, "write them as models", location, False)]

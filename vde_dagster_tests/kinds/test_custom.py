@@ -210,3 +210,40 @@ def test_a_function_that_breaks_the_rule_leaves_nothing_and_is_called_again(
         workspace.apply(workspace.plan("prod"))
         workspace.apply(workspace.plan_run("prod"))
         assert kept(workspace) == LARGEST
+
+
+SQLMESH = """
+    from sqlmesh import CustomMaterialization, Model
+
+
+    class KeepAll(CustomMaterialization):
+        NAME = "keep_largest"
+
+        def insert(self, table_name, query_or_df, model: Model, is_first_insert, render_kwargs,
+                   **kwargs):
+            key = model.custom_materialization_properties["by"]
+            rows = query_or_df.where(f"{key} > 10")
+            if is_first_insert:
+                self._replace_query_for_model(model, table_name, rows, render_kwargs)
+            else:
+                self.adapter.insert_append(table_name, rows)
+"""
+
+
+def test_a_class_of_sqlmesh_s_is_known_by_its_name(folder: ProjectFolder) -> None:
+    folder.write(CODE, SQLMESH)
+
+    kind = load_project(folder.root).models[NAME].kind
+
+    assert isinstance(kind, Custom)
+    assert kind.entrypoint == "materializations/keep.py:KeepAll"
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark_engine")
+def test_a_class_of_sqlmesh_s_writes_the_table(folder: ProjectFolder) -> None:
+    folder.write(CODE, SQLMESH)
+    with Workspace.open(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+
+        assert kept(workspace) == [(1, 11), (1, 12), (2, 20)]

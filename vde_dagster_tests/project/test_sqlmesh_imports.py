@@ -13,6 +13,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, Kind
 from vde_dagster.project.loading.loader import Project
 from vde_dagster.project.model import Column, Model
+from vde_dagster.project.problem import config_warnings
 from vde_dagster.project.python.runtime import LocalModules
 from vde_dagster.project.sqlmesh_compat import dates
 
@@ -208,3 +209,12 @@ def test_the_end_of_a_range_is_its_last_instant() -> None:
         "2024-01-02 00:00:00",
         "2024-01-03 23:59:59.999999",
     )
+
+
+def test_metrics_are_named_in_a_warning(load: Load) -> None:
+    files = {"config.yaml": "model_defaults: {dialect: duckdb}\n", "metrics/m.sql": "METRIC ();\n"}
+
+    (warning,) = config_warnings(load(files).settings)
+
+    assert "metrics are not read (1 file in metrics/)" in warning.message
+    assert (str(warning.location), warning.certain) == ("metrics/m.sql", False)

@@ -57,9 +57,24 @@ class CustomMaterialization:
             model: The model.
         """
         times = {"start": target.interval.start, "end": target.interval.end}
-        cls(TargetAdapter(target)).insert(
-            target.name, rows, model, target.anew, {**times}, columns_to_types=None
-        )
+        told = _Model(model, target.properties)
+        cls(TargetAdapter(target)).insert(target.name, rows, told, target.anew, times)
+
+
+class _Model:
+    """A model, and what it says to the class under SQLMesh's name.
+
+    Args:
+        model: The model.
+        properties: What its `materialization_properties` say.
+    """
+
+    def __init__(self, model: Any, properties: Any) -> None:
+        self._model = model
+        self.custom_materialization_properties = dict(properties)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
 
 
 class TargetAdapter:
