@@ -16,7 +16,11 @@ from pathlib import Path
 
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.conftest import small_spark
-from vde_dagster_tests.spark.random_pairs import compare_random_pairs, quick_session
+from vde_dagster_tests.spark.random_pairs import (
+    compare_dense_pairs,
+    compare_random_pairs,
+    quick_session,
+)
 from vde_dagster_tests.spark.registry import EVERYTHING, settings
 from vde_dagster_tests.spark.spark_examples import documented_examples, run_examples
 
@@ -36,7 +40,12 @@ def main() -> int:
             f"seed {options.seed}: {tally.queries} queries, {tally.compared} pairs of equal "
             f"versions compared, {len(tally.wrong)} differ, {time.monotonic() - began:.0f} s"
         )
-        for pair in tally.wrong:
+        dense = compare_dense_pairs(quick_session(engine.session), options.seed, options.queries)
+        print(
+            f"queries of few words: {dense.queries}, {dense.compared} pairs of equal versions "
+            f"compared, {len(dense.wrong)} differ"
+        )
+        for pair in tally.wrong + dense.wrong:
             print(pair)
         (root / "examples").mkdir()
         with settings(engine.session, EVERYTHING):
@@ -45,7 +54,7 @@ def main() -> int:
             )
         print(report.figures())
         engine.close()
-    return 1 if tally.wrong or report.differences else 0
+    return 1 if tally.wrong or dense.wrong or report.differences else 0
 
 
 if __name__ == "__main__":

@@ -19,9 +19,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dense", type=int, default=2_000, help="queries of few words per seed")
     args = parser.parse_args()
     start, done, failures, seed = time.process_time(), 0, 0, args.seed
-    queries = compared = 0
+    queries = compared = dense_runs = dense_compared = 0
     opaque: Counter[str] = Counter()
     recognised: Counter[str] = Counter()
     tried: Counter[str] = Counter()
@@ -29,6 +30,8 @@ def main() -> int:
         checker = Checker(seed)
         try:
             checker.run(min(PAIRS_PER_DATABASE, args.pairs - done))
+            dense_runs += 1
+            dense_compared += Checker(seed).run_dense(args.dense).compared
         except UnsoundError as error:
             failures += 1
             print(f"seed {seed}: {error}")
@@ -42,6 +45,7 @@ def main() -> int:
         seed += 1
     seconds = time.process_time() - start
     print(f"seeds {args.seed}..{seed - 1}: {done} pairs, {queries} queries, {compared} compared")
+    print(f"queries of few words: {dense_runs * args.dense}, {dense_compared} compared")
     print(f"unsound: {failures}; opaque: {sum(opaque.values())}; {seconds:.0f} s of CPU")
     print(f"{'edit':24} {'tried':>7} {'same version':>13}")
     for name, n in sorted(tried.items()):

@@ -51,6 +51,10 @@ class Terms:
             node = self._known[key] = Node(tag, parts, len(self._known))
         return node
 
+    def nodes(self) -> list[Node]:
+        """All expressions that have been made."""
+        return list(self._known.values())
+
     def forget(self) -> None:
         """Take the expressions apart: subqueries in them know scopes, which know expressions."""
         for node in self._known.values():

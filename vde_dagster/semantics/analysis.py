@@ -18,6 +18,7 @@ from vde_dagster.semantics.errors import SemanticError
 from vde_dagster.semantics.finding import Finding
 from vde_dagster.semantics.lineage import ColumnLineage, Tracer
 from vde_dagster.semantics.queries import bind_query
+from vde_dagster.semantics.simplify import simplify
 from vde_dagster.semantics.uniqueness import group_keys
 from vde_dagster.semantics.version import SemanticVersion, leaf_version, opaque_version
 from vde_dagster.sql.garbage import dismantle
@@ -167,16 +168,20 @@ def _understood(
     if reading.doubt is not None:
         used = {leaf.table: leaf for leaf in reading.leaves}
         version = _opaque_over(query, used, names, reading.doubt)
+        lineage = Tracer().lineage(rel)
     else:
+        keys = _named_keys(rel, reading)
+        lineage = Tracer().lineage(rel)
+        simplify(rel, reading.terms)
         rows, columns = Digester().version(rel)
         version = SemanticVersion(
             rows.hex(),
             {name: column.hex() for name, column in zip(names, columns, strict=True)},
-            unique_keys=_named_keys(rel, reading),
+            unique_keys=keys,
         )
     return Analysis(
         version=version,
-        lineage=Tracer().lineage(rel),
+        lineage=lineage,
         output_types={o.name: type_text(o.type) for o in rel.outputs},
     )
 

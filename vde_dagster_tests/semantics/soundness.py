@@ -11,6 +11,7 @@ import duckdb
 import sqlglot
 
 from vde_dagster.semantics import SemanticError, SemanticVersion, semantic_version
+from vde_dagster_tests.semantics.dense_queries import DenseQueries
 from vde_dagster_tests.semantics.mutations import mutate
 from vde_dagster_tests.semantics.random_queries import SCHEMA, Queries, random_rows
 
@@ -98,6 +99,13 @@ class Checker:
                     self.tally.recognised[changed[1]] += 1
                 if self.rng.random() < 0.5:
                     current = after
+        return self.tally
+
+    def run_dense(self, queries: int) -> Tally:
+        """Make so many queries of few words, of which many have one version."""
+        made = DenseQueries(self.rng)
+        while self.tally.queries < queries:
+            self.check(made.query())
         return self.tally
 
     def chain(self, parent: Seen, columns: list[tuple[str, str]]) -> None:

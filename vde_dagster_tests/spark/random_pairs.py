@@ -9,6 +9,7 @@ from typing import Any
 from vde_dagster.errors import VdeError
 from vde_dagster.semantics import SemanticVersion, leaf_version, semantic_version
 from vde_dagster_tests.semantics import random_queries
+from vde_dagster_tests.semantics.dense_queries import DenseQueries
 from vde_dagster_tests.semantics.mutations import mutate
 from vde_dagster_tests.spark.answers import ask, make_views
 
@@ -86,4 +87,37 @@ def compare_random_pairs(session: Any, seed: int, queries: int) -> Tally:
         tally.compared += 1
         if first.columns(left) != second.columns(right):
             tally.wrong += (f"{text}\n  {changed[0]}\n  {first}\n  {second}",)
+    return tally
+
+
+def compare_dense_pairs(session: Any, seed: int, queries: int) -> Tally:
+    """Ask Spark for queries of few words that got one version by being rewritten.
+
+    Args:
+        session: A session of its own.
+        seed: Of the data and the queries.
+        queries: How many queries to make.
+    """
+    rng = random.Random(seed)
+    make_views(session, random_queries.SCHEMA, {}, rng, rows=5)
+    made = DenseQueries(rng)
+    seen: dict[tuple[str, ...], str] = {}
+    answers: dict[str, Any] = {}
+    tally = Tally()
+    while tally.queries < queries:
+        text = made.query()
+        tally.queries += 1
+        version = semantic_version(text, random_queries.SCHEMA)
+        other = seen.setdefault((version.rows, *version.columns.values()), text)
+        if other == text:
+            continue
+        for query in (other, text):
+            answers[query] = answers.get(query) or ask(session, query)
+        first, second = answers[other], answers[text]
+        if first.error or second.error:
+            continue
+        tally.compared += 1
+        places = list(range(len(version.columns)))
+        if first.columns(places) != second.columns(places):
+            tally.wrong += (f"{other}\n  {text}\n  {first}\n  {second}",)
     return tally

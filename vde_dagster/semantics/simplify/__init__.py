@@ -1,0 +1,25 @@
+"""Rewritings of whole queries that keep their rows on any data, before they are hashed.
+
+Lineage, keys and types are read from the query as it was written; only its hash is of this form.
+"""
+
+from __future__ import annotations
+
+from vde_dagster.semantics.algebra import Rel, Terms
+from vde_dagster.semantics.simplify.constants import put_constants
+from vde_dagster.semantics.simplify.filters import move_filters
+from vde_dagster.semantics.simplify.outer_joins import strengthen_joins
+from vde_dagster.semantics.simplify.parts import Parts
+
+
+def simplify(rel: Rel, terms: Terms) -> None:
+    """Bring a query that is read to the end into the form that is hashed; it is changed in place.
+
+    Args:
+        rel: The query.
+        terms: Where its expressions were made.
+    """
+    parts = Parts.of(rel, terms)
+    strengthen_joins(parts)
+    move_filters(parts)
+    put_constants(parts)

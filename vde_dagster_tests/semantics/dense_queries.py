@@ -1,0 +1,205 @@
+"""Random queries of few words, so that many of them mean the same: for rules that rewrite queries.
+
+Joins of every kind on few columns, conditions that imply or contradict each other, groupings in
+groupings, unions and windows, each with conditions inside and outside of it.
+"""
+
+from __future__ import annotations
+
+import random
+
+TABLES = {"a": ("id", "k", "v"), "b": ("id", "k", "w"), "c": ("k", "x", "y")}
+_TEXTS = {"a": "s", "b": "s"}
+_JOINS = ["JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
+_TOTALS = ["COUNT(*)", "SUM({})", "MAX({})", "MIN({})", "COUNT({})"]
+
+
+class DenseQueries:
+    """Makes the queries.
+
+    Args:
+        rng: Decides.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._shapes = [
+            *(self.joined, self.joined, self.grouped, self.filtered_grouping, self.united),
+            *(self.windowed, self.totals_of_totals, self.limited, self.semi_joined, self.distinct),
+        ]
+
+    def query(self) -> str:
+        """One query of few columns."""
+        return self._rng.choice(self._shapes)()
+
+    def _pick(self, *options: str) -> str:
+        return self._rng.choice(options)
+
+    def condition(self, columns: list[str], texts: list[str]) -> str:
+        """A condition on one or two columns."""
+        rng = self._rng
+        one, two, n = rng.choice(columns), rng.choice(columns), rng.randint(0, 2)
+        made = [
+            *(f"{one} = {n}", f"{one} = {n}", f"{one} > {n}", f"{one} >= {n}", f"{one} < {n}"),
+            *(f"{one} <= {n}", f"{one} <> {n}", f"{one} IS NULL", f"{one} IS NOT NULL"),
+            *(f"{one} = {two}", f"{one} = {two}", f"{one} IN ({n}, 2)", f"{one} <=> {n}"),
+            *(f"({one} = {n} OR {two} > 1)", f"NOT ({one} > {n})", f"{one} + 1 > {n}"),
+            *(f"({one} > {n} OR {one} IS NULL)", f"COALESCE({one}, 0) = {n}", f"{one} < {two}"),
+        ]
+        if texts:
+            text = rng.choice(texts)
+            made += [f"{text} = 'a'", f"{text} = 'b'", f"{text} IS NOT NULL", f"{text} = ''"]
+        return rng.choice(made)
+
+    def where(
+        self, word: str, columns: list[str], texts: list[str], most: int = 2, least: int = 0
+    ) -> str:
+        """A clause of several conditions, or nothing."""
+        n = self._rng.randint(least, most)
+        if not n:
+            return ""
+        return f" {word} " + " AND ".join(self.condition(columns, texts) for _ in range(n))
+
+    def _from(self) -> tuple[str, list[str], list[str]]:
+        """One table, or two or three that are joined on their `k`."""
+        names = [self._rng.choice(list(TABLES)) for _ in range(self._rng.choice([1, 2, 2, 2, 3]))]
+        text, columns, texts = "", list[str](), list[str]()
+        for i, table in enumerate(names):
+            alias = f"t{i}"
+            own = [f"{alias}.k", *(f"{alias}.{c}" for c in TABLES[table] if c != "k")][:2]
+            inner = self._pick(table, table, table, f"(SELECT * FROM {table} WHERE k > 0)")
+            if i:
+                on = f"{self._rng.choice(columns[:2])} = {alias}.k"
+                more = self.where("AND", [*columns[:2], *own], [], most=1)
+                text += f" {self._rng.choice(_JOINS)} {inner} AS {alias} ON {on}{more}"
+            else:
+                text = f"{inner} AS {alias}"
+            columns += own
+            texts += [f"{alias}.{_TEXTS[table]}"] if table in _TEXTS else []
+        return text, columns, texts
+
+    def joined(self) -> str:
+        text, columns, texts = self._from()
+        out = self._pick("1", columns[0], columns[-1], str(self._rng.randint(0, 2)))
+        if self._rng.random() < 0.2:
+            out = f"{columns[0]} + 1"
+        elif texts and self._rng.random() < 0.2:
+            out = self._rng.choice([*texts, "'a'"])
+        return f"SELECT {out} AS u FROM {text}{self.where('WHERE', columns, texts)}"
+
+    def grouped(self) -> str:
+        """A grouping with conditions before and after it, and keys that may be fixed."""
+        text, columns, texts = self._from()
+        keys = self._rng.sample(columns, self._rng.choice([0, 1, 1, 2]))
+        if self._rng.random() < 0.15:
+            keys.append("'z'")
+        total = self._rng.choice(_TOTALS).format(columns[-1])
+        where = self.where("WHERE", columns, texts)
+        having = self.where("HAVING", [*keys[:1], total], [], most=1) if keys else ""
+        group = f" GROUP BY {', '.join(keys)}" if keys else ""
+        if keys and self._rng.random() < 0.1:
+            group = f" GROUP BY ROLLUP ({', '.join(keys)})"
+        out = self._rng.choice([*keys, total, "1"]) if keys else total
+        return f"SELECT {out} AS u, {total} AS v FROM {text}{where}{group}{having}"
+
+    def _grouping(self) -> str:
+        table = self._rng.choice(["a", "b"])
+        columns = ["k", TABLES[table][2]]
+        where = self.where("WHERE", columns, [], most=1)
+        keys = self._pick("k", "k", "k, id")
+        having = self.where("HAVING", ["k", "COUNT(*)"], [], most=1)
+        total = self._rng.choice(_TOTALS).format(columns[1])
+        return f"SELECT k, {total} AS n FROM {table}{where} GROUP BY {keys}{having}"
+
+    def filtered_grouping(self) -> str:
+        """Conditions on a grouping from outside, through joins."""
+        text, columns = f"({self._grouping()}) AS g", ["g.k", "g.n"]
+        if self._rng.random() < 0.5:
+            join = self._rng.choice(_JOINS)
+            text += f" {join} c AS d ON g.k = d.k{self.where('AND', ['g.k', 'd.k'], [], most=1)}"
+            columns.append("d.k")
+        out = self._rng.choice([*columns, "1"])
+        return f"SELECT {out} AS u FROM {text}{self.where('WHERE', columns, [])}"
+
+    def united(self) -> str:
+        """Conditions inside and outside of a set operation."""
+        op = self._pick("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT")
+        sides = [
+            f"SELECT k, {TABLES[t][2]} AS n FROM {t}"
+            f"{self.where('WHERE', ['k', TABLES[t][2]], [], most=1)}"
+            for t in (self._rng.choice(["a", "b"]) for _ in range(2))
+        ]
+        where = self.where("WHERE", ["k", "n"], [])
+        out = self._pick("k", "n", "k, n", "1", "COUNT(*)", "DISTINCT k")
+        return f"SELECT {out} FROM ({f' {op} '.join(sides)}) AS u{where}"
+
+    def windowed(self) -> str:
+        """Conditions before and after a window function, of a table or of a grouping."""
+        inner = self._pick("a", "a", f"({self._grouping()})")
+        value = "v" if inner == "a" else "n"
+        where = self.where("WHERE", ["k", value], [], most=1)
+        over = self._pick("PARTITION BY k", "", "ORDER BY k")
+        total = self._pick(f"SUM({value})", "COUNT(*)", f"MAX({value})")
+        rows = f"SELECT k, {value} AS n, {total} OVER ({over}) AS t FROM {inner} AS w{where}"
+        outer = self.where("WHERE", ["k", "n", "t"], [])
+        return f"SELECT {self._pick('k', 'n', 't', '1')} AS u FROM ({rows}) AS x{outer}"
+
+    def totals_of_totals(self) -> str:
+        """A grouping, in one step or in two, of a table or of a union."""
+        tables = [self._rng.choice(["a", "b"]) for _ in range(self._rng.choice([1, 2, 2]))]
+        kind = self._rng.choice(["SUM", "MIN", "MAX", "COUNT", "COUNT(*)"])
+        key = self._pick("k", "k", "")
+        wheres = [self.where("WHERE", ["k"], [], most=1) for _ in tables]
+        if self._rng.random() < 0.5:
+            sides = [
+                f"SELECT k, {TABLES[t][2]} AS n FROM {t}{w}"
+                for t, w in zip(tables, wheres, strict=True)
+            ]
+            total = kind if kind == "COUNT(*)" else f"{kind}(n)"
+        else:
+            of = self._pick("k", "k", "k, id", "id, k")
+            sides = [
+                f"SELECT k, {kind if kind == 'COUNT(*)' else f'{kind}({TABLES[t][2]})'} AS n "
+                f"FROM {t}{w} GROUP BY {of}"
+                for t, w in zip(tables, wheres, strict=True)
+            ]
+            total = self._pick("SUM(n)", "MIN(n)", "MAX(n)", "COUNT(n)")
+            if self._rng.random() < 0.7:
+                total = f"{kind}(n)" if kind in ("SUM", "MIN", "MAX") else "SUM(n)"
+        rows = " UNION ALL ".join(sides)
+        group = f" GROUP BY {key}" if key else ""
+        return f"SELECT {key or 1} AS u, {total} AS v FROM ({rows}) AS x{group}"
+
+    def limited(self) -> str:
+        """Conditions inside and outside of a LIMIT."""
+        inside = self.where("WHERE", ["k", "v"], [], most=1)
+        outside = self.where("WHERE", ["k", "v"], [], most=1)
+        rows = f"SELECT k, v FROM a{inside} ORDER BY k, v LIMIT {self._rng.randint(1, 2)}"
+        return f"SELECT {self._pick('k', 'v', '1', '2')} AS u FROM ({rows}) AS x{outside}"
+
+    def semi_joined(self) -> str:
+        """IN, EXISTS and joins with distinct keys."""
+        inner = self.where("WHERE", ["b.k", "b.w"], [], most=1)
+        also = inner.replace(" WHERE ", " AND ", 1)
+        joined = self._pick(
+            f"a WHERE a.k IN (SELECT b.k FROM b{inner})",
+            f"a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k{also})",
+            f"a LEFT SEMI JOIN b ON a.k = b.k{also} WHERE 1 = 1",
+            f"a JOIN (SELECT DISTINCT b.k FROM b{inner}) AS d ON a.k = d.k WHERE 1 = 1",
+            f"a JOIN (SELECT b.k FROM b{inner} GROUP BY b.k) AS d ON d.k = a.k WHERE 1 = 1",
+            f"a JOIN (SELECT b.k FROM b{inner}) AS d ON d.k = a.k WHERE 1 = 1",
+            f"a WHERE a.k NOT IN (SELECT b.k FROM b{inner})",
+            f"a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k{also})",
+        )
+        return f"SELECT a.v FROM {joined}{self.where('AND', ['a.k', 'a.v'], [], most=1)}"
+
+    def distinct(self) -> str:
+        """DISTINCT over rows that are distinct already, or are not."""
+        inner = self._pick(
+            f"SELECT k, COUNT(*) AS n FROM a{self.where('WHERE', ['k'], [], 1)} GROUP BY k",
+            "SELECT DISTINCT k, v AS n FROM a",
+            "SELECT k, v AS n FROM a",
+        )
+        word = self._pick("DISTINCT ", "")
+        out = self._pick("k, n", "k", "n", "k, 1 AS one")
+        return f"SELECT {word}{out} FROM ({inner}) AS x{self.where('WHERE', ['k', 'n'], [], 1)}"
