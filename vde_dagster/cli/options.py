@@ -28,6 +28,11 @@ EnvironmentName = Annotated[
     str, typer.Argument(metavar="ENV", help="The environment: prod, or a name of your own.")
 ]
 
+OptionalEnvironment = Annotated[
+    str | None,
+    typer.Argument(metavar="ENV", help="The environment; `dagster.default_environment` if none."),
+]
+
 Start = Annotated[
     str | None,
     typer.Option(

@@ -61,6 +61,8 @@ def plan_project(
     """Plan a project's models for an environment; see `Workspace.plan`."""
     if options.select:
         models = select_models(warehouse, environment, models, options.select)
+    if warehouse.settings.forward_only:
+        options = replace(options, forward_only=True)
     from vde_dagster.project.problem import config_warnings
 
     warnings: list[Problem] = []

@@ -166,6 +166,9 @@ class Settings:
         variables: Values of `@VAR('name')` and `@name` in queries and headers: texts, numbers,
             truth values, nothing, and lists and tables of them.
         model_defaults: Values of properties of models that do not give them, by property.
+        time_column_format: Format of time columns of text that name none, in strftime's words.
+        forward_only: Whether all plans are forward-only.
+        no_diff: Whether `vde plan` leaves the changes of texts out.
         before_all: Statements that run before all else when a plan is applied.
         after_all: Statements that run once its views are published.
         infer_names: Whether models without a name are named by their paths.
@@ -213,6 +216,9 @@ class Settings:
     owner: str | None = None
     variables: dict[str, Any] = field(default_factory=dict, repr=False)
     model_defaults: dict[str, Any] = field(default_factory=dict)
+    time_column_format: str | None = None
+    forward_only: bool = False
+    no_diff: bool = False
     before_all: tuple[str, ...] = ()
     after_all: tuple[str, ...] = ()
     infer_names: bool = False

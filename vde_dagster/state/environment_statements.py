@@ -49,7 +49,8 @@ class EnvironmentStatementStore:
 
     def forget(self, connection: Connection, environment: str) -> None:
         """Forget them, in the transaction that ends the environment."""
-        connection.execute(delete(_ROWS).where(_ROWS.c.step == _step(environment)))
+        if self.get(environment, connection):
+            connection.execute(delete(_ROWS).where(_ROWS.c.step == _step(environment)))
 
 
 def _step(environment: str) -> str:

@@ -271,8 +271,9 @@ class PlanStore:
         target = {name: entry.snapshot_id for name, entry in plan.entries.items()}
         with self.database.reading() as conn:
             for row in conn.execute(query):
-                entries = load_stored_plan(row.payload).entries
-                if {entry.name: entry.snapshot_id for entry in entries} == target:
+                stored = load_stored_plan(row.payload)
+                same = {entry.name: entry.snapshot_id for entry in stored.entries} == target
+                if same and stored.statements == plan.statements:
                     return str(row.plan_id)
         return None
 

@@ -28,7 +28,7 @@ def test_every_command_takes_a_project_json_and_debug(command: str, vde: Vde) ->
     "arguments",
     [
         ["nonsense"],
-        ["plan"],
+        ["apply"],
         ["plan", "prod", "--nonsense"],
         ["apply", "prod", "--concurrency", "0"],
         ["rollback", "prod", "--to", "yesterday"],

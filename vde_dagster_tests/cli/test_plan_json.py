@@ -94,3 +94,14 @@ def test_the_janitor_of_a_new_project_has_nothing_to_do(template: ProjectFolder,
     assert report.code == 0
     assert report.json["dry_run"] is True
     assert report.json["failures"] == 0
+
+
+def test_without_a_name_the_plan_is_for_the_default_environment(
+    template: ProjectFolder, vde: Vde
+) -> None:
+    assert vde("plan", "--project", template.root, "--json").json["environment"] == "prod"
+    template.write("pyproject.toml", '[tool.vde.dagster]\ndefault_environment = "dev"\n')
+    plan = vde("plan", "--project", template.root, "--json").json
+    assert plan["environment"] == "dev"
+    rejected = vde("plan", "reject", plan["id"], "--project", template.root, "--json").json
+    assert rejected["status"] == "rejected"

@@ -25,6 +25,7 @@ IDLE = {
     "policies of a whole table": ("kind FULL (on_additive_change warn)", "", "on_additive", 3),
     "statements of a part": ("kind EMBEDDED", "SET spark.sql.x = 1;", "statements before", 1),
     "audits of a part": ("kind EMBEDDED, audits (not_null(columns := id))", "", "audits are", 1),
+    "an earlier value": ("kind FULL,\n  kind FULL", "", "'kind' is given twice; the last", 4),
     "a cache": ("kind FULL", "CACHE TABLE c AS SELECT 1;", "CACHE", 5),
 }
 USED = (

@@ -164,6 +164,31 @@ def test_the_environment_and_dotenv_decide_and_are_remembered(
     assert read_settings(root).dialect == "bigquery"
 
 
+def test_plans_and_times_take_what_has_a_counterpart(
+    write_project: WriteProject, load: Load
+) -> None:
+    model = "MODEL (name a.m, kind INCREMENTAL_BY_TIME_RANGE (time_column {})); SELECT '1' AS d"
+    files = {
+        "config.yaml": "model_defaults: {dialect: spark}\ntime_column_format: '%Y%m%d'\n"
+        "plan: {forward_only: true, no_diff: true}\nbefore_all: [SELECT 1]\n",
+        "models/m.sql": model.format("d"),
+        "models/n.sql": model.format("(d, '%Y')").replace("a.m", "a.n"),
+    }
+    project = load(files)
+    assert (project.settings.forward_only, project.settings.no_diff) == (True, True)
+    assert project.settings.config_warnings == ()
+    formats = {
+        str(name): model.kind.interval_column.format
+        for name, model in project.models.items()
+        if model.kind.interval_column is not None
+    }
+    assert formats == {"a.m": "%Y%m%d", "a.n": "%Y"}
+    wrong = {**files, "config.yaml": "project: shop\ntime_column_format: 'day'\n"}
+    with pytest.raises(ProjectError, match="time_column_format") as raised:
+        read_settings(write_project(wrong))
+    assert str(raised.value.location) == "config.yaml:2"
+
+
 def test_own_settings_win_key_by_key_and_a_clash_is_said(write_project: WriteProject) -> None:
     own = '[tool.vde]\ndialect = "trino"\nowner = "data"\n[tool.vde.variables]\nleast = 9\n'
     read = _settings(write_project, {"config.yaml": YAML, "pyproject.toml": own})

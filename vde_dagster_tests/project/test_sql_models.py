@@ -286,3 +286,26 @@ def test_properties_of_other_engines_are_read_over(load_model: LoadModel) -> Non
         "SELECT 1 AS b"
     )
     assert model.name == ModelName("a", "m")
+
+
+@pytest.mark.parametrize(
+    ("written", "is_there"),
+    [
+        ("enabled (1 = 1)", True),
+        ("enabled (\n 0 = 1)", False),
+        ("enabled : true", True),
+        ("enabled @IF(@stage = 'dev', true, false)", False),
+        ("enabled (@stage = 'live')", True),
+        ("enabled false, enabled true", True),
+        ("owner a, enabled true, enabled false", False),
+    ],
+)
+def test_a_condition_of_constants_enables_a_model_and_the_last_of_two_counts(
+    written: str, is_there: bool, load: Callable[[Mapping[str, str]], Project]
+) -> None:
+    settings = '[tool.vde.variables]\nstage = "live"\n'
+    files = {
+        "models/m.sql": f"MODEL (name a.m, {written}); SELECT 1 AS a",
+        "pyproject.toml": settings,
+    }
+    assert bool(load(files).models) is is_there

@@ -26,6 +26,7 @@ from vde_dagster.cli.options import (
     MinIntervals,
     NoDiff,
     NoGaps,
+    OptionalEnvironment,
     ProjectDir,
     Restate,
     Select,
@@ -47,7 +48,7 @@ Reason = Annotated[str, typer.Option(metavar="TEXT", help="What its author shoul
 
 
 def plan(
-    environment: EnvironmentName,
+    environment: OptionalEnvironment = None,
     start: Start = None,
     end: End = None,
     select: Select = None,
@@ -98,7 +99,12 @@ def plan(
         from vde_dagster.cli.applying import meant_environment, previous_snapshots
 
         made = workspace.plan(
-            meant_environment(output, workspace, environment, create=create),
+            meant_environment(
+                output,
+                workspace,
+                environment or workspace.settings.dagster.default_environment,
+                create=create,
+            ),
             options,
             save=not check,
         )
@@ -116,6 +122,7 @@ def plan(
             shown["check"] = analysis.to_json()
             if not as_json:
                 show_check(output, analysis)
+        no_diff = no_diff or workspace.settings.no_diff
         if as_json:
             print_json(shown)
         elif made.is_empty:

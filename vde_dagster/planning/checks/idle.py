@@ -11,6 +11,7 @@ from vde_dagster.planning.checks.places import (
     behind_header,
     place_in_header,
     properties_in_header,
+    repeated_properties,
 )
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.kinds import Kind
@@ -55,6 +56,10 @@ def idle_properties(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
     for name, why in _OF_MODELS.items():
         if name in written:
             yield _idle(model, name, f"property '{name}' does nothing here: {why}")
+    for name in repeated_properties(model):
+        message = f"property '{name}' is given twice; the last one counts"
+        place = place_in_header(model, name, name)
+        yield Problem(message, "remove the other one", place, certain=False)
     lacking = {} if kind.owns_table else _OF_TABLES
     if not kind.is_shown:
         lacking = {**lacking, **_OF_VIEWS}

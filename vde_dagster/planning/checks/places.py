@@ -7,6 +7,7 @@ that stands there is looked for in the file, the same one of several.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
@@ -74,22 +75,34 @@ def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
     """
     if model.python is not None or model.location.path.suffix == ".py":
         return _in_decorators(model.source, model.location.line or 1)
-    header = _parts(model)[0] if model.location.path.suffix == ".sql" else []
     found: dict[str, frozenset[str]] = {}
-    depth, name, inner = 0, "", set[str]()
+    name = ""
+    for depth, word in _words_in_header(model):
+        if depth == 1:
+            name = word
+            found[name] = frozenset()
+        else:
+            found[name] |= {word}
+    return found
+
+
+def repeated_properties(model: Model) -> list[str]:
+    """Name the properties that a SQL model's header gives more than once, in lower case."""
+    own = [word for depth, word in _words_in_header(model) if depth == 1]
+    return [name for name, count in Counter(own).items() if count > 1]
+
+
+def _words_in_header(model: Model) -> Iterator[tuple[int, str]]:
+    """Yield the names of properties, each with the depth of its brackets: 1, or 2 inside a kind."""
+    header = _parts(model)[0] if model.location.path.suffix == ".sql" else []
+    depth = 0
     behind = [token.text for token in header[2:]] + [""]
     for (before, token), following in zip(pairwise(header), behind, strict=False):
         # MERGE clauses have commas of their own: `…, target.b = source.b`.
         is_assigned = following in (".", "=") or token.is_word("WHEN")
-        begins = before.text in ("(", ",") and not is_assigned
-        if begins and depth == 1:
-            name, inner = token.text.casefold(), set()
-            found[name] = frozenset()
-        elif begins and depth == 2:
-            inner.add(token.text.casefold())
-            found[name] = frozenset(inner)
+        if before.text in ("(", ",") and not is_assigned and depth in (1, 2):
+            yield depth, token.text.casefold()
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
-    return found
 
 
 def _in_decorators(text: str, line: int) -> Mapping[str, frozenset[str]]:

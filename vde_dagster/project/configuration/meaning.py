@@ -181,6 +181,7 @@ class _Reader:
             ("ignore_patterns", ("ignore_patterns",)),
             ("environment_suffix_target", ("environment_suffix_target",)),
             ("virtual_environment_mode", ("virtual_environment_mode",)),
+            ("time_column_format", ("time_column_format",)),
             ("default_target_environment", ("dagster", "default_environment")),
         ):
             if values.get(key):
@@ -191,6 +192,10 @@ class _Reader:
         if values.get("pinned_environments"):
             pinned = sorted(str(name) for name in values["pinned_environments"])
             self._set(("pinned_environments",), pinned, "pinned_environments")
+        plans = values.get("plan") or {}
+        for key in ("forward_only", "no_diff"):
+            if plans.get(key):
+                self._set(("plan", key), _truth(plans[key]), key)
         naming = values.get("model_naming") or {}
         if naming.get("infer_names"):
             self._set(("model_naming", "infer_names"), naming["infer_names"], "infer_names")
@@ -267,6 +272,11 @@ def _is_day(value: Any) -> bool:
     if isinstance(value, datetime):
         return False
     return isinstance(value, date) or bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", str(value)))
+
+
+def _truth(value: Any) -> Any:
+    """Read what an environment variable has as text; settings check the rest."""
+    return value.lower() == "true" if isinstance(value, str) else value
 
 
 def plain(value: Any) -> Any:

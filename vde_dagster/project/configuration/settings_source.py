@@ -259,6 +259,13 @@ def _check_values(settings: Settings, places: SettingPlaces) -> None:
             "write letters, digits and _, a letter first",
         )
     _check_dialect(settings, places)
+    if settings.time_column_format is not None:
+        from vde_dagster.project.kinds.time_format import problem
+
+        wrong = problem(settings.time_column_format)
+        if wrong is not None:
+            key = "time_column_format"
+            raise places.problem(key, f"setting '{key}': {wrong}", "write '%Y-%m-%d'")
     if settings.model_defaults:
         from vde_dagster.project.reading.model_defaults import default_mistakes
 

@@ -183,6 +183,10 @@ class Kind:
         """The column that tells intervals apart; None when rows do not say where they belong."""
         return None
 
+    def with_time_format(self, text: str | None) -> Kind:
+        """Return the kind with a format of times as text, where it has a use for one and none."""
+        return self
+
     @property
     def in_place(self) -> InPlace | None:
         """How its tables may change in place; None when a change always makes a new table."""

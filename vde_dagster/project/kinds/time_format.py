@@ -45,6 +45,8 @@ _SPARK = {
     "SSSSSS": "%f",
 }
 _OF_SPARK = {value: key for key, value in _SPARK.items() if key != "y"}
+_OTHERS = {"Y": "%Y", "YYYY": "%Y", "YY": "%y"}
+"""Letters that Spark has no longer, and that mean the year to SQLMesh."""
 _SPARKS_OWN = frozenset({"", "spark", "spark2", "databricks", "hive"})
 _PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|.", re.DOTALL)
 _HINT = "%Y, %m, %d, %H, %M, %S (and %y, %b, %B, %f)"
@@ -145,8 +147,8 @@ def _from_spark(text: str) -> str:
             out.append(found[1].replace("''", "'") or "'")
         elif found[2] is None:
             out.append(piece)
-        elif piece in _SPARK:
-            out.append(_SPARK[piece])
+        elif piece in _SPARK or piece in _OTHERS:
+            out.append(_SPARK.get(piece) or _OTHERS[piece])
         else:
             known = ", ".join(key for key in _SPARK if key != "y")
             raise ValueError(f"'{piece}' is not one of {known}, nor is it a format of strftime")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.project.kinds.base import (
@@ -103,6 +103,10 @@ class IncrementalByTimeRange(ChangesInPlace):
         values = dict(given)
         column, time_format = values.pop("time_column")
         return cls(time_column=column, time_format=time_format, **values)
+
+    def with_time_format(self, text: str | None) -> Kind:
+        """Take it for the time column."""
+        return replace(self, time_format=text) if text and self.time_format is None else self
 
     @property
     def auto_restatement(self) -> AutoRestatement | None:

@@ -185,7 +185,9 @@ def _properties(
     written, _ = name_of(header, read, location.path, context.settings)
     if not read.enabled:
         return None
-    chosen: Kind = kind if is_value else read.kind
+    chosen: Kind = read.kind
+    if is_value:
+        chosen = kind.with_time_format(context.settings.time_column_format)
     if is_query and not chosen.has_query:
         raise _error(f"a model of kind {chosen.name} has no query", location)
     if not is_query and not chosen.allows_python:

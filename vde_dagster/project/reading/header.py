@@ -119,6 +119,22 @@ class Value:
             raise self.error(message, f"write {self.name} true, or leave it out")
         return text == "true"
 
+    def condition(self) -> bool:
+        """Read `true`, `false`, or a condition of constants such as `(1 = 1)`."""
+        tokens = self.tokens[1:] if self.tokens and self.tokens[0].text == ":" else self.tokens
+        value = self.part(list(tokens))
+        if len(tokens) < 3:
+            return value.boolean()
+        from sqlglot import exp, parse_one
+        from sqlglot.errors import SqlglotError
+        from sqlglot.optimizer.simplify import simplify
+
+        try:
+            folded = simplify(parse_one(value.raw, dialect=self.dialect)).unnest()
+        except SqlglotError:
+            return value.boolean()
+        return bool(folded.this) if isinstance(folded, exp.Boolean) else value.boolean()
+
     def cron(self) -> str:
         """Read a cron expression, and return its five fields."""
         try:
@@ -256,17 +272,25 @@ def parse_header(source: SourceText, tokens: list[Token]) -> Header:
             extra.start,
             f"end the {word.text.upper()} (…) header with a semicolon",
         )
-    properties = read_properties(source, tokens[2:closing])
+    # Of models the last one counts, as in SQLMesh, and the plan warns.
+    last_counts = word.text.upper() == "MODEL"
+    properties = read_properties(source, tokens[2:closing], last_counts=last_counts)
     return Header(word.text.upper(), properties, source, word.start)
 
 
 def read_properties(
-    source: SourceText, tokens: list[Token], dialect: str = "spark"
+    source: SourceText, tokens: list[Token], dialect: str = "spark", *, last_counts: bool = False
 ) -> dict[str, Value]:
     """Read `name value, name value …`.
 
+    Args:
+        source: The file.
+        tokens: What stands between the brackets.
+        dialect: SQLGlot dialect of the SQL in it.
+        last_counts: Whether a name may be given twice; the last one counts.
+
     Raises:
-        ProjectError: A name is missing or given twice.
+        ProjectError: A name is missing, or given twice.
     """
     properties: dict[str, Value] = {}
     key = ""
@@ -287,7 +311,7 @@ def read_properties(
                 "write property value, property value, …",
             )
         key = unquote(name).lower()
-        if key in properties:
+        if key in properties and not last_counts:
             raise source.error(f"property '{key}' is given twice", name.start, "remove one of them")
         properties[key] = Value(source, key, tuple(part[1:]), name.start, dialect)
     return properties

@@ -134,6 +134,7 @@ def read_model_properties(
     dialect = given["dialect"].sql_dialect() if "dialect" in given else settings.dialect
     _check_dialect(header, dialect)
     kind = read_kind(given["kind"], dialect, of_kinds) if "kind" in given else View()
+    kind = kind.with_time_format(settings.time_column_format)
     for needed in kind.needs:
         if needed not in given:
             raise given["kind"].error(
@@ -162,7 +163,7 @@ def read_model_properties(
         name=given["name"].identifier() if "name" in given else "",
         kind=kind,
         dialect=dialect,
-        enabled=given["enabled"].boolean() if "enabled" in given else True,
+        enabled=given["enabled"].condition() if "enabled" in given else True,
         fields=fields,
         audits=(*_audits(defaults), *_audits(given)),
         signals=tuple(given["signals"].items()) if "signals" in given else (),

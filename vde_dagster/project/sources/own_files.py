@@ -179,6 +179,7 @@ class OwnFiles:
             sorted(settings.variables.items()),
             sorted(settings.model_defaults.items()),
             settings.infer_names,
+            settings.time_column_format,
             sorted(self.names.catalogs.items()),
             self.names.any_catalog,
         )

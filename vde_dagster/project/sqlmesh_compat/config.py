@@ -183,15 +183,15 @@ class NameInferenceConfig(Shape):
 class PlanConfig(Shape):
     """How plans are made."""
 
-    forward_only: Annotated[Any, _unused("`vde plan --forward-only`")] = False
+    forward_only: Annotated[bool, Does("`forward_only`")] = False
     auto_categorize_changes: Annotated[Any, _unused(_AUTOMATIC)] = None
     include_unmodified: Annotated[
         Any, _unused("views of unchanged models cost nothing, and are always made")
     ] = False
     enable_preview: Annotated[Any, _unused("previews are always made, of branches")] = None
-    no_diff: Annotated[Any, _unused("`vde plan --no-diff`")] = False
+    no_diff: Annotated[bool, Does("`no_diff`")] = False
     no_prompts: Annotated[Any, _unused("plans never ask")] = True
-    auto_apply: Annotated[Any, _unused("`dagster.auto_apply`")] = False
+    auto_apply: Annotated[Any, _unused("`vde apply --yes`, or `dagster.auto_apply`")] = False
     use_finalized_state: Annotated[
         Any, _unused("a publication is one transaction: each state is final")
     ] = False
@@ -225,9 +225,7 @@ class Config(Shape):
     snapshot_ttl: Annotated[str, Does("`janitor_grace_hours`")] = ""
     environment_ttl: Annotated[str | None, Does("`environment_ttl_days`; null: 0, for ever")] = ""
     ignore_patterns: Annotated[list[str], Does("`ignore_patterns`")] = Field(default_factory=list)
-    time_column_format: Annotated[
-        Any, _unused("write the format beside the column: `time_column (day, '%Y')`")
-    ] = None
+    time_column_format: Annotated[str | None, Does("`time_column_format`")] = None
     users: Annotated[Any, _unused("who may do what is the business of Dagster and the catalog")] = (
         None
     )
@@ -246,10 +244,10 @@ class Config(Shape):
     ] = None
     env_vars: Annotated[Any, _unused("set them in the environment, or in `.env`")] = None
     physical_schema_mapping: Annotated[
-        Any, _unused("physical tables have a namespace of their own")
+        Any, _unused("physical tables of `sales` are in `vde__sales`, in every environment")
     ] = None
     physical_schema_override: Annotated[
-        Any, _unused("physical tables have a namespace of their own")
+        Any, _unused("physical tables of `sales` are in `vde__sales`, in every environment")
     ] = None
     physical_table_naming_convention: Annotated[
         Any, _unused("names of physical tables are not to be read")
@@ -265,7 +263,9 @@ class Config(Shape):
     ] = VirtualEnvironmentMode.FULL
     gateway_managed_virtual_layer: Annotated[Any, _unused(_ONE_ENGINE)] = None
     infer_python_dependencies: Annotated[Any, _unused("install what models import")] = None
-    default_target_environment: Annotated[str, Does("`dagster.default_environment`")] = "prod"
+    default_target_environment: Annotated[
+        str, Does("`dagster.default_environment`, also of `vde plan`")
+    ] = "prod"
     log_limit: Annotated[Any, _unused("there are no log files")] = None
     cicd_bot: Annotated[
         Any, _unused("`vde plan` in a workflow of your own, see docs/dagster.md")
