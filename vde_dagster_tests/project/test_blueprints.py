@@ -168,6 +168,40 @@ def test_python_models_have_blueprints_too(load: Load) -> None:
     assert len({snapshot.version.rows for snapshot in snapshots.values()}) == 4
 
 
+def test_variables_of_a_blueprint_may_be_lists_and_tables(load: Load) -> None:
+    models = load(
+        {
+            "models/m.py": """
+            from vde_dagster import model
+
+            @model("shop.@{name}", is_sql=True, kind="VIEW",
+                   blueprints=[{"name": "a", "keys": ("x", "y"), "of": [{"table": "raw.t"}]},
+                               {"name": "b", "keys": ["z"], "of": [{"table": "raw.u"}]}])
+            def execute(evaluator):
+                [one] = evaluator.blueprint_var("of")
+                return f"SELECT {', '.join(evaluator.blueprint_var('keys'))} FROM {one['table']}"
+            """,
+        }
+    ).models
+
+    a, b = models[ModelName("shop", "a")], models[ModelName("shop", "b")]
+    assert a.query == "SELECT x, y FROM raw.t"
+    assert b.query == "SELECT z FROM raw.u"
+    assert model_from_json(json.loads(json.dumps(model_to_json(a)))) == a
+
+
+@pytest.mark.parametrize(
+    ("condition", "there"),
+    [("(1 = 1)", True), ("( 0 = 1 )", False), ("(1 = 2)", False), ("('a' IN ('a', 'b'))", True)],
+)
+def test_a_condition_of_constants_leaves_a_model_out(
+    load: Load, condition: str, there: bool
+) -> None:
+    text = f"MODEL (name a.m, enabled {condition});\nSELECT 1 AS a"
+
+    assert bool(load({"models/m.sql": text}).models) is there
+
+
 def test_a_macro_may_make_a_python_models_list(load: Load) -> None:
     models = load(
         {

@@ -14,6 +14,7 @@ from vde_dagster.project.reading.blueprints import read_blueprints
 from vde_dagster.project.reading.header import Value
 from vde_dagster.project.reading.header_macros import bare, expanded_text
 from vde_dagster.project.reading.sql_models import FileContext
+from vde_dagster.project.reading.variable_texts import sql_literal
 from vde_dagster.sql.scanner import SourceText, scan
 
 _NAMES = ("name", "depends_on", "kind", "dialect")
@@ -42,13 +43,29 @@ def python_blueprints(
         )
     for one in listed:
         for key, own in one.items():
-            if not isinstance(own, str | int | float | bool):
+            if own is None or not _is_plain(own):
                 raise ProjectError(
                     f"the variable '{key}' of a blueprint is {own!r}",
-                    hint="its value is a text, a number or a truth value",
+                    hint="its value is a text, a number, a truth value, or a list or table of them",
                     location=location,
                 )
-    return [{str(key).lower(): own for key, own in one.items()} for one in listed]
+    return [{str(key).lower(): _as_stored(own) for key, own in one.items()} for one in listed]
+
+
+def _is_plain(value: Any) -> bool:
+    """Say whether a value can be stored with the model."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_plain(own) for key, own in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _as_stored(value: Any) -> Any:
+    """Return a value as reading it from the state store gives it."""
+    if isinstance(value, Mapping):
+        return {key: _as_stored(own) for key, own in value.items()}
+    return list(map(_as_stored, value)) if isinstance(value, list | tuple) else value
 
 
 def filled_in(
@@ -85,7 +102,7 @@ def filled_in(
 def texts_of(variables: Mapping[str, Any]) -> dict[str, str]:
     """Return the SQL text of variables."""
     return {
-        key: str(own).upper() if isinstance(own, bool) else str(own)
+        key: sql_literal(own) if isinstance(own, bool | list | Mapping) else str(own)
         for key, own in variables.items()
     }
 

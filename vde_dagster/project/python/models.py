@@ -71,7 +71,7 @@ def load_python_file(
                 location=location,
             )
         for variables in python_blueprints(definition, location, context):
-            here = context.with_variables(texts_of(variables))
+            here = context.with_variables(texts_of(variables), _collections(variables))
             asked = asked_variables(definition.function, files, context.settings.variables)
             python = PythonSource(
                 f"{path.as_posix()}:{name}", files, outside.hashes, variables, asked
@@ -83,6 +83,11 @@ def load_python_file(
     made_of = (used for one in models for used in one.model.kind.files)
     uses = {*files, *outside.paths, *made_of} - {path.as_posix()}
     return LoadedFile(path, tuple(models), uses=tuple(sorted(uses)), variables=outside.variables)
+
+
+def _collections(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables that macros get as lists and tables; others they get as texts."""
+    return {key: own for key, own in variables.items() if isinstance(own, list | dict)}
 
 
 def _read(

@@ -112,8 +112,10 @@ class Value:
         return int(text)
 
     def boolean(self) -> bool:
-        """Read `true` or `false`."""
+        """Read `true`, `false`, or a condition of constants such as `(1 = 0)`."""
         text = self.raw.strip("'\"").lower()
+        if text[:1] == "(":  # What macros leave of a condition.
+            text = _condition(text)
         if text not in ("true", "false"):
             message = f"property '{self.name}' is true or false, not '{text}'"
             raise self.error(message, f"write {self.name} true, or leave it out")
@@ -315,6 +317,20 @@ def read_properties(
             raise source.error(f"property '{key}' is given twice", name.start, "remove one of them")
         properties[key] = Value(source, key, tuple(part[1:]), name.start, dialect)
     return properties
+
+
+def _condition(text: str) -> str:
+    """Return `true` or `false` for a condition of constants, any other text as it is."""
+    from sqlglot import parse_one
+    from sqlglot.errors import SqlglotError
+
+    from vde_dagster.project.macros.constants import NotConstantError, constant
+
+    try:
+        value = constant(parse_one(text, dialect="spark"))
+    except (SqlglotError, NotConstantError):
+        return text
+    return str(value).lower()
 
 
 def _is_of_a_clause(part: list[Token]) -> bool:

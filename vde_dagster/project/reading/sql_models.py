@@ -67,6 +67,7 @@ class FileContext:
         materializations: Functions that write tables, by name in lower case; several of one name
             are a mistake of whoever asks for it.
         variables: SQL text of the variables of a blueprint, by name in lower case.
+        values: Those of them that are lists or tables, as Python has them.
         known_columns: Columns of models that were read before.
         defaults: Properties that hold where a header does not give them.
         templates: Texts of files of Jinja macros, by path.
@@ -81,6 +82,7 @@ class FileContext:
     signals: Mapping[str, SignalDefinition] = field(default_factory=dict)
     materializations: Mapping[str, tuple[FoundCode, ...]] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
     known_columns: KnownColumns = field(default_factory=KnownColumns)
     defaults: Mapping[str, Value] = field(default_factory=dict)
     templates: Mapping[str, str] = field(default_factory=dict)
@@ -93,6 +95,7 @@ class FileContext:
         texts |= {key: sql_literal(value) for key, value in values.items()}
         texts |= self.variables
         values |= {key: bare(value) for key, value in self.variables.items()}
+        values |= self.values
         return MacroScope(
             self.macros,
             texts,
@@ -104,9 +107,13 @@ class FileContext:
             model=self.model,
         )
 
-    def with_variables(self, variables: Mapping[str, str]) -> FileContext:
+    def with_variables(
+        self, variables: Mapping[str, str], values: Mapping[str, Any] | None = None
+    ) -> FileContext:
         """Return the same for one model of a blueprint."""
-        return dataclasses.replace(self, variables=variables) if variables else self
+        if not variables:
+            return self
+        return dataclasses.replace(self, variables=variables, values=values or {})
 
 
 def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
