@@ -26,7 +26,7 @@ HERE = Path(__file__).parent / "oracle"
 PACKAGES = ("dlt", "ibis-framework", "polars", "pyarrow", "pyyaml", "faker", "agate", "pytest")
 """What projects' own code imports."""
 WHEN = ("2024-01-02", "2024-01-03", "2024-01-05")
-ASPECTS = ("name", "kind", "dependencies", "query", "audits", "properties")
+ASPECTS = ("name", "kind", "dependencies", "query", "plain", "audits", "properties")
 
 
 def main() -> int:
@@ -56,12 +56,26 @@ def main() -> int:
         print(f"{_row(name, results[name])}", flush=True)
     print()
     _summary(results)
+    print(f"\ndbt projects beside them, not compared: {', '.join(_dbt(said)) or 'none'}")
     return 0
 
 
 def _projects(file: Path) -> list[tuple[str, str, str]]:
     lines = [line.split(" ", 2) for line in file.read_text().splitlines() if line[:1] not in "#"]
     return [(repository, commit, folder) for repository, commit, folder in lines]
+
+
+def _dbt(said: argparse.Namespace) -> list[str]:
+    """Name the dbt projects of the listed repositories, without what they install and test with."""
+    repositories = sorted({repository for repository, _, _ in _projects(said.list)})
+    found = []
+    for repository in repositories:
+        checkout = said.checkouts / repository.replace("/", "+")
+        for file in sorted(checkout.glob("**/dbt_project.yml")):
+            folder = file.parent.relative_to(checkout)
+            if not {"dbt_packages", "packages", "tests", "integration_tests"} & set(folder.parts):
+                found.append(f"{repository} {folder.as_posix()}")
+    return found
 
 
 def _environment(folder: Path) -> Path:
@@ -157,7 +171,14 @@ def _summary(results: dict[str, Compared | str]) -> None:
     both = {name: result for name, result in results.items() if isinstance(result, Compared)}
     for name, result in sorted(results.items()):
         print(_row(name, result))
-    compared = list(both.values())
+    before: dict[str, Compared] = {}
+    for name, one in both.items():
+        like = next((n for n, other in before.items() if one.copies(other)), None)
+        if like is None:
+            before[name] = one
+        else:
+            print(f"{name} is a copy of {like}: not counted")
+    compared = list(before.values())
     sums = [sum(one.total for one in compared), sum(one.loaded for one in compared)]
     equal = [sum(one.equal[what] for one in compared) for what in ASPECTS]
     print(f"{'sum':58} {sums[0]:5} {sums[1]:5} {' '.join(f'{n:5}' for n in equal)}")
@@ -170,7 +191,9 @@ def _summary(results: dict[str, Compared | str]) -> None:
     )
     print(
         f"\n{len(compared)} projects compared; {whole} load whole, {alike} of them with equal "
-        f"names, kinds, dependencies and queries; {sum(one.queries for one in compared)} queries"
+        f"names, kinds, dependencies and queries; {sum(one.queries for one in compared)} queries, "
+        f"{equal[ASPECTS.index('query')]} equal, {equal[ASPECTS.index('plain')]} as SQLGlot alone writes "
+        "them for Spark"
     )
     blocked: Counter[str] = Counter()
     projects: dict[str, set[str]] = {}

@@ -39,10 +39,12 @@ class Compared:
     Args:
         total: Models that SQLMesh loads, external ones left out.
         loaded: How many of them we load, under whatever name.
-        equal: How many are equal, by what is compared.
+        equal: How many are equal, by what is compared. `plain` counts queries that are equal before
+            our own translation has a say: theirs as SQLGlot alone writes it for Spark.
         queries: How many have a query that SQLMesh renders before it runs.
         differences: Model, what is compared, and the difference.
         blocked: Models that do not load, by the message that keeps them from it.
+        own: SQLMesh's names and queries.
     """
 
     total: int = 0
@@ -51,6 +53,11 @@ class Compared:
     queries: int = 0
     differences: list[tuple[str, str, str]] = field(default_factory=list)
     blocked: Counter[str] = field(default_factory=Counter)
+    own: frozenset[tuple[str, str]] = frozenset()
+
+    def copies(self, other: Compared) -> bool:
+        """Say whether most of the models are another project's, by name and query."""
+        return 2 * len(self.own & other.own) > len(self.own) > 1
 
 
 def compare(theirs: dict[str, Any], ours: dict[str, Any]) -> Compared:
@@ -83,8 +90,26 @@ def compare(theirs: dict[str, Any], ours: dict[str, Any]) -> Compared:
                 result.differences.append((".".join(wanted[0]), what, difference))
             else:
                 result.equal[what] += 1
+        result.equal["plain"] += _equal_in_plain_spark(model, found, fallback)
         result.equal["name"] += 1
+    result.own = frozenset(
+        (key(name)[-1], str(model["query"]))
+        for name, model in theirs["models"].items()
+        if model["kind"] != "EXTERNAL"
+    )
     return result
+
+
+def _equal_in_plain_spark(theirs: dict[str, Any], ours: dict[str, Any], fallback: str) -> bool:
+    """Compare without our translation of other dialects, whose mistakes would be on both sides."""
+    if theirs["query"] is None or ours["query"] is None:
+        return False
+    try:
+        dialect = theirs["dialect"].split(",")[0]
+        plain = sqlglot.transpile(theirs["query"], read=dialect or None, write="spark")[0]
+        return _spark(plain, "spark", fallback) == _spark(ours["query"], "spark", fallback)
+    except Exception:
+        return False
 
 
 def key(name: str) -> tuple[str, ...]:
