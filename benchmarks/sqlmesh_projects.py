@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -92,7 +93,7 @@ def _environment(folder: Path) -> Path:
 
 
 def _fetch(repository: str, commit: str, checkout: Path) -> None:
-    git = ["git", "-C", str(checkout)]
+    """Clone one commit; where that fails nothing is left, so that the next run tries again."""
     checkout.mkdir(parents=True)
     url = f"https://github.com/{repository}.git"
     for command in (
@@ -100,7 +101,10 @@ def _fetch(repository: str, commit: str, checkout: Path) -> None:
         ["fetch", "-q", "--depth", "1", url, commit],
         ["checkout", "-q", "FETCH_HEAD"],
     ):
-        subprocess.run([*git, *command], check=False)
+        if subprocess.run(["git", "-C", str(checkout), *command], check=False).returncode:
+            print(f"{repository} cannot be fetched: git {command[0]} failed")
+            shutil.rmtree(checkout)
+            return
 
 
 def _one(name: str, project: Path, python: Path, said: argparse.Namespace) -> Compared | str:
@@ -192,8 +196,8 @@ def _summary(results: dict[str, Compared | str]) -> None:
     print(
         f"\n{len(compared)} projects compared; {whole} load whole, {alike} of them with equal "
         f"names, kinds, dependencies and queries; {sum(one.queries for one in compared)} queries, "
-        f"{equal[ASPECTS.index('query')]} equal, {equal[ASPECTS.index('plain')]} as SQLGlot alone writes "
-        "them for Spark"
+        f"{equal[ASPECTS.index('query')]} equal, {equal[ASPECTS.index('plain')]} as SQLGlot alone "
+        "writes them for Spark"
     )
     blocked: Counter[str] = Counter()
     projects: dict[str, set[str]] = {}
