@@ -14,6 +14,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.loader import load_project
 from vde_dagster.project.macros.time_variables import (
@@ -36,7 +37,7 @@ def main(folder: str, start: str, end: str, now: str) -> int:
     try:
         project = load_project(Path(folder), strict=False, use_cache=False)
         said["problems"] = [_problem(error) for error in project.problems]
-        said["models"] = {str(n): _model(m, values) for n, m in project.models.items()}
+        said["models"] = {_written(n): _model(m, values) for n, m in project.models.items()}
         said["tests"] = sorted(test.name for test in project.tests)
         said["namespace"] = project.settings.default_namespace
     except ProjectError as error:
@@ -46,6 +47,11 @@ def main(folder: str, start: str, end: str, now: str) -> int:
     said["seconds"] = time.perf_counter() - began
     print("\n" + json.dumps(said, default=str), flush=True)
     return 0
+
+
+def _written(name: ModelName) -> str:
+    """Write a name so that dots in its parts do not part it."""
+    return ".".join(quote(part) for part in (name.namespace, name.name) if part)
 
 
 def _instant(day: str) -> datetime:
@@ -66,7 +72,7 @@ def _model(model: Model, values: dict[str, str]) -> dict[str, Any]:
     return {
         "file": model.location.path.as_posix(),
         "kind": model.kind.name,
-        "depends_on": sorted(map(str, model.depends_on)),
+        "depends_on": sorted(map(_written, model.depends_on)),
         "audits": sorted(
             f"{a.name}({', '.join(map('='.join, a.arguments))})" for a in model.audits
         ),

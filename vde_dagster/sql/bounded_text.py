@@ -29,6 +29,8 @@ def with_cut_texts(tree: exp.Expr, dialect: str) -> exp.Expr:
         length = cast.to.expressions[0].this
         cast.set("to", exp.DataType.build("string", dialect="spark"))
         if dialect in _CUTTING and isinstance(length, exp.Literal) and cast is not tree:
-            made = exp.Anonymous(this="LEFT", expressions=[cast.copy(), length.copy()])
+            made: exp.Expr = exp.Anonymous(this="LEFT", expressions=[cast.copy(), length.copy()])
+            if isinstance(cast.parent, exp.Select) and cast.output_name:
+                made = exp.alias_(made, cast.output_name, quoted=True)  # A cast keeps the name.
             cast.replace(made)
     return tree
