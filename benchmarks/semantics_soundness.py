@@ -27,7 +27,7 @@ def main() -> int:
     recognised: Counter[str] = Counter()
     tried: Counter[str] = Counter()
     while done < args.pairs:
-        checker = Checker(seed)
+        checker = Checker(seed, undeclared=("b", "c", "g") if seed % 3 == 0 else ())
         try:
             checker.run(min(PAIRS_PER_DATABASE, args.pairs - done))
             dense_runs += 1
@@ -47,6 +47,8 @@ def main() -> int:
     print(f"seeds {args.seed}..{seed - 1}: {done} pairs, {queries} queries, {compared} compared")
     print(f"queries of few words: {dense_runs * args.dense}, {dense_compared} compared")
     print(f"unsound: {failures}; opaque: {sum(opaque.values())}; {seconds:.0f} s of CPU")
+    for why, n in opaque.most_common(12):
+        print(f"{n:7} {why}")
     print(f"{'edit':24} {'tried':>7} {'same version':>13}")
     for name, n in sorted(tried.items()):
         print(f"{name:24} {n:7} {recognised[name]:13}")

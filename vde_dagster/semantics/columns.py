@@ -39,7 +39,7 @@ def bind_column(binder: Binder, e: exp.Column, scope: Scope) -> Node:
         return binder.give_up(str(error))
     if found.fields:
         written = tuple(part.name for part in identifiers[-found.fields :])
-        e.type = _field_type(found.type, written)
+        e.type = field_type(found.type, written)
         return struct_fields(binder.terms, found.node, written, found.type)
     if found.type is not None:
         e.type = found.type
@@ -55,11 +55,12 @@ def struct_fields(terms: Terms, node: Node, fields: tuple[str, ...], kind: Any) 
     for name in fields:
         struct = kind is not None and kind.this == exp.DType.STRUCT
         node = terms.make("field", name.lower() if struct else name, node)
-        kind = _field_type(kind, (name,))
+        kind = field_type(kind, (name,))
     return node
 
 
-def _field_type(kind: Any, fields: tuple[str, ...]) -> Any:
+def field_type(kind: Any, fields: tuple[str, ...]) -> Any:
+    """The type of a field of a field … of a struct, or None."""
     for name in fields:
         members = getattr(kind, "expressions", None) or []
         kind = next((m.args.get("kind") for m in members if m.name.lower() == name.lower()), None)

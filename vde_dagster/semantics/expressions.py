@@ -24,6 +24,7 @@ from vde_dagster.semantics.normalise import (
     minus,
     negate,
 )
+from vde_dagster.sql.reading import name_of_call
 
 Handler = Callable[[Binder, Any, Scope], Node]
 
@@ -238,7 +239,21 @@ def _dot(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
     if isinstance(e.expression, exp.Identifier):
         this = bind(binder, e.this, scope)
         return struct_fields(binder.terms, this, (e.expression.name,), None)
-    return binder.give_up("a function of a schema or a struct star")
+    if isinstance(e.expression, exp.Anonymous):
+        return _function_of_schema(binder, e, scope)
+    return binder.give_up("a star inside an expression")
+
+
+def _function_of_schema(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
+    """A call `schema.function(…)`: one of the user's."""
+    arguments = [bind(binder, argument, scope) for argument in e.expression.expressions]
+    name, left = name_of_call(e.expression), e.this
+    while isinstance(left, exp.Dot):
+        name, left = f"{left.expression.name.lower()}.{name}", left.this
+    name = f"{left.name.lower()}.{name}"
+    if name in binder.scalar_functions:
+        return binder.terms.make("call", name, *arguments)
+    return binder.give_up(f"function {name} is not declared as deterministic", *arguments)
 
 
 def _bracket(binder: Binder, e: exp.Bracket, scope: Scope) -> Node:

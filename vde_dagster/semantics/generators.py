@@ -44,12 +44,12 @@ def bind_generator(
         name = called(e)
         if name and spark_functions.kind(name) is None and name not in binder.functions:
             binder.note("unknown function", e)
-        raise Unsupported("an unknown table function")
+        raise Unsupported(f"table function {name} is not known" if name else "a table function")
     op, own_outer = kind
     arguments = e.expressions
     nodes = [bind(binder, a, scope) for a in arguments]
     first_type = infer(arguments[0]) if arguments else None
-    columns = names or _default_names(op, len(nodes), first_type)
+    columns = names or _default_names(op, arguments, first_type)
     if op == "posexplode" and names and len(names) not in (2, 3):
         raise Unsupported("posexplode with these aliases")
     source = Generator(op, outer or own_outer, nodes)
@@ -60,11 +60,14 @@ def bind_generator(
     ]
 
 
-def _default_names(op: str, arguments: int, first_type: Any) -> list[str]:
+def _default_names(op: str, arguments: list[exp.Expr], first_type: Any) -> list[str]:
     known = first_type is not None and first_type.this != exp.DType.UNKNOWN
     is_map = known and first_type.this == exp.DType.MAP
     if op == "json_tuple":
-        return [f"c{i}" for i in range(arguments - 1)]
+        return [f"c{i}" for i in range(len(arguments) - 1)]
+    if op == "stack" and isinstance(arguments[0], exp.Literal) and arguments[0].this.isdigit():
+        rows = int(arguments[0].this)
+        return [f"col{i}" for i in range(-(-(len(arguments) - 1) // rows))] if rows else []
     if op == "explode" and known:
         return ["key", "value"] if is_map else ["col"]
     if op == "posexplode" and known:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from vde_dagster.semantics import ctes, spark_functions
+from vde_dagster.semantics import ctes
 from vde_dagster.semantics._sqlglot import compare_one_to_one
 from vde_dagster.semantics.algebra import Derived, FullJoin, Group, Node, Output, Rel
 from vde_dagster.semantics.binder import Unsupported
@@ -116,19 +116,29 @@ def _table(binder: Binder, e: exp.Table, scope: Scope) -> Sources:
             raise Unsupported(f"a table with {key.replace('_', ' ')}")
     names = _alias_columns(e)
     if isinstance(e.this, exp.Func):
-        if called(e.this) == "range":
-            source, outputs = bind_range(binder, e.this, scope)
-            made = Sources(Group([source]), [_entry(outputs, _alias(e), names)])
-        else:
-            name = called(e.this)
-            if name and spark_functions.kind(name) is None and name not in binder.functions:
-                binder.note("unknown function", e.this)
-            raise Unsupported("a table function")
+        made = _table_function(binder, e, names, scope)
     elif not isinstance(e.this, exp.Identifier):
         raise Unsupported("a table that is not a name")
     else:
         made = _named_table(binder, e, names, scope)
     return _nested_joins(binder, e, made, scope)
+
+
+def _table_function(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> Sources:
+    """A function in FROM without LATERAL: it sees the queries around, not the tables beside it."""
+    around = Scope(scope.parent, scope.ctes)
+    if called(e.this) == "range":
+        source, outputs = bind_range(binder, e.this, around)
+        entry = _entry(outputs, (e.alias.lower(),), names)
+    else:
+        mistakes = len(binder.mistakes)
+        source, outputs = bind_generator(binder, e.this, names, around)
+        entry = _entry(outputs, (e.alias.lower(),), [])
+        if scope.entries:
+            for mistake in binder.mistakes[mistakes:]:
+                mistake.hint = "Only with LATERAL before it a function sees the tables beside it."
+    scope.correlation.found |= around.correlation.found
+    return Sources(Group([source]), [entry])
 
 
 def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> Sources:
@@ -243,6 +253,8 @@ def _join(binder: Binder, e: exp.Join, left: Sources, scope: Scope) -> None:
         raise Unsupported(f"{method} {kind} JOIN".strip())
     if side in ("RIGHT", "FULL") and left.crossed:
         raise Unsupported("RIGHT or FULL JOIN after a comma")
+    if side in ("RIGHT", "FULL") and isinstance(e.this, exp.Lateral):
+        raise Unsupported(f"{side} JOIN LATERAL")
     if kind in ("SEMI", "ANTI") and side == "RIGHT":
         raise Unsupported(f"RIGHT {kind} JOIN")
     if len(left.entries) >= _MOST_TABLES:
@@ -314,8 +326,14 @@ def _on(
 def _side(binder: Binder, sources: Sources, name: str) -> tuple[Node, Any]:
     if name in sources.merged:
         return sources.merged[name]
-    having = [entry for entry in sources.entries if entry.has(name) and name not in entry.repeated]
-    if len(having) != 1:
+    having = [entry for entry in sources.entries if entry.has(name)]
+    if not having:
+        # Spark refuses the query unless a table whose columns are not known has it.
+        having = [entry for entry in sources.entries if entry.open]
+        if len(having) != 1:
+            raise Unsupported(f"USING ({name}), which may belong to several unknown tables")
+        having[0].types[name] = None
+    if len(having) != 1 or name in having[0].repeated:
         raise Unsupported(f"USING ({name}) with several columns of that name")
     return having[0].get(name, binder.terms), having[0].types[name]
 

@@ -1,15 +1,17 @@
-"""Expanding ``*``, ``t.*`` and their EXCEPT, REPLACE and RENAME."""
+"""Expanding ``*``, ``t.*``, a struct's ``s.*``, and their EXCEPT, REPLACE and RENAME."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from vde_dagster.semantics.algebra import Output
 from vde_dagster.semantics.binder import Unsupported
+from vde_dagster.semantics.columns import field_type, struct_fields
 from vde_dagster.semantics.inference import infer
-from vde_dagster.semantics.names import NamedSource, Scope
+from vde_dagster.semantics.names import Ambiguous, NamedSource, NotFound, Scope, Unclear, resolve
 
 if TYPE_CHECKING:
     from vde_dagster.semantics.binder import Binder
@@ -21,13 +23,14 @@ def expand(binder: Binder, item: exp.Expr, scope: Scope) -> list[Output]:
     Raises:
         Unsupported: A table's columns are not known, or the star has a form that is not.
     """
-    if isinstance(item, exp.Column):
-        qualifier = tuple(part.name.lower() for part in item.parts[:-1])
-        star = item.this
+    if isinstance(item, exp.Column | exp.Dot):
+        names, star = _parts(item)
+        qualifier = tuple(name.lower() for name in names)
         entries = [e for e in scope.entries if e.parts[-len(qualifier) :] == qualifier]
-        if len(entries) != 1:
-            raise Unsupported(f"{'.'.join(qualifier)}.* names no single table")
-        outputs = _all(binder, entries[0])
+        if len(entries) > 1:
+            raise Unsupported(f"several tables are called {'.'.join(qualifier)}")
+        # A table of the name goes before a column of the name.
+        outputs = _all(binder, entries[0]) if entries else _fields(binder, names, scope)
     elif isinstance(item, exp.Star):
         star = item
         if not scope.entries:
@@ -39,8 +42,46 @@ def expand(binder: Binder, item: exp.Expr, scope: Scope) -> list[Output]:
         for entry in scope.entries:
             outputs += [o for o in _all(binder, entry) if o.name not in entry.hidden]
     else:
-        raise Unsupported("a struct star")
+        raise Unsupported("a star of an unknown form")
     return _changed(binder, star, outputs, scope)
+
+
+def _parts(item: exp.Expr) -> tuple[list[str], Any]:
+    """The names before the star, as written, and the star."""
+    if isinstance(item, exp.Column):
+        return [part.name for part in item.parts[:-1]], item.this
+    names: list[str] = []
+    left: exp.Expr = item.this
+    while isinstance(left, exp.Dot) and isinstance(left.expression, exp.Identifier):
+        names.insert(0, left.expression.name)
+        left = left.this
+    if not isinstance(left, exp.Column):
+        raise Unsupported("the star of an expression")
+    return [*(part.name for part in left.parts), *names], item.expression
+
+
+def _fields(binder: Binder, names: list[str], scope: Scope) -> list[Output]:
+    """The fields of a struct: a column, or a field of a column's."""
+    text = ".".join(names)
+    try:
+        # Names that the same SELECT list gives are not seen.
+        found = resolve(
+            tuple(name.lower() for name in names), replace(scope, clause="where"), binder.terms
+        )
+    except (Ambiguous, NotFound, Unclear):
+        raise Unsupported(f"{text}.* names no single table or struct") from None
+    before = tuple(names[len(names) - found.fields :])
+    node = struct_fields(binder.terms, found.node, before, found.type)
+    kind = field_type(found.type, before)
+    if kind is None or kind.this != exp.DType.STRUCT:
+        raise Unsupported(f"the fields of {text} are not known")
+    fields = [(f.name, f.args.get("kind")) for f in kind.expressions]
+    if len({name.lower() for name, _ in fields}) != len(kind.expressions) or not fields:
+        raise Unsupported(f"{text} has several fields of one name")
+    return [
+        Output(name.lower(), struct_fields(binder.terms, node, (name,), kind), type_, name)
+        for name, type_ in fields
+    ]
 
 
 def _merged_name(scope: Scope, name: str) -> str | None:

@@ -9,6 +9,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokens import Token  # type: ignore[attr-defined]
 
 from vde_dagster.sql.dialects import untranslated
+from vde_dagster.sql.lateral import WITHOUT_ON, lacks_condition
 from vde_dagster.sql.precedence import with_brackets
 from vde_dagster.sql.spark_tokens import as_written
 from vde_dagster.sql.token_kinds import MARK
@@ -51,6 +52,8 @@ def read_statements(text: str) -> tuple[list[Token], list[exp.Expr | None]]:
     tokens = dialect.tokenize(text)
     made = as_written(text, tokens)
     doubt = made.doubt
+    if doubt is None and lacks_condition(tokens):
+        doubt = WITHOUT_ON
     bracketed = with_brackets(made.tokens)
     try:
         trees = dialect.parser().parse(bracketed or made.tokens, text)

@@ -20,6 +20,11 @@ def _pick(tree: exp.Expr, rng: random.Random, *kinds: type[exp.Expr]) -> exp.Exp
     return rng.choice(found) if found else None
 
 
+def _is_named(table: exp.Expr) -> bool:
+    """Whether it is a table, and no function."""
+    return isinstance(table.this, exp.Identifier)
+
+
 def rename_aliases(text: str, rng: random.Random) -> str:
     """Table aliases are unique in generated queries, so they can be renamed everywhere."""
     return re.sub(r"\bt(\d+)\b", rng.choice([r"z\1", r"q\1_x"]), text)
@@ -63,7 +68,7 @@ def add_parentheses(tree: exp.Expr, rng: random.Random) -> exp.Expr | None:
 
 def wrap_table(tree: exp.Expr, rng: random.Random) -> exp.Expr | None:
     node = _pick(tree, rng, exp.Table)
-    if node is None or not node.alias or node.args.get("joins"):
+    if node is None or not node.alias or node.args.get("joins") or not _is_named(node):
         return None
     inner = exp.select("*").from_(exp.to_table(node.name))
     node.replace(exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(node.alias))))
@@ -300,7 +305,7 @@ def drop_group_key(tree: exp.Expr, rng: random.Random) -> exp.Expr | None:
 
 def change_table(tree: exp.Expr, rng: random.Random) -> exp.Expr | None:
     node = _pick(tree, rng, exp.Table)
-    if node is None:
+    if node is None or not _is_named(node):
         return None
     node.set("this", exp.to_identifier(rng.choice(["a", "b", "c"])))
     return tree
@@ -327,12 +332,23 @@ def add_output(tree: exp.Expr, rng: random.Random) -> exp.Expr | None:
     return tree if node.select(f"{extra} AS extra", copy=False, dialect="spark") else None
 
 
+def change_list(tree: exp.Expr, rng: random.Random) -> exp.Expr | None:
+    """A list with one element twice, or in another order."""
+    node = _pick(tree, rng, exp.Array)
+    if node is None:
+        return None
+    listed = [e.copy() for e in node.expressions]
+    more = [*listed, rng.choice(listed).copy()]
+    node.set("expressions", more if rng.random() < 0.5 else listed[::-1])
+    return tree
+
+
 EDITS: list[Edit] = [
     *(swap_operands, swap_any_operands, flip_comparison, add_parentheses, wrap_table, wrap_query),
     *(add_filter, drop_filter, on_to_where, where_to_on, change_join, swap_first_join, swap_joins),
     *(change_literal, change_comparison, change_aggregate, toggle_distinct, change_set_operation),
     *(swap_columns, and_or, negate, reorder_outputs, change_window, change_order),
-    *(drop_group_key, change_table, between_to_and, add_output),
+    *(drop_group_key, change_table, between_to_and, add_output, change_list),
 ]
 
 

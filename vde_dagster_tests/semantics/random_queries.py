@@ -1,7 +1,8 @@
 """Random queries in Spark SQL over a few small tables, and random data for them.
 
 Queries use what DuckDB can run after SQLGlot's transpilation: joins of every kind, correlated
-subqueries, grouping sets, windows, set operations, DISTINCT, LIMIT over a total order, explode.
+subqueries, grouping sets, windows, set operations, DISTINCT, LIMIT over a total order, stars over
+structs, table functions in FROM, LATERAL.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ SCHEMA: dict[str, dict[str, str]] = {
     "b": {"id": "INT", "k": "INT", "w": "INT", "s": "STRING"},
     "c": {"k": "INT", "x": "INT", "y": "INT"},
     "e": {"id": "INT", "xs": "ARRAY<INT>"},
+    "g": {"id": "INT", "st": "STRUCT<p: INT, q: STRING>"},
 }
+_LISTS = "ARRAY<INT>"
+DUCKDB_TYPES = {
+    "INT": "INTEGER",
+    "STRING": "VARCHAR",
+    _LISTS: "INTEGER[]",
+    "STRUCT<p: INT, q: STRING>": "STRUCT(p INTEGER, q VARCHAR)",
+}
+"""What DuckDB calls the types that it has under other names."""
 _PLAIN = ["a", "b", "c"]
 _JOINS = [
     *("JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"),
@@ -33,7 +43,9 @@ def random_rows(rng: random.Random) -> dict[str, list[tuple[object, ...]]]:
             return rng.random() < 0.5
         if kind == "STRING":
             return rng.choice(["", "a", "b", "A", "ab"])
-        return [rng.randint(0, 2) for _ in range(rng.randint(0, 3))]
+        if kind == _LISTS:
+            return [rng.randint(0, 2) for _ in range(rng.randint(0, 3))]
+        return {"p": value("INT"), "q": value("STRING")}
 
     return {
         table: [tuple(value(kind) for kind in columns.values()) for _ in range(rng.randint(0, 7))]
@@ -94,9 +106,37 @@ class Queries:
             outer = self.rng.choice(["", "OUTER "])
             view = f"SELECT id, x FROM e LATERAL VIEW {outer}explode(xs) {self.alias()} AS x"
             return f"({view}) AS {name}", name, [("id", "INT"), ("x", "INT")]
+        if self.rng.random() < 0.15:
+            return self.opened(name)
         table = self.rng.choice(_PLAIN)
         columns = [(c, k) for c, k in SCHEMA[table].items()]
         return f"{table} AS {name}", name, columns
+
+    def opened(self, name: str) -> tuple[str, str, list[tuple[str, str]]]:
+        """Lists and structs that are taken apart."""
+        one, two = self.alias(), self.alias()
+        roll = self.rng.random()
+        if roll < 0.2:
+            return f"e AS {name}", name, [("id", "INT"), ("xs", _LISTS)]
+        if roll < 0.4:
+            members = ", ".join(str(self.rng.randint(0, 2)) for _ in range(self.rng.randint(1, 3)))
+            return f"explode(array({members})) AS {name}(x)", name, [("x", "INT")]
+        if roll < 0.65:
+            star = self.rng.choice(["st.*", f"{one}.st.*", f"{one}.st.p, {one}.st.q"])
+            inner = f"SELECT {one}.id, {star} FROM g AS {one}"
+            return f"({inner}) AS {name}", name, [("id", "INT"), ("p", "INT"), ("q", "STRING")]
+        join = self.rng.choice([", LATERAL", " JOIN LATERAL", " LEFT JOIN LATERAL"])
+        on = self.rng.choice(["TRUE", f"{two}.x = {one}.id", f"{two}.x > 0"])
+        on = "" if join[0] == "," else f" ON {on}"
+        made = self.rng.choice(
+            [
+                f"explode({one}.xs) AS {two}(x)",
+                f"(SELECT x FROM explode({one}.xs) AS u(x)) AS {two}",
+                f"(SELECT x + {one}.id AS x FROM explode({one}.xs) AS u(x) WHERE x > 0) AS {two}",
+            ]
+        )
+        inner = f"SELECT {one}.id, {two}.x FROM e AS {one}{join} {made}{on}"
+        return f"({inner}) AS {name}", name, [("id", "INT"), ("x", "INT")]
 
     def from_clause(
         self, depth: int, ctes: list[tuple[str, list[tuple[str, str]]]]
@@ -239,8 +279,16 @@ class Queries:
         )
 
     def scalar_subquery(self, sources: list[tuple[str, str]]) -> str:
-        table = self.rng.choice(_PLAIN)
         name = self.alias()
+        lists = [c for c, k in sources if k == _LISTS]
+        if lists:
+            function = self.rng.choice(["MAX", "SUM", "COUNT"])
+            where = f" WHERE {name}.x < {self.column('INT', sources)}"
+            return (
+                f"(SELECT {function}({name}.x) FROM explode({self.rng.choice(lists)}) AS {name}(x)"
+                f"{self.rng.choice(['', where])})"
+            )
+        table = self.rng.choice(_PLAIN)
         value = {"a": "v", "b": "w", "c": "x"}[table]
         where = (
             f" WHERE {name}.k = {self.column('INT', sources)}" if self.rng.random() < 0.7 else ""
@@ -312,6 +360,16 @@ class Queries:
         if roll < 0.45 and depth > 0:
             table, name = self.rng.choice(_PLAIN), self.alias()
             here = self.column("INT", sources)
+            lists = [c for c, k in sources if k == _LISTS]
+            if lists:
+                listed = f"explode({self.rng.choice(lists)}) AS {name}(x)"
+                return self.rng.choice(
+                    [
+                        f"EXISTS (SELECT 1 FROM {listed} WHERE {name}.x = {here})",
+                        f"NOT EXISTS (SELECT 1 FROM {listed} WHERE {name}.x > {here})",
+                        f"{here} IN (SELECT {name}.x FROM {listed})",
+                    ]
+                )
             inner = f"{name}.k = {self.column('INT', sources)}"
             column = self.rng.choice([c for c, k in SCHEMA[table].items() if k == "INT"])
             return self.rng.choice(

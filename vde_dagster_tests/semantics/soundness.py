@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +14,12 @@ import sqlglot
 from vde_dagster.semantics import SemanticError, SemanticVersion, semantic_version
 from vde_dagster_tests.semantics.dense_queries import DenseQueries
 from vde_dagster_tests.semantics.mutations import mutate
-from vde_dagster_tests.semantics.random_queries import SCHEMA, Queries, random_rows
-
-_DUCKDB_TYPES = {"INT": "INTEGER", "STRING": "VARCHAR", "ARRAY<INT>": "INTEGER[]"}
+from vde_dagster_tests.semantics.random_queries import (
+    DUCKDB_TYPES,
+    SCHEMA,
+    Queries,
+    random_rows,
+)
 
 
 class UnsoundError(AssertionError):
@@ -54,9 +58,11 @@ class Checker:
     Args:
         seed: Of the data and the queries.
         databases: How many sets of data every query runs on.
+        undeclared: Tables whose columns the reader of the queries does not know.
     """
 
-    def __init__(self, seed: int, databases: int = 2) -> None:
+    def __init__(self, seed: int, databases: int = 2, undeclared: Sequence[str] = ()) -> None:
+        self.schema = {name: c for name, c in SCHEMA.items() if name not in undeclared}
         self.rng = random.Random(seed)
         self.tally = Tally()
         self.seen: dict[str, list[Seen]] = {}
@@ -67,7 +73,7 @@ class Checker:
         connection.execute("PRAGMA disable_optimizer")
         rows = random_rows(self.rng)
         for table, columns in SCHEMA.items():
-            listed = ", ".join(f"{c} {_DUCKDB_TYPES.get(k, k)}" for c, k in columns.items())
+            listed = ", ".join(f"{c} {DUCKDB_TYPES.get(k, k)}" for c, k in columns.items())
             connection.execute(f"CREATE TABLE {table} ({listed})")
             for row in rows[table]:
                 marks = ", ".join("?" * len(row))
@@ -113,7 +119,7 @@ class Checker:
         names = [name for name, _ in columns]
         if list(parent.version.columns) != names:
             return
-        schema = {**SCHEMA, "m": dict(columns)}
+        schema = {**self.schema, "m": dict(columns)}
         child = Queries(self.rng)
         body, _ = child.select(1, [("m", columns)])
         if "m AS" not in body:
@@ -132,7 +138,7 @@ class Checker:
         """Version and run one query, and compare it with its like."""
         parents = {"m": parent.version} if parent is not None else None
         try:
-            version = semantic_version(text, schema or SCHEMA, parents=parents)
+            version = semantic_version(text, schema or self.schema, parents=parents)
         except SemanticError:
             self.tally.refused += 1
             return None
@@ -182,4 +188,6 @@ class Checker:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple(value.items())
     return tuple(value) if isinstance(value, list) else value

@@ -256,3 +256,40 @@ def test_realistic_queries_are_understood(name: str) -> None:
     if "WITH" not in query:
         wrapped = semantic_version(f"WITH w AS ({query}) SELECT * FROM w", CORPUS_SCHEMA)
         assert wrapped == version
+
+
+@pytest.mark.parametrize(
+    ("using", "on"),
+    [
+        (
+            "SELECT u.x FROM nowhere u JOIN elsewhere e USING (k)",
+            "SELECT u.x FROM nowhere u JOIN elsewhere e ON u.k = e.k",
+        ),
+        (
+            "SELECT k, n.x FROM orders o LEFT JOIN nowhere n ON n.k = o.id "
+            "JOIN elsewhere USING (k)",
+            "SELECT n.k, n.x FROM orders o LEFT JOIN nowhere n ON n.k = o.id "
+            "JOIN elsewhere e ON n.k = e.k",
+        ),
+    ],
+)
+def test_using_finds_the_column_of_the_one_table_that_is_not_declared(using: str, on: str) -> None:
+    orders = {"orders": {"id": "INT"}}
+    first, second = semantic_version(using, orders), semantic_version(on, orders)
+    assert first.opaque is None
+    assert (first.rows, first.columns) == (second.rows, second.columns)
+
+
+def test_using_of_two_undeclared_tables_on_one_side_is_opaque() -> None:
+    query = "SELECT a.x FROM a JOIN b ON a.i = b.i JOIN c USING (k)"
+    assert "several unknown tables" in (semantic_version(query, {}).opaque or "")
+
+
+def test_a_declared_function_of_a_schema_is_understood() -> None:
+    orders = {"orders": {"id": "INT"}}
+    query = "SELECT Tools.clean(id) AS c FROM orders"
+    assert "tools.clean" in (semantic_version(query, orders).opaque or "")
+    known = semantic_version(query, orders, scalar_functions=["tools.clean"])
+    assert known.opaque is None
+    lineage = column_lineage(query, orders)
+    assert [(s.table, s.column) for s in lineage.columns["c"]] == [("orders", "id")]

@@ -13,7 +13,12 @@ import sqlglot
 
 from vde_dagster.semantics import ColumnLineage, SemanticError, analyze
 from vde_dagster.semantics.lineage import Tracer
-from vde_dagster_tests.semantics.random_queries import SCHEMA, Queries, random_rows
+from vde_dagster_tests.semantics.random_queries import (
+    DUCKDB_TYPES,
+    SCHEMA,
+    Queries,
+    random_rows,
+)
 
 Rows = dict[str, list[tuple[object, ...]]]
 Column = tuple[str, str]
@@ -49,9 +54,8 @@ def changed(rows: Rows, columns: set[Column], rng: random.Random) -> Rows:
 
 def results(db: duckdb.DuckDBPyConnection, text: str, rows: Rows) -> list[tuple[Any, ...]] | None:
     """What DuckDB answers; None where it refuses the query."""
-    types = {"INT": "INTEGER", "STRING": "VARCHAR", "ARRAY<INT>": "INTEGER[]"}
     for table, columns in SCHEMA.items():
-        listed = ", ".join(f"{c} {types.get(k, k)}" for c, k in columns.items())
+        listed = ", ".join(f"{c} {DUCKDB_TYPES.get(k, k)}" for c, k in columns.items())
         db.execute(f"CREATE OR REPLACE TABLE {table} ({listed})")
         if rows[table]:
             marks = ", ".join(["(" + ", ".join("?" * len(columns)) + ")"] * len(rows[table]))
