@@ -128,17 +128,15 @@ def _table_function(binder: Binder, e: exp.Table, names: list[str], scope: Scope
     """A function in FROM without LATERAL: it sees the queries around, not the tables beside it."""
     around = Scope(scope.parent, scope.ctes)
     if called(e.this) == "range":
-        source, outputs = bind_range(binder, e.this, around)
-        entry = _entry(outputs, (e.alias.lower(),), names)
-    else:
-        mistakes = len(binder.mistakes)
-        source, outputs = bind_generator(binder, e.this, names, around)
-        entry = _entry(outputs, (e.alias.lower(),), [])
-        if scope.entries:
-            for mistake in binder.mistakes[mistakes:]:
-                mistake.hint = "Only with LATERAL before it a function sees the tables beside it."
+        numbers, outputs = bind_range(binder, e.this, around)
+        return Sources(Group([numbers]), [_entry(outputs, _alias(e), names)])
+    mistakes = len(binder.mistakes)
+    source, outputs = bind_generator(binder, e.this, names, around)
+    if scope.entries:
+        for mistake in binder.mistakes[mistakes:]:
+            mistake.hint = "Only with LATERAL before it a function sees the tables beside it."
     scope.correlation.found |= around.correlation.found
-    return Sources(Group([source]), [entry])
+    return Sources(Group([source]), [_entry(outputs, (e.alias.lower(),), [])])
 
 
 def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -> Sources:

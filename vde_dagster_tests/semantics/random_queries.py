@@ -14,14 +14,14 @@ SCHEMA: dict[str, dict[str, str]] = {
     "b": {"id": "INT", "k": "INT", "w": "INT", "s": "STRING"},
     "c": {"k": "INT", "x": "INT", "y": "INT"},
     "e": {"id": "INT", "xs": "ARRAY<INT>"},
-    "g": {"id": "INT", "st": "STRUCT<p: INT, q: STRING>"},
+    "g": {"id": "INT", "st": "STRUCT<q: STRING, p: INT>"},
 }
 _LISTS = "ARRAY<INT>"
 DUCKDB_TYPES = {
     "INT": "INTEGER",
     "STRING": "VARCHAR",
     _LISTS: "INTEGER[]",
-    "STRUCT<p: INT, q: STRING>": "STRUCT(p INTEGER, q VARCHAR)",
+    "STRUCT<q: STRING, p: INT>": "STRUCT(q VARCHAR, p INTEGER)",
 }
 """What DuckDB calls the types that it has under other names."""
 _PLAIN = ["a", "b", "c"]
@@ -122,9 +122,9 @@ class Queries:
             members = ", ".join(str(self.rng.randint(0, 2)) for _ in range(self.rng.randint(1, 3)))
             return f"explode(array({members})) AS {name}(x)", name, [("x", "INT")]
         if roll < 0.65:
-            star = self.rng.choice(["st.*", f"{one}.st.*", f"{one}.st.p, {one}.st.q"])
+            star = self.rng.choice(["st.*", f"{one}.st.*", f"{one}.st.q, {one}.st.p"])
             inner = f"SELECT {one}.id, {star} FROM g AS {one}"
-            return f"({inner}) AS {name}", name, [("id", "INT"), ("p", "INT"), ("q", "STRING")]
+            return f"({inner}) AS {name}", name, [("id", "INT"), ("q", "STRING"), ("p", "INT")]
         join = self.rng.choice([", LATERAL", " JOIN LATERAL", " LEFT JOIN LATERAL"])
         on = self.rng.choice(["TRUE", f"{two}.x = {one}.id", f"{two}.x > 0"])
         on = "" if join[0] == "," else f" ON {on}"
