@@ -211,4 +211,5 @@ def finish(world: World, plan_id: str, now: datetime, where: str) -> None:
             if table.ref.name.startswith("customers")
         ]
         refs = workspace.warehouse.lakehouse.table_metadata(table.ref)["refs"]
-        assert list(refs) == ["main"], where
+        # What a dead process put together beside the table is left to the janitor.
+        assert [ref for ref in refs if not ref.endswith("_scratch")] == ["main"], where
