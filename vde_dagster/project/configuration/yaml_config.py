@@ -51,9 +51,14 @@ def _rendered(path: Path, text: str, seen: Seen) -> str:
     known = {"env_var": env_var, "user": getpass.getuser, "var": lambda name, default=None: default}
     try:
         return environment.from_string(text).render(known)
-    except TemplateError as error:
+    except Exception as error:  # What a template calls may raise anything.
+        said = (
+            error.message
+            if isinstance(error, TemplateError)
+            else f"{type(error).__name__}: {error}"
+        )
         raise ProjectError(
-            f"Jinja cannot be read: {error.message}",
+            f"Jinja cannot be read: {said}",
             hint="the configuration knows env_var('NAME', 'default') and user()",
             location=SourceLocation(path, getattr(error, "lineno", None) or _line(error)),
         ) from None

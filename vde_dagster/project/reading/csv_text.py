@@ -61,11 +61,14 @@ def line_of(content: bytes, kind: Seed, row: int) -> int | None:
         return None
     reader = _reader(content.decode(kind.encoding or "utf-8"), kind)
     found, ended = -1, 0
-    for cells in reader:
-        found += bool(cells)
-        if found == row + 1:  # The first is the header.
-            return ended + 1
-        ended = reader.line_num
+    try:
+        for cells in reader:
+            found += bool(cells)
+            if found == row + 1:  # The first is the header.
+                return ended + 1
+            ended = reader.line_num
+    except csv.Error:
+        pass  # A field that is longer than this reader takes: Arrow has read it.
     return None
 
 

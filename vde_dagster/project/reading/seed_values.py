@@ -13,6 +13,8 @@ from vde_dagster.project.model import Column
 if TYPE_CHECKING:
     import pyarrow
 
+_SHOWN = 80
+"""Most characters of a wrong value that a message shows."""
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _DAY = r"[+-]?\d{4,7}(?:-(?:0?[1-9]|1[0-2])(?:-(?:0?[1-9]|[12]\d|3[01])(?:[ T].*)?)?)?"
 _FORMS = {
@@ -59,7 +61,8 @@ def check_values(
         if wrong is None:
             continue
         row, count = wrong
-        value = table[column.name][row].as_py()
+        value = str(table[column.name][row].as_py())
+        value = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
         more = f" ({count:,} values are not)" if count > 1 else ""
         mistakes.append(
             ProjectError(

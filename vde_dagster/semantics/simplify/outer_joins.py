@@ -29,8 +29,11 @@ def strengthen_joins(parts: Parts) -> None:
 def _dissolve(source: Derived, group: Group, parts: Parts) -> None:
     terms = parts.terms
     known = {terms.make("ref", source, i): node for i, node in enumerate(source.columns)}
-    group.sources.remove(source)
+    at = group.sources.index(source)
+    behind = group.sources[at + 1 :]
+    del group.sources[at:]
     group.absorb(source.group)
+    group.sources += behind  # They may depend on the rows of what has been dissolved.
     source.group.sources = []
     source.group.conditions = []
     parts.replace(known)
