@@ -53,12 +53,12 @@ OF_MODELS = {
     "description": ("()", "a b"),
     "stamp": ("()",),
     "physical_version": ("()",),
-    "columns": ("(id NOTYPE)", "(id INT, id INT)"),
+    "columns": ("(id NOTYPE)", "(id INT, id INT)", "(id ARRAY<)"),
     "column_descriptions": ("id", "(id)", "(id = )"),
     "audits": ("7", "(nosuch)"),
     "signals": ("7", "(nosuch())"),
     "partitioned_by": ("nosuch", "(days(nosuch))", "(nosuch(id))", "(bucket(id))", "7"),
-    "clustered_by": ("nosuch",),
+    "clustered_by": ("nosuch", "7", "(id, 7)"),
     "table_properties": ("x", "(x)", "(x = )"),
     "physical_properties": ("x", "(x)"),
     "virtual_properties": ("x", "(x)"),
@@ -79,6 +79,10 @@ def wrong_values(name: str, schema: dict[str, Any]) -> tuple[str, ...]:
     """Return values that cannot be meant by a property of a kind."""
     if name in NO_KEY:
         return (NO_KEY[name],)
+    if name in ("valid_from_name", "valid_to_name", "updated_at_name"):
+        return "7", "()", "''", "a b"
+    if name == "merge_filter":
+        return "7", "()", "(nosuch > 1)"
     if "enum" in schema:
         return f"{schema['enum'][0]}q", "()", "7", "''"
     if schema.get("type") == "integer":

@@ -84,7 +84,17 @@ def read_merge_filter(value: Value) -> str:
     Raises:
         ProjectError: It is none.
     """
-    return _within(value, lambda inner: _sided(inner).text)
+
+    def condition(inner: Value) -> str:
+        found = _sided(inner)
+        if not found.mentions:
+            raise inner.error(
+                f"'{inner.raw}' is no condition on rows",
+                f"write {inner.name} target.day > source.day",
+            )
+        return found.text
+
+    return _within(value, condition)
 
 
 def named_in(expressions: tuple[str, ...]) -> tuple[str, ...]:

@@ -126,7 +126,10 @@ def _compared(value: Value) -> tuple[str, ...]:
 
 
 def _column(value: Value) -> str:
-    return value.identifier().strip('`"')
+    name = value.identifier().strip('`"')
+    if not name or name.isdigit():
+        raise value.error(f"'{name}' is no name of a column", f"write {value.name} name")
+    return name
 
 
 def _flag(name: str) -> Property:

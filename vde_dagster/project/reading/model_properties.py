@@ -153,7 +153,7 @@ def read_model_properties(
         "skip_unchanged": given["skip_unchanged"].boolean() if "skip_unchanged" in given else None,
         "tags": given["tags"].texts() if "tags" in given else (),
         "partitioned_by": given["partitioned_by"].raws() if "partitioned_by" in given else (),
-        "clustered_by": given["clustered_by"].raws() if "clustered_by" in given else (),
+        "clustered_by": _sort_columns(given["clustered_by"]) if "clustered_by" in given else (),
         "table_properties": _table_properties(given, defaults),
         "grains": _grains(given),
         "ignored_rules": _ignored_rules(given.get("ignored_rules")),
@@ -200,6 +200,16 @@ def _check_dialect(header: Header, dialect: str) -> None:
 
 def _text(value: Value | None) -> str | None:
     return None if value is None else value.text()
+
+
+def _sort_columns(value: Value) -> tuple[str, ...]:
+    for item in value.items():
+        if not item.tokens or item.tokens[0].kind not in ("word", "quoted"):
+            raise value.error(
+                f"property 'clustered_by' names columns, and '{item.raw}' is none",
+                "write clustered_by (column, …)",
+            )
+    return value.raws()
 
 
 def _ignored_rules(value: Value | None) -> tuple[str, ...]:
@@ -274,6 +284,9 @@ def canonical_type(
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
+    if any(text.count(begin) != text.count(end) for begin, end in ("<>", "()", "[]")):
+        # SQLGlot closes what is open.
+        raise error(f"'{text}' is not a type", "close its brackets")
     if too_deep(SourceText(Path("type"), text)) is not None:
         raise error(f"the type '{text}' is nested too deeply", NESTED_HINT)
     try:
