@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.project.jinja.pieces import through
+from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expanded_source import ExpandedSource
-from vde_dagster.project.macros.expansion import Expanded, Expander
+from vde_dagster.project.macros.expansion import Expander
 
 if TYPE_CHECKING:
     from vde_dagster.project.jinja.templates import Templates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vde_dagster.project.macros.expansion import Expanded
+from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.sql.edits import Edit
 
 

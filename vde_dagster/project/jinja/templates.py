@@ -15,7 +15,7 @@ from jinja2.runtime import Context
 from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.jinja.time_values import UnknownUntilRun, is_time_value
-from vde_dagster.project.macros.expansion import Expanded
+from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.sql.scanner import SourceText
 
 _EXTENSIONS = ("jinja2.ext.do", "jinja2.ext.loopcontrols")

@@ -9,7 +9,7 @@ import re
 from typing import Any, NoReturn
 
 from vde_dagster.project.jinja.pieces import edited
-from vde_dagster.project.macros.expansion import Expanded
+from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.time_variables import TIME_VARIABLES
 from vde_dagster.sql.edits import Edit
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan

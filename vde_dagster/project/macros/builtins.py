@@ -16,6 +16,7 @@ from vde_dagster.project.macros.brackets import bracketed
 from vde_dagster.project.macros.functions import is_nothing, read_function, reduced
 from vde_dagster.project.macros.query_macros import QUERY_MACROS
 from vde_dagster.project.macros.relation_macros import star, union
+from vde_dagster.project.macros.text_templates import filled
 from vde_dagster.sql.nothing import NOTHING
 from vde_dagster.sql.scanner import unquote
 
@@ -81,7 +82,7 @@ def _sql(expander: Expander, arguments: list[str]) -> str:
     text = expander.expand_text(arguments[0])
     _, tokens = expander.tokens(text)
     if len(tokens) == 1 and tokens[0].kind == "string":
-        made = expander.expand_text(expander.filled(unquote(tokens[0])))
+        made = expander.expand_text(filled(expander, unquote(tokens[0])))
         return bracketed(made, expander.scope.dialect)
     return _literal(expander.constant(text))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from vde_dagster.errors import Unknown
 from vde_dagster.project.macros.missing_variables import does_without
+from vde_dagster.project.macros.text_templates import filled
 from vde_dagster.project.macros.time_variables import TIME_VARIABLES
 from vde_dagster.sql.dialects import untranslated
 from vde_dagster.sql.trees import query_sql, restore_parameters, with_variables
@@ -213,7 +214,7 @@ class MacroEvaluator:
         """Fill variables into a text: `@name`, `@{name}`."""
         given = {key.lower(): _plain(value) for key, value in (local_variables or {}).items()}
         with self._expander.bound(given):
-            return self._expander.filled(str(text))
+            return filled(self._expander, str(text))
 
     def resolve_table(self, table: str | exp.Expr) -> str:
         """Return a model's name: in the text that a macro writes it is the environment's table."""

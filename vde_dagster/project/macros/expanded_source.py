@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vde_dagster.errors import SourceLocation
-from vde_dagster.project.macros.expansion import Expanded
+from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.sql.scanner import SourceText
 
 

@@ -7,26 +7,25 @@ for it. Time variables and `@this_model` become placeholders (see `sql.placehold
 
 from __future__ import annotations
 
-import bisect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.suggestions import closest
 from vde_dagster.errors import ProjectError, Unknown
+from vde_dagster.project.macros.call_tokens import call_length, call_tokens, is_glued
 from vde_dagster.project.macros.clauses import CLAUSES, clause_end, without_sides
+from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.parameters import PARAMETER_HINT, find_parameter
+from vde_dagster.project.macros.text_templates import IN_TEXT, template
 from vde_dagster.project.macros.time_variables import TIME_VARIABLES
-from vde_dagster.sql.edits import Edit
 from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja
 from vde_dagster.sql.nesting import NESTED, NESTED_HINT, too_deep
 from vde_dagster.sql.nothing import NOTHING
 from vde_dagster.sql.scanner import (
     BACKSLASH_DIALECTS,
-    CLOSING,
-    OPENING,
     SourceText,
     Token,
     matching,
@@ -48,70 +47,7 @@ _MAX_DEPTH = 50
 _NO_MACRO = "define it in a Python file of macros/, under @macro()"
 _ALONE = ("'@' stands alone", "write @name or @macro(…)")
 
-_IN_TEXT = re.compile(r"@\{\s*(\w+)\s*\}|@(\w+)")
-
 UserMacro = Callable[..., Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Expanded:
-    """Text without macros.
-
-    Args:
-        text: The text.
-        starts: Offsets in `text` where a piece begins, ascending.
-        origins: Per piece, the offset in the file, and whether offsets inside it run along.
-    """
-
-    text: str
-    starts: tuple[int, ...]
-    origins: tuple[tuple[int, bool], ...]
-
-    def origin(self, offset: int) -> int:
-        """Return the offset in the file that a character of the text came from."""
-        if not self.starts:
-            return 0
-        index = max(bisect.bisect_right(self.starts, offset) - 1, 0)
-        base, verbatim = self.origins[index]
-        return base + (offset - self.starts[index]) if verbatim else base
-
-    def was_replaced(self, offset: int) -> bool:
-        """Say whether a character of the text came from a macro."""
-        index = max(bisect.bisect_right(self.starts, offset) - 1, 0)
-        return bool(self.starts) and not self.origins[index][1]
-
-    def edited(self, edits: Iterable[Edit]) -> Expanded:
-        """Return the text with edits; what they write came from where they begin."""
-        text: list[str] = []
-        starts: list[int] = []
-        origins: list[tuple[int, bool]] = []
-        done = length = 0
-
-        def keep(piece: Expanded) -> None:
-            nonlocal length
-            starts.extend(length + start for start in piece.starts)
-            origins.extend(piece.origins)
-            text.append(piece.text)
-            length += len(piece.text)
-
-        for edit in sorted(edits):
-            if edit.start > done:
-                keep(self.part(done, edit.start))
-            keep(Expanded(edit.text, (0,), ((self.origin(edit.start), False),)))
-            done = edit.end
-        if done < len(self.text):
-            keep(self.part(done, len(self.text)))
-        return Expanded("".join(text), tuple(starts), tuple(origins))
-
-    def part(self, begin: int, end: int) -> Expanded:
-        """Return a part of the text, between two offsets in it."""
-        first = max(bisect.bisect_right(self.starts, begin) - 1, 0)
-        starts, origins = [0], [(self.origin(begin), self.origins[first][1])]
-        for start, origin in zip(self.starts, self.origins, strict=True):
-            if begin < start < end:
-                starts.append(start - begin)
-                origins.append(origin)
-        return Expanded(self.text[begin:end], tuple(starts), tuple(origins))
 
 
 @dataclass(slots=True)
@@ -255,7 +191,7 @@ class Expander:
         mistakes: list[ProjectError] = []
         done = start
         while (at := next_at(source, done, end, backslash=backslash)) is not None:
-            tokens = _call_tokens(scan(source, at, end, backslash=backslash))
+            tokens = call_tokens(scan(source, at, end, backslash=backslash))
             if top:
                 self._call_offset = at
             if len(tokens) == 1:
@@ -266,7 +202,7 @@ class Expander:
                     source,
                     tokens,
                     (start, end) if top and self._makes_statements else None,
-                    glued=_is_glued(before),
+                    glued=is_glued(before),
                 )
                 behind = tokens[used - 1].end
                 if text is None:
@@ -276,7 +212,7 @@ class Expander:
                 if not top:
                     raise
                 mistakes.append(error)
-                text, behind = "NULL", tokens[_length(tokens) - 1].end
+                text, behind = "NULL", tokens[call_length(tokens) - 1].end
             pieces += self._verbatim(before, done, top=top)
             pieces.append((text, self._call_offset, False))
             done = behind
@@ -295,7 +231,7 @@ class Expander:
         for token in tokens:
             if "@" not in token.text or not self._is_identifier(token):
                 continue
-            own = _IN_TEXT.sub(self._in_identifier, token.text)
+            own = IN_TEXT.sub(self._in_identifier, token.text)
             if own != token.text:
                 pieces.append((text[done : token.start], origin + done if top else origin, top))
                 pieces.append((own, origin + token.start if top else origin, False))
@@ -335,7 +271,7 @@ class Expander:
         if following.start != tokens[0].end:
             raise self.error(*_ALONE)
         if following.kind == "string":
-            return self.template(unquote(following)), 2
+            return template(self, unquote(following)), 2
         if following.text == "{":
             closing = matching(source, tokens, 1)
             name = source.text[following.end : tokens[closing].start].strip()
@@ -353,7 +289,7 @@ class Expander:
                 or source.text[tokens[closing].end : within[1]].strip()
             )
             return self._call(name, arguments, whole=whole), closing + 1
-        return self._name(name) if glued else self._variable(name), 2
+        return self._name(name) if glued else self.variable(name), 2
 
     def _clause(self, name: str, arguments: str) -> str | None:
         return CLAUSES[name.lower()] if self.is_true(arguments) else None
@@ -411,9 +347,18 @@ class Expander:
                 f"@{{{name}}} has no value before the query runs, and cannot be part of a name",
                 f"write @{name} for the value",
             )
-        return self.bare(self._variable(name))
+        return self.bare(self.variable(name))
 
-    def _variable(self, name: str) -> str:
+    def knows(self, name: str) -> bool:
+        """Say whether there is a variable of that name."""
+        return name.lower() in self.scope.variables or name.lower() in _PARAMETERS
+
+    def variable(self, name: str) -> str:
+        """Return the text of a variable, or the placeholder of one that the run has.
+
+        Raises:
+            ProjectError: Nobody sets it.
+        """
         key = name.lower()
         if key in self.scope.variables:
             return self.scope.variables[key]
@@ -473,72 +418,3 @@ class Expander:
         if len(text) >= 2 and text[0] == text[-1] and text[0] in "'`\"":
             return text[1:-1]
         return text
-
-    def filled(self, text: str) -> str:
-        """Fill the variables into a text; what is no variable stays, as in an address."""
-        return _IN_TEXT.sub(self._in_text, text)
-
-    def _in_text(self, found: re.Match[str]) -> str:
-        name = found[1] or found[2]
-        key = name.lower()
-        if found[1] is None and key not in self.scope.variables and key not in _PARAMETERS:
-            return found[0]
-        return self.bare(self._variable(name))
-
-    def template(self, text: str) -> str:
-        """Return a string with its variables filled in, those of the run's times included."""
-        if not any((m[1] or m[2]).lower() in TIME_VARIABLES for m in _IN_TEXT.finditer(text)):
-            return _string(self.filled(text))
-        parts: list[str] = []
-        done = 0
-        for found in _IN_TEXT.finditer(text):
-            key = (found[1] or found[2]).lower()
-            if key not in TIME_VARIABLES or key in self.scope.variables:
-                continue
-            parts += [_string(self.filled(text[done : found.start()])), _as_text(key)]
-            done = found.end()
-        parts.append(_string(self.filled(text[done:])))
-        return f"CONCAT({', '.join(part for part in parts if part != _string(''))})"
-
-
-def _string(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _as_text(variable: str) -> str:
-    """Return a time variable as a text, in which instants look as in SQLMesh."""
-    prefix, _, suffix = variable.rpartition("_")
-    name = {"dt": "tstz", "dtntz": "ts", "date": "ds"}.get(suffix)
-    if name is not None:
-        return placeholder(f"{prefix}_{name}")
-    return (
-        placeholder(variable)
-        if suffix in ("ds", "ts", "tstz")
-        else (f"CAST({placeholder(variable)} AS STRING)")
-    )
-
-
-def _is_glued(before: str) -> bool:
-    """Say whether a variable goes on with a name: `k_@x`."""
-    return bool(before) and (before[-1].isalnum() or before[-1] == "_")
-
-
-def _length(tokens: list[Token]) -> int:
-    """Count the tokens of a macro call that cannot be expanded."""
-    name = tokens[1]
-    called = len(tokens) > 2 and tokens[2].text == "(" and tokens[2].start == name.end
-    return len(tokens) if called or name.text == "{" else 2
-
-
-def _call_tokens(tokens: Iterable[Token]) -> list[Token]:
-    """Take what may belong to one macro call: `@`, a name, and all that brackets hold."""
-    taken: list[Token] = []
-    depth = 0
-    for token in tokens:
-        if token.kind == "comment":
-            continue
-        taken.append(token)
-        depth += (token.text in OPENING) - (token.text in CLOSING)
-        if len(taken) > 2 and depth <= 0:
-            break
-    return taken

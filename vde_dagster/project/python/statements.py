@@ -11,7 +11,8 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.said import said
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.macros.calls import call_query_function
-from vde_dagster.project.macros.expansion import Expanded, Expander
+from vde_dagster.project.macros.expanded import Expanded
+from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.python.files import where_raised
 from vde_dagster.project.reading.rendering import render, render_statement
 from vde_dagster.project.reading.sql_models import FileContext

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from vde_dagster.errors import ProjectError, SourceLocation
+from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expanded_source import ExpandedSource
-from vde_dagster.project.macros.expansion import Expanded, Expander, MacroScope
+from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.reading.cron import SHORT_NAMES
 from vde_dagster.project.reading.header import Header, parse_header
 from vde_dagster.sql.nothing import NOTHING

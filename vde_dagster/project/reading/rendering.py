@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.macros.expansion import Expanded, Expander
+from vde_dagster.project.macros.expanded import Expanded
+from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.relation_columns import Columns
 from vde_dagster.project.reading.column_forms import column_forms, may_have_column_forms
 from vde_dagster.project.reading.output_columns import ColumnsOf, NotToldError

@@ -13,7 +13,8 @@ from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.kinds.custom import FoundCode
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
-from vde_dagster.project.macros.expansion import Expanded, Expander, MacroScope
+from vde_dagster.project.macros.expanded import Expanded
+from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.relation_columns import KnownColumns
 from vde_dagster.project.macros.this_model import TABLE_PARTS
 from vde_dagster.project.model import Audit, Model

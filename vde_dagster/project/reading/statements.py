@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from vde_dagster.project.jinja.blocks import render_block
-from vde_dagster.project.macros.expansion import Expanded, Expander
+from vde_dagster.project.macros.expanded import Expanded
+from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.reading.header import Header, parse_header
 from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
 from vde_dagster.sql.nesting import refuse_too_deep

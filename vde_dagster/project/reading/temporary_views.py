@@ -14,7 +14,8 @@ from itertools import pairwise
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import SourceLocation
-from vde_dagster.project.macros.expansion import Expanded, Expander
+from vde_dagster.project.macros.expanded import Expanded
+from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.reading.rendering import checked_query, render, render_statement
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText, Token, scan, unquote
