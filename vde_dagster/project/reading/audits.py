@@ -204,6 +204,13 @@ def _render_builtin(
     for argument in builtin.required:
         if argument not in arguments:
             raise _error(call, f"audit {name} needs '{argument}'", f"write {name}({argument} := …)")
+    limits = [argument for argument in builtin.optional if argument in ("min_v", "max_v")]
+    if limits and not any(argument in arguments for argument in limits):
+        raise _error(
+            call,
+            f"audit {name} has no limits, so that it checks nothing",
+            f"write {name}({limits[0]} := …), or {limits[1]}, or both",
+        )
     expander = _argument_expander(call, context)
     items: Items = {}
     for key, text in {**builtin.optional, **arguments}.items():
