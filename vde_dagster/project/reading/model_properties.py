@@ -284,11 +284,11 @@ def canonical_type(
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
+    if too_deep(SourceText(Path("type"), text)) is not None:
+        raise error(f"the type '{text}' is nested too deeply", NESTED_HINT)
     if any(text.count(begin) != text.count(end) for begin, end in ("<>", "()", "[]")):
         # SQLGlot closes what is open.
         raise error(f"'{text}' is not a type", "close its brackets")
-    if too_deep(SourceText(Path("type"), text)) is not None:
-        raise error(f"the type '{text}' is nested too deeply", NESTED_HINT)
     try:
         type_ = exp.DataType.build(text, dialect=dialect)
     except (SqlglotError, ValueError, TypeError):  # The last by the compiled build, for a value.
