@@ -141,3 +141,11 @@ def test_mistakes_are_told_with_their_place(
     assert caught.value.location is not None
     assert caught.value.location.line == 1
     assert caught.value.hint
+
+
+def test_what_is_made_of_the_tables_own_values_is_not_merged_twice() -> None:
+    adds_up = IncrementalByUniqueKey(("id",), when_matched=(("", (("v", "target.v + source.v"),)),))
+    replaces = IncrementalByUniqueKey(("id",), when_matched=(("", (("v", "source.v"),)),))
+
+    assert not adds_up.in_place.refills
+    assert replaces.in_place.refills

@@ -120,4 +120,9 @@ class IncrementalByUniqueKey(ChangesInPlace):
     def in_place(self) -> InPlace:
         """What its properties say; the key has to stay, how rows are merged may change."""
         key = (*self.unique_key, *self.key_expressions)
-        return replace(super(IncrementalByUniqueKey, self).in_place, fixed=key)
+        # What is made of the table's own values is another one when it is merged once more.
+        adds_up = any(
+            "target." in value.lower() for _, assigned in self.when_matched for _, value in assigned
+        )
+        before = super(IncrementalByUniqueKey, self).in_place
+        return replace(before, fixed=key, refills=not adds_up)
