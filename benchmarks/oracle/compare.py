@@ -16,19 +16,11 @@ import sqlglot
 from sqlglot import exp
 
 from vde_dagster.base.names import split_identifier
+from vde_dagster.project.reading.cron import SHORT_NAMES
 from vde_dagster.sql.foreign import spark_text
 
 SQLMESH_CATALOG = "memory"
 PROPERTIES = ("cron", "owner", "tags", "description", "grains", "columns")
-_CRONS = {
-    "@hourly": "0 * * * *",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@weekly": "0 0 * * 0",
-    "@monthly": "0 0 1 * *",
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-}
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d+)?)?(\+00:00)?")
 
 
@@ -181,7 +173,7 @@ def _kind(name: str) -> str:
 def _property(what: str, theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     one, two = theirs[what], ours[what]
     if what == "cron":
-        one, two = _CRONS.get(one, one), _CRONS.get(two, two)
+        one, two = SHORT_NAMES.get(one, one), SHORT_NAMES.get(two, two)
     if what == "description":
         one, two = " ".join((one or "").split()), " ".join((two or "").split())
     if what == "grains":

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote, split_identifier
-from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.make_plans import no_environment
+from vde_dagster.execution.published_entry import published_entry
 from vde_dagster.planning.environment import environment_name
 from vde_dagster.planning.table_diff import SchemaDiff, TableDiff
 
@@ -80,15 +79,7 @@ def tables_of_environments(
     shown: list[tuple[str, Model]] = []
     for text in (first, second):
         environment = environment_name(text)
-        known = warehouse.store.environments.get(environment)
-        if known is None:
-            raise no_environment(warehouse.store, environment)
-        entry = known.entries.get(name)
-        if entry is None:
-            raise UsageError(
-                f"environment '{environment}' shows no model '{name}'",
-                hint=suggest(str(name), [str(one) for one in known.entries], "models"),
-            )
+        known, entry = published_entry(warehouse.store, environment, name)
         found = warehouse.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id].model
         if not found.kind.is_shown:
             raise UsageError(

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.base.suggestions import suggest
-from vde_dagster.errors import UsageError
-from vde_dagster.execution.make_plans import no_environment
+from vde_dagster.execution.published_entry import published_entry
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
@@ -50,15 +48,7 @@ def name_table(warehouse: Warehouse, environment: str, model: str) -> TableName:
         UsageError: There is no such environment, or it shows no such model.
     """
     name = ModelName.parse(model, warehouse.settings.default_namespace)
-    known = warehouse.store.environments.get(environment)
-    if known is None:
-        raise no_environment(warehouse.store, environment)
-    entry = known.entries.get(name)
-    if entry is None:
-        raise UsageError(
-            f"environment '{environment}' shows no model '{name}'",
-            hint=suggest(str(name), [str(one) for one in known.entries], "models"),
-        )
+    known, entry = published_entry(warehouse.store, environment, name)
     catalog = warehouse.settings.catalog
     if entry.table_id is None:
         snapshot = warehouse.store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]

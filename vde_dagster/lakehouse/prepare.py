@@ -183,7 +183,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         published=tuple(item.view for item in made if item.view),
         dropped=tuple(ref for ref, _ in found.dropped),
         namespaces=tuple(namespaces),
-        announced=tuple(_announced(swap, forwards.get(swap.ref), keep) for swap in swaps),
+        announced=tuple(_announced(swap, forwards.get(swap.ref), tables) for swap in swaps),
     )
 
 
@@ -204,13 +204,14 @@ def _moves(publication: Publication) -> list[_Move]:
 
 
 def _announced(
-    swap: Swap, forward: FastForward | None, shown: Collection[TableRef]
+    swap: Swap, forward: FastForward | None, moving: Collection[TableRef]
 ) -> PublishedFile:
-    was_shown = swap.kind == TABLE and (swap.ref in shown or swap.becomes or swap.after is None)
+    # A table that does not move is one that is only shown, or was.
+    is_shown = swap.kind == TABLE and swap.ref not in moving
     return PublishedFile(
         location=swap.after or "",
         previous=swap.before,
-        kind=SHOWN if was_shown else swap.kind.lower(),
+        kind=SHOWN if is_shown else swap.kind.lower(),
         ref=swap.ref,
         branch=forward.branch if forward else None,
         table_id=forward.table_id if forward else None,

@@ -255,19 +255,13 @@ def _distinct_on(text: str, tokens: list[Token], index: int) -> list[Edit] | NoS
         return []
     close = _close(tokens, index + 2)
     keys = text[tokens[index + 2].end : tokens[close].start]
-    end, depth = close + 1, 0
-    while end < len(tokens):
-        word = _word(tokens, end)
-        depth += (word in OPENING) - (word in CLOSING)
-        if depth < 0 or word == ";" or (depth == 0 and word in _TAIL):
-            break
-        if depth == 0 and word == "QUALIFY":
-            return NoSparkForm(
-                tokens[index].start,
-                "Spark has no DISTINCT ON",
-                "write QUALIFY ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) = 1",
-            )
-        end += 1
+    end = _clause_end(tokens, close + 1, _TAIL | {"QUALIFY"})
+    if _word(tokens, end) == "QUALIFY":
+        return NoSparkForm(
+            tokens[index].start,
+            "Spark has no DISTINCT ON",
+            "write QUALIFY ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) = 1",
+        )
     order = _order(text, tokens, end) or keys
     if re.fullmatch(r"\s*\d+.*", order):
         return NoSparkForm(
@@ -287,11 +281,17 @@ def _order(text: str, tokens: list[Token], index: int) -> str:
     """Return what stands behind an ORDER BY."""
     if _word(tokens, index) != "ORDER":
         return ""
-    end, depth = index + 2, 0
-    while end < len(tokens):
-        word = _word(tokens, end)
-        depth += (word in OPENING) - (word in CLOSING)
-        if depth < 0 or word == ";" or (depth == 0 and word in _TAIL):
-            break
-        end += 1
+    end = _clause_end(tokens, index + 2, _TAIL)
     return text[tokens[index + 2].start : tokens[end - 1].end]
+
+
+def _clause_end(tokens: list[Token], index: int, ends: frozenset[str]) -> int:
+    """Return the next place of one of some words outside brackets, or where the query ends."""
+    depth = 0
+    while index < len(tokens):
+        word = _word(tokens, index)
+        depth += (word in OPENING) - (word in CLOSING)
+        if depth < 0 or word == ";" or (depth == 0 and word in ends):
+            break
+        index += 1
+    return index

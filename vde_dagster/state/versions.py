@@ -14,6 +14,13 @@ from vde_dagster.state import schema
 from vde_dagster.state.database import Database
 from vde_dagster.state.entries import read_head, read_version
 
+_WITH_FIRST_VERSION = schema.entries.join(
+    schema.environment_versions,
+    (schema.environment_versions.c.environment == schema.entries.c.environment)
+    & (schema.environment_versions.c.version == schema.entries.c.valid_from),
+)
+"""What environments show, with the version that showed it first."""
+
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVersion:
@@ -153,11 +160,7 @@ class VersionStore:
         known, entry = schema.environment_versions.c, schema.entries.c
         query = (
             select(known.published_at, known.plan_id)
-            .join_from(
-                schema.entries,
-                schema.environment_versions,
-                (known.environment == entry.environment) & (known.version == entry.valid_from),
-            )
+            .select_from(_WITH_FIRST_VERSION)
             .where(
                 entry.environment == name,
                 entry.model_namespace == model.namespace,
@@ -200,11 +203,7 @@ class VersionStore:
         entry, known = schema.entries.c, schema.environment_versions.c
         query = (
             select(entry.model_namespace, entry.model_name, known.published_at)
-            .join_from(
-                schema.entries,
-                schema.environment_versions,
-                (known.environment == entry.environment) & (known.version == entry.valid_from),
-            )
+            .select_from(_WITH_FIRST_VERSION)
             .where(
                 entry.environment == name,
                 entry.valid_from <= version,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import dagster as dg
 import pytest
 
-import vde_dagster
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.assets.model_assets import model_specs
@@ -24,6 +21,7 @@ from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.pages.plan_page import plan_metadata
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.options import PlanOptions
+from vde_dagster_tests.counted_lines import counted_lines
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import partitions_of, run_job
 from vde_dagster_tests.orchestration.test_news import events_of, must, tick
@@ -103,27 +101,6 @@ def test_a_sync_shows_days_that_many_fills_made(
     assert days_of(instance) == ["2024-01-01"]
 
 
-def lines_of(work: Callable[[], Any]) -> int:
-    """Count the lines of the product that work executes, every turn of a loop anew."""
-    folder = str(Path(vde_dagster.__file__).parent)
-    count = 0
-
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal count
-        if not frame.f_code.co_filename.startswith(folder):
-            return None
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
-
-
 @pytest.fixture
 def often(tmp_path: Path) -> Iterator[Callable[[str], Workspace]]:
     """Makes warehouses of a model of every five minutes since a start, filled until `NOW`."""
@@ -165,7 +142,7 @@ def test_five_minutes_since_1970_take_the_steps_of_five_minutes_since_yesterday(
     for workspace in (old, new):
         workspace.plan("prod", now=NOW, save=False)  # What is done once is done.
         load_live(workspace, NOW)
-    steps_old, steps_new = lines_of(lambda: work(old)), lines_of(lambda: work(new))
+    steps_old, steps_new = counted_lines(lambda: work(old))[1], counted_lines(lambda: work(new))[1]
     # The older one asks for a coarser unit first: a few lines, not six million.
     assert steps_old < steps_new + 100
 

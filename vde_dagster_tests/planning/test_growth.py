@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 
 import vde_dagster.planning
 from vde_dagster.planning.build_snapshots import build_snapshots
-from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster_tests.counted_lines import counted_lines
 from vde_dagster_tests.planning.simulate import Warehouse
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -49,25 +46,6 @@ def snapshots_of(folder: ProjectFolder, chains: int, edited: int) -> dict[Any, S
     return build_snapshots(load_project(folder.root).models, lambda name: None)
 
 
-def lines_of(work: Callable[[], Plan]) -> tuple[Plan, int]:
-    """Count the lines of vde_dagster.planning that work executes, every turn of a loop anew."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal count
-        if not frame.f_code.co_filename.startswith(FOLDER):
-            return None
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        return work(), count
-    finally:
-        sys.settrace(before)
-
-
 @pytest.mark.parametrize(
     ("environment", "share_edited"), [("prod", 0.0), ("prod", 0.1), ("prod", 1.0), ("dev", 0.0)]
 )
@@ -80,7 +58,9 @@ def test_lines_per_model_do_not_grow_with_the_project(
         warehouse = Warehouse()
         warehouse.apply(warehouse.plan_snapshots(snapshots_of(folder, chains, 0)))
         target = snapshots_of(folder, chains, round(chains * share_edited))
-        plan, count = lines_of(lambda w=warehouse, t=target: w.plan_snapshots(t, environment))
+        plan, count = counted_lines(
+            lambda w=warehouse, t=target: w.plan_snapshots(t, environment), FOLDER
+        )
         assert len(plan.models) == 3 * chains
         assert plan.is_empty == (environment == "prod" and not share_edited)
         lines.append(count)

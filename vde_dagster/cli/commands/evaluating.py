@@ -9,7 +9,7 @@ import typer
 
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import Debug, End, Json, ProjectDir, Start, time_range
-from vde_dagster.cli.output import Output, simple_table
+from vde_dagster.cli.output import Output
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
 InEnvironment = Annotated[
@@ -50,7 +50,7 @@ def evaluate(
     since, until = time_range(start, end)
     with opened(project) as workspace:
         from vde_dagster.cli.plan_view import count
-        from vde_dagster.cli.values import json_value, text_value
+        from vde_dagster.cli.rows_view import rows_json, show_rows
         from vde_dagster.execution.render_model import evaluate_model
         from vde_dagster.planning.environment import environment_name
 
@@ -68,16 +68,10 @@ def evaluate(
                 "model": str(found.model),
                 "environment": environment,
                 **found.interval.to_json(),
-                "columns": [{"name": name, "type": kind} for name, kind in found.columns],
-                "rows": [[json_value(value) for value in row] for row in found.rows],
+                **rows_json(found.columns, found.rows),
                 "statements_left_out": found.left_out,
             },
-            lambda console: console.print(
-                simple_table(
-                    [name for name, _ in found.columns],
-                    [[text_value(value) for value in row] for row in found.rows],
-                )
-            ),
+            lambda console: show_rows(console, found.columns, found.rows),
         )
         if not as_json:
             output.note(f"[dim]{count(len(found.rows), 'row')}[/]")

@@ -9,7 +9,7 @@ import typer
 
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import Debug, End, EnvironmentName, Json, ProjectDir, Start, time_range
-from vde_dagster.cli.output import Output, simple_table
+from vde_dagster.cli.output import Output
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
 InEnvironment = Annotated[
@@ -105,20 +105,14 @@ def query(
     output = Output(as_json)
     with opened(project) as workspace:
         result = workspace.query(environment, sql, limit, raw=raw)
-        from vde_dagster.cli.values import json_value, text_value
+        from vde_dagster.cli.rows_view import rows_json, show_rows
 
         output.result(
             {
-                "columns": [{"name": name, "type": kind} for name, kind in result.columns],
-                "rows": [[json_value(value) for value in row] for row in result.rows],
+                **rows_json(result.columns, result.rows),
                 "publication": result.publication_id,
             },
-            lambda console: console.print(
-                simple_table(
-                    [name for name, _ in result.columns],
-                    [[text_value(value) for value in row] for row in result.rows],
-                )
-            ),
+            lambda console: show_rows(console, result.columns, result.rows),
         )
         if not as_json:
             from vde_dagster.cli.plan_view import count

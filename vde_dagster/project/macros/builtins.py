@@ -16,7 +16,7 @@ from vde_dagster.project.macros.brackets import bracketed
 from vde_dagster.project.macros.functions import is_nothing, read_function, reduced
 from vde_dagster.project.macros.query_macros import QUERY_MACROS
 from vde_dagster.project.macros.relation_macros import star, union
-from vde_dagster.project.macros.text_templates import filled
+from vde_dagster.project.macros.text_templates import filled, quoted_text
 from vde_dagster.sql.nothing import NOTHING
 from vde_dagster.sql.scanner import unquote
 
@@ -94,9 +94,7 @@ def _literal(value: object) -> str:
         return "TRUE" if value else "FALSE"
     if isinstance(value, list):
         return f"ARRAY({', '.join(map(_literal, value))})"
-    return (
-        repr(value) if isinstance(value, int | float) else "'" + str(value).replace("'", "''") + "'"
-    )
+    return repr(value) if isinstance(value, int | float) else quoted_text(str(value))
 
 
 def _connect(operator: str) -> Builtin:

@@ -150,8 +150,8 @@ def _computed(tree: exp.Expr) -> Any:
         compute = _OPERATORS.get(tree.key) or _FUNCTIONS.get(tree.key)
         if compute is not None:
             return compute(*arguments)
-    except (TypeError, ValueError, ArithmeticError, AttributeError):
-        pass
+    except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise NotConstantError(tree.sql()) from error
     raise NotConstantError(tree.sql())
 
 

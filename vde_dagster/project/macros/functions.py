@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vde_dagster.project.macros.brackets import bracketed
-from vde_dagster.sql.scanner import Token, matching, next_at, split_top_level
+from vde_dagster.sql.scanner import Token, matching, split_top_level
 
 if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander
@@ -163,7 +163,7 @@ def _list_of_call(expander: Expander, text: str) -> list[str] | None:
     """Return the list that a text is, if it is one call of a macro that makes lists."""
     from vde_dagster.project.macros.calls import items_of_user_macro
 
-    if not text.startswith("@") or next_at(*_whole(expander, text)) != 0:
+    if not text.startswith("@"):
         return None
     inner, tokens = expander.tokens(text)
     called = len(tokens) > 3 and tokens[2].text == "(" and tokens[1].kind == "word"
@@ -176,11 +176,6 @@ def _list_of_call(expander: Expander, text: str) -> list[str] | None:
     if name in LISTS:
         return LISTS[name](expander, expander.split_arguments(arguments))
     return None
-
-
-def _whole(expander: Expander, text: str):  # type: ignore[no-untyped-def]
-    inner, _ = expander.tokens(text)
-    return inner, 0, len(text)
 
 
 def _bind(expander: Expander, body: str, values: Mapping[str, str]) -> str:

@@ -34,15 +34,16 @@ def template(expander: Expander, text: str) -> str:
         key = (found[1] or found[2]).lower()
         if key not in TIME_VARIABLES or key in expander.scope.variables:
             continue
-        parts += [_string(filled(expander, text[done : found.start()])), _as_text(key)]
+        parts += [quoted_text(filled(expander, text[done : found.start()])), _as_text(key)]
         done = found.end()
     if not parts:
-        return _string(filled(expander, text))
-    parts.append(_string(filled(expander, text[done:])))
-    return f"CONCAT({', '.join(part for part in parts if part != _string(''))})"
+        return quoted_text(filled(expander, text))
+    parts.append(quoted_text(filled(expander, text[done:])))
+    return f"CONCAT({', '.join(part for part in parts if part != quoted_text(''))})"
 
 
-def _string(text: str) -> str:
+def quoted_text(text: str) -> str:
+    """Write a text as a string of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 

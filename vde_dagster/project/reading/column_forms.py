@@ -139,8 +139,7 @@ def _by_name(tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterat
         columns = [names.of(branch, known) for branch in branches]
         every = list({name.lower(): name for branch in columns for name in branch}.values())
         for own, inside in zip(columns, starts, strict=True):
-            begin = _Branch(tokens, inside).begin
-            end = _end(tokens, begin)
+            begin, end = _Branch(tokens, inside).extent
             here = {name.lower() for name in own}
             written = ", ".join(
                 _quoted(name) if name.lower() in here else f"NULL AS {_quoted(name)}"
@@ -172,15 +171,15 @@ def _branches(top: exp.Expr) -> Iterator[exp.Expr]:
 
 
 class _Branch(SelectPieces):
-    """A SELECT of which only the beginning is wanted."""
+    """A SELECT of which only the extent is wanted."""
 
     def __init__(self, tokens: list[Token], inside: int) -> None:
         super().__init__("", tokens, inside)
 
     @property
-    def begin(self) -> int:
-        """Index of the word SELECT."""
-        return self._begin
+    def extent(self) -> tuple[int, int]:
+        """Index of the word SELECT, and of what follows the branch of a set operation."""
+        return self._begin, self._until(self._begin + 1, ENDS | TAIL)
 
 
 def _first_offset(select: exp.Expr) -> int:
@@ -192,17 +191,6 @@ def _first_offset(select: exp.Expr) -> int:
             if name.find_ancestor(exp.Select) is select and "start" in name.meta:
                 return int(name.meta["start"])
     raise NotToldError
-
-
-def _end(tokens: list[Token], begin: int) -> int:
-    """Return the index of what follows a branch of a set operation."""
-    depth = 0
-    for index in range(begin, len(tokens)):
-        kind = tokens[index].token_type
-        depth += (kind == T.L_PAREN) - (kind == T.R_PAREN)
-        if depth < 0 or (depth == 0 and kind in ENDS | TAIL):
-            return index
-    return len(tokens)
 
 
 def _aliases(text: str, tokens: list[Token], tree: exp.Expr, names: QueryColumns) -> Iterator[Edit]:
