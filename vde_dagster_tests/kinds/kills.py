@@ -57,6 +57,7 @@ class Life:
         kind: The kind, with what stands behind it in the header.
         query: The model's query.
         late: Whether a run takes in rows of days that were filled before.
+        refills: Whether a deployment does, too; else its rows would be added once more.
         runs: Whether time alone makes it due.
         threads: How many batches and models are filled at once.
         change: A file, a text in it, and what stands there when the definition changes.
@@ -67,6 +68,7 @@ class Life:
     kind: str
     query: str = QUERY
     late: bool = True
+    refills: bool = True
     runs: bool = True
     threads: int = 1
     change: tuple[str, str, str] = (MODEL, " FROM lake", ", v + 1 AS more FROM lake")
@@ -188,7 +190,8 @@ def _wrong(world: World) -> None:
 
 def _changed(world: World) -> None:
     _filled(world)
-    world.insert(LATE)
+    if world.life.refills:
+        world.insert(LATE)
     world.project.edit(*world.life.change)
 
 

@@ -68,6 +68,7 @@ LIVES = (
         "WHEN MATCHED AND source.v < 0 THEN DELETE "
         "WHEN MATCHED THEN UPDATE SET target.v = target.v + source.v, target.day = source.day)",
         late=False,
+        refills=False,
     ),
     Life(
         "SCD_TYPE_2_BY_TIME",
@@ -89,6 +90,7 @@ LIVES = (
         "INCREMENTAL_UNMANAGED",
         "INCREMENTAL_UNMANAGED (batch_size 1, disable_restatement false)",
         late=False,
+        refills=False,
     ),
     Life(
         "CUSTOM",
