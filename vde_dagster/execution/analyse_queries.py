@@ -8,7 +8,7 @@ models are looked at in the order of the DAG.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +17,10 @@ from sqlglot.errors import SqlglotError
 from vde_dagster.base.failures import QueryPlace
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import ExecutionError, ProjectError, VdeError
-from vde_dagster.execution.apply import work_graph
 from vde_dagster.execution.failure_report import failure_location
 from vde_dagster.execution.run_graph import run_graph
 from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.execution.work_order import audits_of, work_graph
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan import Change, Plan, PlannedModel
 from vde_dagster.planning.render import relation, render_audit, render_query
@@ -28,6 +28,7 @@ from vde_dagster.planning.resolver import Resolver, column_map
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.statements import only_of_session, render_statements
 from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.project.audit_order import AuditOrder
 from vde_dagster.project.model import Audit
 from vde_dagster.spark.data_types import is_storable
 from vde_dagster.spark.failures import column_of_cast
@@ -78,17 +79,20 @@ def analyse_plan(warehouse: Warehouse, plan: Plan) -> Analysis:
         and (model.change is not Change.UNCHANGED or _is_missing(model, tables))
         and not plan.snapshots[model.snapshot_id].model.kind.is_external
     }
-    work = _Analyser(warehouse, plan, tables, {name: [] for name in wanted})
+    order = audits_of(plan)
+    work = _Analyser(warehouse, plan, tables, {name: [] for name in wanted}, order)
     asked = [name for name, model in wanted.items() if work.has_queries(model)]
     if not asked:
         return Analysis()
     result = run_graph(
-        work_graph(plan, wanted),
+        work_graph(plan, wanted, order),
         lambda name: work.look_at(wanted[name]),
         threads=warehouse.settings.concurrency,
     )
     for error in result.failed.values():
         raise error
+    for name in filter(order.late.__contains__, wanted):
+        work.look_at_late_audits(wanted[name])
     return Analysis(
         tuple(name for name in asked if name not in work.left_out),
         {name: work.left_out[name] for name in wanted if name in work.left_out},
@@ -108,9 +112,11 @@ class _Analyser:
     plan: Plan
     tables: Mapping[str, PhysicalTable]
     mistakes: dict[ModelName, list[ProjectError]]
+    order: AuditOrder
     left_out: dict[ModelName, str] = field(default_factory=dict)
     _stand_ins: dict[str, str] = field(default_factory=dict)
     _types: dict[str, dict[str, str]] = field(default_factory=dict)
+    _made: dict[ModelName, Columns | None] = field(default_factory=dict)
 
     def has_queries(self, planned: PlannedModel) -> bool:
         """Say whether the engine is needed for a model."""
@@ -140,14 +146,24 @@ class _Analyser:
         types = _types(snapshot, columns)
         if planned.table is not None and not self._exists(planned.table) and types:
             self._stand_in(snapshot, planned.table, dict(types))
-        self._audits(snapshot, planned.table, types)
+        self._made[snapshot.name] = types
+        self._audits(snapshot, planned.table, types, late=False)
+
+    def look_at_late_audits(self, planned: PlannedModel) -> None:
+        """Analyse the audits that need what waits for the model itself."""
+        snapshot = self._snapshot(planned)
+        if snapshot.name in self._made:
+            self._audits(snapshot, planned.table, self._made[snapshot.name], late=True)
 
     def _snapshot(self, planned: PlannedModel) -> Snapshot:
         return self.plan.snapshots[planned.snapshot_id or ""]
 
     def _unknown_parent(self, snapshot: Snapshot) -> str | None:
         """Say why nothing can be said of a model: what it reads is not known."""
-        for parent in snapshot.parents:
+        return self._unknown(snapshot.parents)
+
+    def _unknown(self, names: Iterable[ModelName]) -> str | None:
+        for parent in names:
             if self.mistakes.get(parent):
                 return f"it reads {parent}, which has a mistake"
             entry = self.plan.entries.get(parent)
@@ -194,7 +210,12 @@ class _Analyser:
         return found
 
     def _audits(
-        self, snapshot: Snapshot, table: PhysicalTable | None, types: Columns | None
+        self,
+        snapshot: Snapshot,
+        table: PhysicalTable | None,
+        types: Columns | None,
+        *,
+        late: bool,
     ) -> None:
         model, resolver = snapshot.model, self._resolver()
         known = {name.lower(): type_ for name, type_ in types or ()}
@@ -212,6 +233,12 @@ class _Analyser:
             self._add(snapshot, error)
             return
         for audit in model.audits:
+            if self.order.is_late(model.name, audit.reads) is not late:
+                continue
+            why = self._unknown(audit.reads)
+            if why is not None:
+                self.left_out.setdefault(model.name, f"its audit {audit.label}: {why}")
+                continue
             try:
                 sql = render_audit(
                     audit,

@@ -35,17 +35,18 @@ from vde_dagster.execution.fill_table import TableFiller
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.execution.plan_tests import PlanTests
 from vde_dagster.execution.publish import publish_plan
-from vde_dagster.execution.run_graph import run_graph
+from vde_dagster.execution.run_graph import GraphResult, run_graph
 from vde_dagster.execution.skipping import with_twins
 from vde_dagster.execution.slots import Slots
 from vde_dagster.execution.table_leases import TableLeases
 from vde_dagster.execution.unit_testing.told import ToldTest
 from vde_dagster.execution.virtual_update import run_virtual_update
 from vde_dagster.execution.warehouse import Warehouse
+from vde_dagster.execution.work_order import audits_of, work_graph
 from vde_dagster.execution.written import Written
 from vde_dagster.planning.contents import Skipped
 from vde_dagster.planning.environment import PRODUCTION, Environment
-from vde_dagster.planning.plan import Plan, PlannedModel
+from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.planner import with_tables
 from vde_dagster.planning.resolver import Resolver
 from vde_dagster.state import Lease
@@ -184,6 +185,7 @@ class Applier:
             self._events.put,
             self.stop,
             Slots(self.concurrency),
+            audits_of(plan),
         )
         self._fill(plan, filler)
         filler.evolve_layouts()
@@ -296,9 +298,25 @@ class Applier:
             or model.deploys
             or (model.table and not model.table.created)
         }
-        graph = work_graph(plan, work)
+        graph = work_graph(plan, work, filler.order)
         if not graph:
             return
+        result = self._run(graph, lambda name: filler.fill(work[name]))
+        late = {name: set[ModelName]() for name in filler.order.late if name in work}
+        if late and not result.failed and not self.stop.is_set():
+            result = self._run(late, lambda name: filler.audit_late(work[name]))
+        if self.stop.is_set() and not result.failed:
+            raise ExecutionError(
+                f"plan {plan.id} was cancelled", hint="apply it again to go on from here"
+            )
+        if result.failed:
+            folder = self.warehouse.settings.work_dir / "failures"
+            raise plan_failure(plan, result.failed, result.skipped, folder)
+
+    def _run(
+        self, graph: Mapping[ModelName, set[ModelName]], work: Callable[[ModelName], None]
+    ) -> GraphResult[ModelName]:
+        """Do models' work in the order of a graph, and tell how it goes on."""
 
         def failed(name: ModelName, error: Exception, skipped: list[ModelName]) -> None:
             self._events.put(ModelFailed(name, error, tuple(skipped)))
@@ -307,20 +325,14 @@ class Applier:
 
         result = run_graph(
             graph,
-            lambda name: filler.fill(work[name]),
+            work,
             threads=self.concurrency,
             on_wait=self._drain,
             on_failure=failed,
             stop=self.stop,
         )
         self._drain()
-        if self.stop.is_set() and not result.failed:
-            raise ExecutionError(
-                f"plan {plan.id} was cancelled", hint="apply it again to go on from here"
-            )
-        if result.failed:
-            folder = self.warehouse.settings.work_dir / "failures"
-            raise plan_failure(plan, result.failed, result.skipped, folder)
+        return result
 
     def _drain(self) -> None:
         while True:
@@ -331,32 +343,6 @@ class Applier:
             if isinstance(event, IntervalFilled) and event.skipped is not None:
                 self._skipped[event.snapshot.name] = event.skipped
             self.on_event(event)
-
-
-def work_graph(plan: Plan, work: dict[ModelName, PlannedModel]) -> dict[ModelName, set[ModelName]]:
-    """Return, for each model that is worked on, those that must be done before it.
-
-    Ancestors count through models that are not worked on. Of several models with one table the
-    later ones wait for the first and then find nothing left to do.
-    """
-    order: dict[ModelName, set[ModelName]] = {}
-    before: dict[ModelName, set[ModelName]] = {}
-    first_of_table: dict[str, ModelName] = {}
-    for model in plan.models:
-        if model.snapshot_id is None:
-            continue
-        parents = plan.snapshots[model.snapshot_id].parents
-        needed: set[ModelName] = set()
-        for parent in parents:
-            needed |= {parent} if parent in work else before.get(parent, set())
-        before[model.name] = needed
-        if model.name in work:
-            order[model.name] = set(needed)
-            if model.table is not None:
-                first = first_of_table.setdefault(model.table.id, model.name)
-                if first != model.name:
-                    order[model.name].add(first)
-    return order
 
 
 def _message(error: BaseException) -> str:

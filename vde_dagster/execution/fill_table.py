@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from vde_dagster.errors import ExecutionError, VdeError
 from vde_dagster.execution.audit_table import Auditor
@@ -31,6 +31,7 @@ from vde_dagster.planning.serve import choose_filler, extended
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import FillResult
+from vde_dagster.project.audit_order import AuditOrder
 from vde_dagster.state import Lease
 
 
@@ -47,6 +48,7 @@ class TableFiller:
         emit: Takes events from any thread.
         stop: When set, no further range is begun.
         slots: Bound what is done at the same time.
+        order: Says which audits are late.
     """
 
     tasks: PlanTasks
@@ -56,6 +58,7 @@ class TableFiller:
     emit: Callable[[Event], None]
     stop: threading.Event
     slots: Slots
+    order: AuditOrder = field(default_factory=AuditOrder)
 
     def fill(self, model: PlannedModel) -> None:
         """Fill and audit one model's missing intervals; without any, make sure of its table.
@@ -94,9 +97,31 @@ class TableFiller:
             task = self.tasks.fill(filler, table, self.tasks.latest_slot(snapshot), None)
             table = self._maker.create(filler, table, task, lease).table
         if model.audits:
-            for interval in table.intervals:
+            for interval in _audited(snapshot, table.intervals - model.intervals):
                 self._auditor().audit(snapshot, table, interval, None)
         return table
+
+    def audit_late(self, model: PlannedModel) -> None:
+        """Run a model's late audits, now that everything is filled that they read.
+
+        Raises:
+            AuditFailedError: A blocking audit found rows.
+            ExecutionError: Spark failed.
+        """
+        assert model.snapshot_id is not None
+        snapshot = self.tasks.plan.snapshots[model.snapshot_id]
+        if model.records_only or not (model.builds or model.audits):
+            return
+        with self.slots.held():
+            if model.table is None:
+                slot = self.tasks.latest_slot(snapshot)
+                self._auditor().audit(snapshot, None, slot, None, late=True)
+                return
+            table = self.warehouse.store.tables.get(model.table.id)
+            branch = self.tasks.written.branches().get(table.id)
+            there = table.intervals if model.audits else IntervalSet()
+            for interval in _audited(snapshot, model.intervals | there):
+                self._auditor().audit(snapshot, table, interval, branch, late=True)
 
     def evolve_layouts(self) -> None:
         """Change partitioning, sort order and properties where the plan says so, in place."""
@@ -112,7 +137,7 @@ class TableFiller:
                 )
 
     def _auditor(self) -> Auditor:
-        return Auditor(self.tasks, self.warehouse, self.emit)
+        return Auditor(self.tasks, self.warehouse, self.emit, self.order)
 
     @property
     def _maker(self) -> TableMaker:
@@ -290,6 +315,11 @@ class TableFiller:
             table = add_columns(self.warehouse.lakehouse, table, snapshot, dict(columns), lease)
         self.tasks.written.put_table(table)
         return table
+
+
+def _audited(snapshot: Snapshot, ranges: IntervalSet) -> Sequence[Interval]:
+    """Return the ranges to audit: of a table that is made whole one of them stands for all."""
+    return ranges.ranges if snapshot.is_incremental else ranges.ranges[-1:]
 
 
 def _cancelled(snapshot: Snapshot, batch: Interval) -> ExecutionError:

@@ -51,6 +51,6 @@ def _understood(project: Project) -> dict[ModelName, Model]:
     for name, model in models.items():  # Parents come first.
         undeclared = model.kind.is_external and not model.columns
         doubtful = undeclared and name.namespace in own
-        if doubtful or not unknown.isdisjoint(model.depends_on):
+        if doubtful or not unknown.isdisjoint((*model.depends_on, *model.audited_against)):
             unknown.add(name)
     return {name: model for name, model in models.items() if name not in unknown}

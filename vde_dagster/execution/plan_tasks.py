@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from vde_dagster.base.names import ModelName
@@ -146,10 +146,18 @@ class PlanTasks:
         table: PhysicalTable | None,
         interval: Interval,
         branch: str | None,
+        chosen: Callable[[Audit], bool] = lambda audit: True,
     ) -> Iterator[tuple[Audit, AuditTask]]:
         """Make the tasks that audit a range of a model's table, or the query of a view.
 
         Where an audit names the model itself, it reads the same branch.
+
+        Args:
+            snapshot: The model.
+            table: Its table; None for a view.
+            interval: The range (UTC).
+            branch: The branch to read, or None for the table's own.
+            chosen: Says of which audits.
         """
         resolver = self._resolver()
         if table is not None and branch is not None:
@@ -171,7 +179,7 @@ class PlanTasks:
             interval,
             self.plan.created_at,
         )
-        for audit in snapshot.model.audits:
+        for audit in filter(chosen, snapshot.model.audits):
             query = render_audit(audit, snapshot, rows, resolver, self.catalog, interval, time_type)
             task = AuditTask(
                 self.plan.id, snapshot.name, audit.label, query, audit.blocking, interval, before

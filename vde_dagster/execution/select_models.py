@@ -47,10 +47,14 @@ def select_models(
     chosen = select({**old, **models}, patterns, warehouse.changed_files)
     out = {name: model for name, model in models.items() if name in chosen}
     out |= {name: model for name, model in old.items() if name not in chosen}
-    waiting = [parent for model in out.values() for parent in model.depends_on]
+    waiting = [name for model in out.values() for name in _named(model)]
     while waiting:
         name = waiting.pop()
         if name not in out and name in models:
             out[name] = models[name]
-            waiting += models[name].depends_on
+            waiting += _named(models[name])
     return out
+
+
+def _named(model: Model) -> tuple[ModelName, ...]:
+    return *model.depends_on, *model.audited_against

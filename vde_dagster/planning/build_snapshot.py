@@ -46,8 +46,20 @@ def checked_snapshot(
     functions: Sequence[str],
     canonicaliser: str,
     tree: exp.Expr | None,
+    audited: Mapping[ModelName, Snapshot] | None = None,
 ) -> tuple[Snapshot, tuple[Problem, ...]]:
-    """Compute one model's snapshot, and look for mistakes in the model."""
+    """Compute one model's snapshot, and look for mistakes in the model.
+
+    Args:
+        model: The model.
+        parents: The snapshots of what it reads.
+        scalar_functions: User functions that are deterministic and scalar.
+        functions: Other user functions.
+        canonicaliser: Stored with the snapshot.
+        tree: The tree of its query, if it is at hand; it is used up.
+        audited: The snapshots of what only its audits read, as far as they are there; they take
+            no part in the snapshot.
+    """
     version, columns, reads, analysis = _meaning(model, parents, scalar_functions, functions, tree)
     if model.session:
         version, columns = _in_session(model, version, columns)
@@ -82,7 +94,8 @@ def checked_snapshot(
     )
     whole = columns if analysis is None or analysis.complete else None
     findings = () if analysis is None else analysis.findings
-    known = Known(model, whole or None, findings, (*scalar_functions, *functions))
+    functions = (*scalar_functions, *functions)
+    known = Known(model, whole or None, findings, functions, audited or {})
     return snapshot, check_model(known, parents)
 
 

@@ -12,6 +12,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.planning.checks import CHECKS_VERSION
 from vde_dagster.planning.memo import Built, Memo
 from vde_dagster.planning.snapshot import CANONICALISER, Snapshot
+from vde_dagster.project.audit_order import audit_order
 from vde_dagster.project.dag import parents_first
 from vde_dagster.project.model import Column, Model
 from vde_dagster.project.problem import Problem
@@ -65,13 +66,15 @@ def build_snapshots(
     memo, parsed = memo or Memo(), parsed or ParsedQueries()
     given = sorted(functions)
     graph = {name: [p for p in model.depends_on if p in models] for name, model in models.items()}
+    # What audits read is known before them, so that their columns can be looked at, too.
+    before = audit_order(models).before
     out: dict[ModelName, Snapshot] = {}
     seen: dict[ModelName, str] = {}
     mistakes: list[ProjectError] = []
     problems: list[Problem] = []
     absent: list[ModelName] = []
     try:
-        for name in parents_first(graph):
+        for name in parents_first({n: [*p, *before.get(n, ())] for n, p in graph.items()}):
             model = models[name]
             if any(parent not in out for parent in graph[name]):
                 continue  # A parent has a mistake, so what it has is not known.
@@ -82,7 +85,8 @@ def build_snapshots(
                 elif columns:
                     model = replace(model, columns=tuple(Column(n, t) for n, t in columns))
             parents = {parent: out[parent] for parent in sorted(graph[name])}
-            read = [seen[parent] for parent in parents]
+            audited = {one: out[one] for one in before.get(name, ()) if one in out}
+            read = [seen[parent] for parent in (*parents, *audited)]
             texts = (canonicaliser, *definition_texts(model), str(len(read)), *read)
             key = digest("memo", CHECKS_VERSION, *texts, *sorted(scalar_functions), "|", *given)
             known = memo.get(key, model)
@@ -96,7 +100,7 @@ def build_snapshots(
             tree = parsed.take(model.query) if model.query else None
             try:
                 snapshot, found = checked_snapshot(
-                    model, parents, scalar_functions, functions, canonicaliser, tree
+                    model, parents, scalar_functions, functions, canonicaliser, tree, audited
                 )
             except ProjectError as error:
                 mistakes.append(error)

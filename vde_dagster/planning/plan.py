@@ -62,7 +62,8 @@ class PlannedModel:
         table: The physical table that will serve it; None for views and external tables.
         builds: Whether data has to be computed.
         intervals: What is missing and will be computed (UTC).
-        audits: Whether audits have to be run on data that exists (their definition changed).
+        audits: Whether audits have to be run on data that exists and stays: they changed, or what
+            they read beside the model did.
         layout: Whether the table's partitioning, sort order or properties change in place.
         restate: Whether the intervals are computed again although they are filled.
         breaks: What its readers will not find as it is now.

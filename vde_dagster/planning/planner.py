@@ -8,6 +8,7 @@ from datetime import datetime
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.assign_tables import assign_tables, is_deployed_already
+from vde_dagster.planning.audits_due import own_audits_due, with_audits_against_others
 from vde_dagster.planning.compare import classify, reasons
 from vde_dagster.planning.contracts import ContractBreak, Shown, contract_breaks
 from vde_dagster.planning.environment import PRODUCTION, Entry, ViewNames
@@ -76,6 +77,7 @@ def make_plan(
     if request.time_to_live and request.environment != PRODUCTION:
         expires = window.now + request.time_to_live
     old = _shown_snapshots(state)
+    planned = _planned(request, snapshots, old, tables, starts, state)
     return Plan(
         id=plan_id,
         environment=request.environment,
@@ -83,7 +85,7 @@ def make_plan(
         base_version=state.target.version if state.target else 0,
         created_at=window.now,
         models=(
-            *_planned(request, snapshots, old, tables, starts, state),
+            *with_audits_against_others(planned, snapshots, state),
             *_removed(snapshots, old, state),
         ),
         views=planned_views(request, snapshots, tables, entries, state),
@@ -178,7 +180,8 @@ def _planned(
             builds=bool(intervals),
             intervals=intervals,
             records_only=bool(intervals) and request.options.empty_backfill,
-            audits=not intervals and _audits_due(snapshot, old.get(name), table, moving),
+            audits=(not intervals or snapshot.is_incremental)
+            and own_audits_due(snapshot, old.get(name), table, state, moving),
             restate=again,
             layout=table is not None and own and _layout_differs(name, snapshot, table, state),
             breaks=_breaks(name, Shown(snapshot, table), old, state) if name in changed else (),
@@ -252,27 +255,6 @@ def _in_place(
     again = not options.skip_backfill and refills(snapshot)
     since = options.effective_from if again else None
     return TableChange(table.ref, deploys=True, columns=changes, effective_from=since)
-
-
-def _audits_due(
-    snapshot: Snapshot,
-    old: Snapshot | None,
-    table: PhysicalTable | None,
-    moving: set[ModelName],
-) -> bool:
-    """Say whether audits have to be run on data that this plan does not compute.
-
-    A table's rows have passed the audits of the snapshot that filled it. A view's have passed
-    none since what it reads moved.
-    """
-    audits = snapshot.model.audits
-    if not audits:
-        return False
-    if table is None:
-        return old is None or old.id != snapshot.id or bool(moving & set(snapshot.parents))
-    if not table.intervals or table.snapshot_id == snapshot.id:
-        return False
-    return old is None or bool(set(audits) - set(old.model.audits))
 
 
 def _layout_differs(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model with the places where it names its parents.
+    """A model with the places where it and its audits name other tables.
 
     Args:
         model: The model.

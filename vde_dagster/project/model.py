@@ -21,12 +21,14 @@ class Audit:
         arguments: The call's arguments as SQL text, by name.
         query: The rendered query, `@this_model` still in it, that returns the failing rows.
         blocking: Whether failing rows stop the publication.
+        reads: The tables that the query names beside the model, sorted; they follow from it.
     """
 
     name: str
     arguments: tuple[tuple[str, str], ...]
     query: str
     blocking: bool = True
+    reads: tuple[ModelName, ...] = field(default=(), compare=False)
 
     @property
     def label(self) -> str:
@@ -102,7 +104,8 @@ class Model:
         source: The file's text as written, for people.
         python: The code of a Python model.
         columns: Declared columns, in order; empty when not declared.
-        depends_on: Every table that the model reads, model or not, sorted.
+        depends_on: Every table that the model reads, model or not, sorted; its audits' are not
+            among them, see `audited_against`.
         cron: Five-field cron expression, normalised from `@daily` and the like.
         start: First instant whose data exists (UTC), or None for the project's default.
         end: End of the data (UTC, exclusive), or None.
@@ -170,6 +173,12 @@ class Model:
     signals: tuple[Signal, ...] = ()
     physical_version: str | None = None
     ignored_rules: tuple[str, ...] = ()
+
+    @property
+    def audited_against(self) -> tuple[ModelName, ...]:
+        """The tables that its audits read beside it and what it reads itself, sorted."""
+        found = {name for audit in self.audits for name in audit.reads}
+        return tuple(sorted(found.difference(self.depends_on, (self.name,)))) if found else ()
 
     @property
     def marks(self) -> tuple[str | None, ...]:

@@ -50,7 +50,7 @@ def model_to_json(model: Model) -> Json:
         if value is not None:
             data[key] = value.isoformat()
     if model.audits:
-        data["audits"] = [[a.name, a.arguments, a.query, a.blocking] for a in model.audits]
+        data["audits"] = [_audit_to_json(audit) for audit in model.audits]
     return data
 
 
@@ -84,11 +84,20 @@ def model_from_json(data: Json, paths: dict[str, Path] | None = None) -> Model:
         if key in data:
             values[key] = datetime.fromisoformat(data[key])
     if "audits" in data:
-        values["audits"] = tuple(
-            Audit(name, as_tuples(arguments), query, blocking)
-            for name, arguments, query, blocking in data["audits"]
-        )
+        values["audits"] = tuple(_audit_from_json(*audit) for audit in data["audits"])
     return Model(**values)
+
+
+def _audit_to_json(audit: Audit) -> Json:
+    reads = [[name.namespace, name.name] for name in audit.reads]
+    return [audit.name, audit.arguments, audit.query, audit.blocking, *([reads] if reads else ())]
+
+
+def _audit_from_json(
+    name: str, arguments: Json, query: str, blocking: bool, reads: Json = ()
+) -> Audit:
+    read = tuple(ModelName(*parts) for parts in reads)
+    return Audit(name, as_tuples(arguments), query, blocking, read)
 
 
 _PLAIN = (

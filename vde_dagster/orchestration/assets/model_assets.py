@@ -82,16 +82,16 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
         return spec
     model = catalog.live.models[name].snapshot.model
     names = check_names(model.audits)
-    blocking = {audit.label: audit.blocking for audit in model.audits}
     checks = {
-        check: dg.AssetCheckSpec(
-            check,
+        names[audit.label]: dg.AssetCheckSpec(
+            names[audit.label],
             asset=spec.key,
-            blocking=blocking[label],
-            description=f"`{label}`: "
-            + ("rows that fail it stop the publication" if blocking[label] else "warns"),
+            additional_deps=[catalog.key(one) for one in audit.reads if one != name],
+            blocking=audit.blocking,
+            description=f"`{audit.label}`: "
+            + ("rows that fail it stop the publication" if audit.blocking else "warns"),
         )
-        for label, check in names.items()
+        for audit in model.audits
     }
     tests = catalog.live.tests.get(name, ())
     checks.update((found.name, found) for found in unit_test_checks(model, tests, spec.key))

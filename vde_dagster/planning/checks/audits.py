@@ -63,7 +63,7 @@ def _read(
     model = known.model
     schema = {
         str(name): {column.name: column.type or "UNKNOWN" for column in parent.columns}
-        for name, parent in parents.items()
+        for name, parent in {**parents, **known.audited}.items()
         if parent.columns
     }
     schema[str(model.name)] = columns

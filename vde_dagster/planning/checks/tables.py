@@ -26,13 +26,17 @@ def absent_tables(
     own = [name for name, model in models.items() if not model.kind.is_external]
     for name in absent:
         meant = _meant(name, own)
-        readers = [str(one) for one, model in models.items() if name in model.depends_on]
+        readers = [str(one) for one, model in models.items() if name in _named(model)]
         reader = readers[0] if readers else "a model"
         what = f"{reader} reads {name}, which is no model, not declared and not in the catalog"
         hint = "declare tables that others write in external_models.yaml"
         if meant is not None:
             hint = f"did you mean '{meant}'? Else {hint}"
         yield Problem(what, hint, models[name].location, certain=meant is not None)
+
+
+def _named(model: Model) -> tuple[ModelName, ...]:
+    return *model.depends_on, *model.audited_against
 
 
 def _meant(name: ModelName, own: Collection[ModelName]) -> ModelName | None:

@@ -75,7 +75,7 @@ def _add_externals(
     own = {name.namespace for name, model in models.items() if not model.kind.is_external}
     names = set(models)
     for name, item in loaded.items():
-        for parent in item.model.depends_on:
+        for parent in (*item.model.depends_on, *item.model.audited_against):
             if parent in names:
                 continue
             location = item.reads.get(parent, item.model.location)

@@ -127,9 +127,6 @@ def _read(
     calls = [*defaults, *(_audit_call(item, location) for item in audits)]
     scope = context.scope(dialect)
     resolved, audit_reads = read_audits(calls, context, scope)
-    for parent, where in audit_reads.items():
-        if parent != name:
-            reads.setdefault(parent, where)
     fields = dict(properties)
     named = [_audit_call(item, location, "a signal", literal=True) for item in signals]
     fields["signals"] = read_signals(named, context.signals)
@@ -150,7 +147,7 @@ def _read(
         reads_itself=reads_itself,
         **fields,
     )
-    return LoadedModel(completed(context, model, location.path), reads)
+    return LoadedModel(completed(context, model, location.path), {**audit_reads, **reads})
 
 
 def _properties(

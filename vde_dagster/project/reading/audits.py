@@ -178,6 +178,7 @@ def resolve_audit(
         arguments=tuple(arguments.items()),
         query=sql,
         blocking=default if blocking is None else blocking,
+        reads=tuple(sorted(reads)),
     )
     return audit, reads
 

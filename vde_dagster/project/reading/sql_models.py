@@ -201,9 +201,6 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     audits, audit_reads = read_audits(
         [read_call(value) for value in properties.audits], context, expander.scope
     )
-    for parent, location in audit_reads.items():
-        if parent != name:
-            reads.setdefault(parent, location)
     _check_named_columns(properties, block.header.properties.get("kind"))
     fields = dict(properties.fields)
     fields["signals"] = read_signals(list(map(read_call, properties.signals)), context.signals)
@@ -222,7 +219,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         reads_itself=reads_itself,
         **fields,
     )
-    return LoadedModel(completed(context, model, source.path), reads)
+    return LoadedModel(completed(context, model, source.path), {**audit_reads, **reads})
 
 
 def name_of(
@@ -276,14 +273,12 @@ def _without_query(
     scope = context.scope(properties.dialect)
     calls = [read_call(value) for value in properties.audits]
     audits, reads = read_audits(calls, context, scope)
-    reads.pop(name, None)
     model = Model(
         name=name,
         kind=properties.kind,
         location=source.location(block.header.start),
         source=source.text,
         audits=audits,
-        depends_on=tuple(sorted(reads)),
         on_virtual_update=on_virtual_update,
         **properties.fields,
     )
