@@ -59,7 +59,8 @@ def model_specs(
 
 
 def _deps(catalog: AssetCatalog, model: LiveModel) -> Iterator[dg.AssetDep]:
-    for parent in model.snapshot.model.depends_on:
+    behind = model.current.behind if model.current is not None else ()
+    for parent in (*model.snapshot.model.depends_on, *behind):
         if parent == model.name:
             continue
         known = catalog.live.models.get(parent)

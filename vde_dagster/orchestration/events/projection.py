@@ -16,6 +16,7 @@ from vde_dagster.orchestration.events.provenance import (
     external_version,
     provenance_tags,
 )
+from vde_dagster.orchestration.models.behind_views import behind_views
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
 from vde_dagster.orchestration.models.partitions import partition_keys, time_unit, touched_keys
@@ -98,6 +99,15 @@ class Combination:
         table = self.tables.get(entry.table_id) if entry.table_id else None
         return version_key(snapshot, table)
 
+    def definition(self, name: ModelName) -> Snapshot | None:
+        """Return a model's definition here."""
+        entry = self.entries.get(name)
+        return self.snapshots.get(entry.snapshot_id) if entry is not None else None
+
+    def behind(self, snapshot: Snapshot) -> tuple[ModelName, ...]:
+        """Return the tables that a model reads through the views that are here."""
+        return behind_views(snapshot, self.definition)
+
     def inputs(
         self,
         instance: dg.DagsterInstance,
@@ -105,7 +115,7 @@ class Combination:
         snapshot: Snapshot,
         pointer: int | None,
     ) -> list[Input]:
-        """Return the inputs of a model's event.
+        """Return the inputs of a model's event: what it reads, and the tables behind views.
 
         Args:
             instance: Knows the versions of external assets.
@@ -114,10 +124,9 @@ class Combination:
             pointer: The event log's newest record before the model runs.
         """
         out = []
-        for parent in snapshot.model.depends_on:
+        for parent in (*snapshot.model.depends_on, *self.behind(snapshot)):
             asset = catalog.key(parent)
-            entry = self.entries.get(parent)
-            known = self.snapshots.get(entry.snapshot_id) if entry else None
+            known = self.definition(parent)
             if known is None or not known.model.kind.is_shown:
                 version = external_version(instance, asset)
                 out.append(Input(asset, version, pointer))

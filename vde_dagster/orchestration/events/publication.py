@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.events.checks import AuditEvents
+from vde_dagster.orchestration.events.latest import latest_tags, moved_inputs
 from vde_dagster.orchestration.events.projection import (
     Combination,
     environment_event,
@@ -16,7 +17,7 @@ from vde_dagster.orchestration.events.projection import (
     filled_partitions,
     view_event,
 )
-from vde_dagster.orchestration.events.provenance import INPUT_DATA_VERSION, Input, newest_record
+from vde_dagster.orchestration.events.provenance import newest_record
 from vde_dagster.orchestration.events.records import add_partitions
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
@@ -85,14 +86,16 @@ def published_events(
     moved = store.versions.changed(environment.name, environment.version)
     for name, entry in environment.entries.items():
         snapshot = combination.snapshots[entry.snapshot_id]
-        if name in built or not ({name, *snapshot.parents} & moved):
+        if name in built:
+            continue
+        if not ({name, *snapshot.parents, *combination.behind(snapshot)} & moved):
             continue
         if not _decides(store, environment, snapshot, entry.table_id):
             continue
         if snapshot.is_virtual:
             inputs = combination.inputs(instance, catalog, snapshot, None)
-            latest = _latest(instance, catalog, snapshot, snapshot.table_version)
-            if latest is None or _moved(catalog, combination, snapshot, inputs, latest):
+            latest = latest_tags(instance, catalog, snapshot, snapshot.table_version)
+            if latest is None or moved_inputs(catalog, combination, snapshot, inputs, latest):
                 shown = rows(snapshot) if rows is not None else None
                 yield view_event(catalog, snapshot, inputs, tags, shown)
         elif entry.table_id:
@@ -119,22 +122,6 @@ def _decides(
     return not any(_rank(name) < _rank(environment.name) for name in shown)
 
 
-def _moved(
-    catalog: AssetCatalog,
-    combination: Combination,
-    snapshot: Snapshot,
-    inputs: Sequence[Input],
-    latest: Mapping[str, str],
-) -> bool:
-    """Say whether a version now reads other versions of its parents than its event says."""
-    own = {catalog.key(name) for name in snapshot.parents if combination.key(name) is not None}
-    return any(
-        latest.get(f"{INPUT_DATA_VERSION}/{item.key.to_user_string()}") != item.data_version
-        for item in inputs
-        if item.key in own
-    )
-
-
 def _again(
     catalog: AssetCatalog,
     store: StateStore,
@@ -156,8 +143,8 @@ def _again(
         return
     inputs = combination.inputs(instance, catalog, snapshot, newest_record(instance))
     # They were confirmed in order, so the last one tells of all.
-    latest = _latest(instance, catalog, snapshot, filled[-1].partition)
-    if latest is not None and not _moved(catalog, combination, snapshot, inputs, latest):
+    latest = latest_tags(instance, catalog, snapshot, filled[-1].partition)
+    if latest is not None and not moved_inputs(catalog, combination, snapshot, inputs, latest):
         return
     for item in filled:
         yield filled_event(
@@ -169,16 +156,6 @@ def _again(
             metadata={"vde/reused": True, "vde/table": str(table.ref)},
             tags=tags,
         )
-
-
-def _latest(
-    instance: dg.DagsterInstance, catalog: AssetCatalog, snapshot: Snapshot, partition: str
-) -> Mapping[str, str] | None:
-    """Return the tags of the latest event of a partition, or None when there is none."""
-    wanted = dg.AssetRecordsFilter(catalog.key(snapshot.name), asset_partitions=[partition])
-    for record in instance.fetch_materializations(wanted, limit=1).records:
-        return record.event_log_entry.tags or {}
-    return None
 
 
 def _rank(environment: str) -> tuple[bool, str]:

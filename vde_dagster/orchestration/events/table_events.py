@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.orchestration.events.figures import Log, fill_facts, filled_by, skipped_facts
+from vde_dagster.orchestration.events.latest import latest_tags, moved_inputs
 from vde_dagster.orchestration.events.projection import (
     Combination,
     Filled,
@@ -59,9 +60,13 @@ def missing_events(
         for item in held
         if known.get(item.partition) != data_version(version.key, item.iceberg_snapshot_id)
     }
+    inputs = combination.inputs(instance, catalog, snapshot, newest_record(instance))
+    if held and not missing:
+        latest = latest_tags(instance, catalog, snapshot, held[-1].partition)
+        if latest is not None and moved_inputs(catalog, combination, snapshot, inputs, latest):
+            missing = {item.partition: item for item in held}
     if not missing:
         return
-    inputs = combination.inputs(instance, catalog, snapshot, newest_record(instance))
     found: dict[str, tuple[Filled, dict[str, Any], dict[str, str]]] = {}
     for row in workspace.store.fills.log(table.id):
         interval = Interval(row.start_at, row.end_at)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.orchestration.models.behind_views import behind_views
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.serve import TablesByContent, choose_table
@@ -36,8 +37,10 @@ class LiveVersion:
         table: The table that holds it; None for views and for what was not built yet.
         readers: Environments that refer to it, production first; the working copy
             (`WORKING_COPY`) comes last.
-        parents: The version of each parent that the first reader combines it with, by name.
+        parents: The version of each parent that the first reader combines it with, by name, and of
+            each table behind a view.
         building: Environments that will show it, as an approved plan of theirs says.
+        behind: The tables that it reads through views there.
     """
 
     key: str
@@ -46,6 +49,7 @@ class LiveVersion:
     readers: tuple[str, ...]
     parents: dict[ModelName, str]
     building: tuple[str, ...] = ()
+    behind: tuple[ModelName, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -156,6 +160,11 @@ class _Target:
     served: Served
     building: bool = False
 
+    def definition(self, name: ModelName) -> Snapshot | None:
+        """Return a model's definition there."""
+        found = self.served.get(name)
+        return found[0] if found is not None else None
+
 
 def _planned(plan: Plan) -> Served:
     return {
@@ -209,8 +218,12 @@ def _collect(
             key = known[name]
             version = versions.get(key)
             if version is None:
-                parents = {parent: known[parent] for parent in snapshot.parents if parent in known}
-                versions[key] = LiveVersion(key, snapshot, table, readers, parents, building)
+                behind = behind_views(snapshot, target.definition)
+                read = (*snapshot.parents, *behind)
+                parents = {parent: known[parent] for parent in read if parent in known}
+                versions[key] = LiveVersion(
+                    key, snapshot, table, readers, parents, building, behind
+                )
             else:
                 shown = set(building) <= set(version.readers)
                 versions[key] = replace(

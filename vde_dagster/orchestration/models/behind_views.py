@@ -1,0 +1,43 @@
+"""The tables that a model reads through views, so that Dagster compares it with what holds rows.
+
+A view shows what its parents hold at once: its own events never tell that rows have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.snapshot import Snapshot
+
+Find = Callable[[ModelName], Snapshot | None]
+"""Returns a model's definition; None for what nobody declares."""
+
+
+def behind_views(snapshot: Snapshot, find: Find) -> tuple[ModelName, ...]:
+    """Return the tables that a model reads only through views and embedded models, sorted.
+
+    Args:
+        snapshot: The model; one without a table holds no rows that could be out of date.
+        find: What its parents are.
+    """
+    if not snapshot.has_table:
+        return ()
+    direct = snapshot.model.depends_on
+    seen: set[ModelName] = {snapshot.name, *direct}
+    return tuple(sorted({found for parent in direct for found in _tables(parent, find, seen)}))
+
+
+def _tables(name: ModelName, find: Find, seen: set[ModelName]) -> Iterator[ModelName]:
+    snapshot = find(name)
+    if snapshot is None or snapshot.has_table:
+        return
+    for parent in snapshot.model.depends_on:
+        if parent in seen:
+            continue
+        seen.add(parent)
+        known = find(parent)
+        if known is None or known.has_table or known.model.kind.is_external:
+            yield parent
+        else:
+            yield from _tables(parent, find, seen)
