@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 _FILE, _VARIABLE = "file ", "variable "
 _READS_VARIABLES = re.compile(r"\b(environb?|getenvb?|expandvars)\b")
@@ -48,7 +48,7 @@ def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], 
     """
     texts = {text for content in files.values() for text in _strings(content)}
     names = [text for text in texts if 0 < len(text) <= _LONGEST and text.isprintable()]
-    folders = [""]
+    folders = ["", *sorted({f for path in files for f in _folders_above(path, files[path])})]
     for name in sorted(names):
         folders += [f"{f}{name}/" for f in folders[:_MOST_FOLDERS] if _is_folder(root, f + name)]
     looked = {
@@ -71,6 +71,13 @@ def read_outside(root: Path, files: Mapping[str, str], hash_of: Callable[[str], 
         set_ = (name for name in variables if name in os.environ)
         hashes |= {_VARIABLE + name: hash_variables([name], os.environ) for name in set_}
     return Outside(hashes, tuple(paths), tuple(variables))
+
+
+def _folders_above(path: str, content: str) -> list[str]:
+    """Return the folders of a file that asks where it lies: it may look for others from there."""
+    if "__file__" not in content:
+        return []
+    return [f"{folder.as_posix()}/" for folder in PurePosixPath(path).parents[:-1]]
 
 
 def mentioned(names: Iterable[str], texts: Iterable[str]) -> list[str]:

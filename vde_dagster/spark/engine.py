@@ -327,7 +327,7 @@ class SparkEngine:
         ):
             _run_statements(session, before)
             context = model_context(session, snapshot, sources, interval, execution_time)
-            frame = run_python_model(snapshot, context, columns)
+            frame = run_python_model(snapshot, context, columns, self._root)
             return _collected(frame.selectExpr(*map(quote, columns)))
 
     def begin(self, plan_id: str) -> None:
@@ -371,6 +371,7 @@ class SparkEngine:
             catalog=self.settings.catalog,
             table=table,
             frame=frame,
+            project_root=self._root,
             types={physical: types[physical] for _, physical in task.columns},
             physical={output.lower(): physical for output, physical in task.columns},
             summary=fill_summary(

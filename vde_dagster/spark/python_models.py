@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ def run_python_model(
     snapshot: Snapshot,
     context: ModelContext,
     columns: Mapping[str, str],
-    function: Callable[..., Any] | None = None,
+    project_root: Path | None,
 ) -> DataFrame:
     """Call a Python model and return its rows as a Spark DataFrame.
 
@@ -27,7 +28,7 @@ def run_python_model(
         snapshot: The model.
         context: Its first argument.
         columns: Spark SQL type by output column, as the result is to be typed.
-        function: The model's function, or None to build it from the snapshot's source.
+        project_root: The project's folder, for files beside the model's own.
 
     Raises:
         ExecutionError: The function failed, returned something else than a pandas or Spark
@@ -39,7 +40,7 @@ def run_python_model(
     assert model.python is not None
     what = f"{model.name} {context.interval}"
     try:
-        function = function or run_source(model.python)
+        function = run_source(model.python, project_root)
         positional, named = _arguments(function, context)
         result = function(*positional, **named)
         parts = list(result) if isinstance(result, GeneratorType) else [result]

@@ -28,7 +28,7 @@ def source_frame(
         session: The session to build them in.
         task: The task.
         types: Spark SQL type by physical column, as the table has them.
-        project_root: Where seeds lie.
+        project_root: Where seeds lie, and files beside Python models.
 
     Raises:
         ExecutionError: The query, the code or the file cannot be read, or a column is missing.
@@ -59,5 +59,5 @@ def _rows(
         context = model_context(
             session, task.snapshot, task.sources, task.interval, task.execution_time
         )
-        return run_python_model(task.snapshot, context, outputs)
+        return run_python_model(task.snapshot, context, outputs, project_root)
     return find_strategy(task.snapshot).rows(session, task, project_root)

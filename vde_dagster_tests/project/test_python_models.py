@@ -4,12 +4,13 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.project.kinds import Full, IncrementalByTimeRange, IncrementalByUniqueKey
-from vde_dagster.project.loading.loader import Project
+from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Column
 from vde_dagster.project.python.runtime import run_source
 
@@ -225,3 +226,24 @@ def test_a_project_in_this_package_s_own_checkout_uses_the_package_itself(
 
     assert python is not None
     assert list(python.files) == ["models/m.py"]
+
+
+def test_files_beside_a_model_are_found_by_its_own_place(
+    write_project: Callable[[Mapping[str, str]], Path],
+) -> None:
+    text = """
+    from pathlib import Path
+    from vde_dagster import model
+
+    WORDS = (Path(__file__).parent / "words.txt").read_text().split()
+
+    @model("a.m", columns={"a": "int"})
+    def build(context):
+        return WORDS, (Path(__file__).parent.parent / "more.txt").read_text()
+    """
+    root = write_project({"models/m.py": text, "models/words.txt": "a b", "more.txt": "c"})
+    model = load_project(root).models[NAME]
+
+    assert model.python is not None
+    assert sorted(model.python.outside) == ["file models/words.txt", "file more.txt"]
+    assert run_source(model.python, root)(None) == (["a", "b"], "c")

@@ -83,7 +83,7 @@ def run_file(root: Path, path: str, text: str) -> tuple[ModuleType, Collector, d
     """
     files = with_local_imports(root, path, text)
     try:
-        module, collector = LocalModules(files).run(path)
+        module, collector = LocalModules(files, root).run(path)
     except ProjectError:
         raise
     except (Exception, SystemExit) as error:

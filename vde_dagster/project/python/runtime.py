@@ -13,6 +13,7 @@ import linecache
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -53,10 +54,13 @@ class LocalModules:
 
     Args:
         files: Text by path relative to the project's root (forward slashes).
+        root: The project's folder, so that `__file__` tells where the files lie; None where there
+            is no working copy.
     """
 
-    def __init__(self, files: Mapping[str, str]) -> None:
+    def __init__(self, files: Mapping[str, str], root: Path | None = None) -> None:
         self._files = dict(files)
+        self._root = root
         hashed = hashlib.blake2b(digest_size=6)
         for path, text in sorted(self._files.items()):
             hashed.update(f"{path}\0{text}\0".encode())
@@ -90,7 +94,7 @@ class LocalModules:
             return module
         text = self._files[path]
         shown = f"<{self._prefix}/{path}>"
-        module.__file__ = shown
+        module.__file__ = shown if self._root is None else str(self._root.absolute() / path)
         linecache.cache[shown] = (len(text), None, text.splitlines(True), shown)
         try:
             exec(compile(text, shown, "exec", dont_inherit=True), vars(module))
@@ -148,17 +152,21 @@ def _dotted(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def run_source(python: PythonSource) -> Callable[..., Any]:
+def run_source(python: PythonSource, root: Path | None = None) -> Callable[..., Any]:
     """Build a Python model's function from its stored texts, without a working copy.
 
     Safe for threads: every call makes modules of its own.
+
+    Args:
+        python: The texts.
+        root: The project's folder, for code that looks for files beside its own `__file__`.
 
     Raises:
         ProjectError: The stored entry point is not there.
         Exception: Whatever the module raises while it is executed.
     """
     path, _, name = python.entrypoint.rpartition(":")
-    module, _ = LocalModules(python.files).run(path)
+    module, _ = LocalModules(python.files, root).run(path)
     function = getattr(module, name, None)
     if not callable(function):
         raise ProjectError(f"there is no function '{name}' in {path}")

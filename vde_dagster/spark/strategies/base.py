@@ -51,6 +51,7 @@ class Write:
         physical: Physical column by output column in lower case.
         summary: Properties that the commit's summary must carry.
         digester: Watches the rows that are written, or None.
+        project_root: The project's folder, or None where there is no working copy.
     """
 
     task: FillTask
@@ -62,6 +63,7 @@ class Write:
     physical: Mapping[str, str]
     summary: Mapping[str, str]
     digester: Digester | None = None
+    project_root: Path | None = None
 
     def target(self, branch: str | None) -> str:
         """Return the quoted name to write to, with Iceberg's branch suffix if there is one."""

@@ -114,7 +114,7 @@ class CustomTable(Strategy):
             *(f"{quote(at)} AS {quote(to)}" for to, at in outputs.items())
         )
         try:
-            code = run_source(PythonSource(kind.entrypoint, dict(kind.code)))
+            code = run_source(PythonSource(kind.entrypoint, dict(kind.code)), write.project_root)
             if isinstance(code, type):  # Of SQLMesh's CustomMaterialization.
                 code.write_rows(rows, target, model)  # type: ignore[attr-defined]
             else:
