@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.sql.bounded_text import with_cut_texts
 from vde_dagster.sql.foreign_calls import with_spark_calls
+from vde_dagster.sql.foreign_relations import with_spark_relations
 from vde_dagster.sql.intervals import with_made_intervals
 from vde_dagster.sql.trees import query_sql
 
@@ -48,6 +49,9 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> tuple[str, str | None]:
             node, dialect
         ):
             return "", "a time format that is computed"
+    problem = with_spark_relations(tree)
+    if problem is not None:
+        return "", problem
     tree, problem = with_spark_calls(tree, dialect)
     if problem is not None:
         return "", problem

@@ -20,6 +20,8 @@ _UNITS = {
     "ISOWEEK": "WEEK",
     "ISOYEAR": "",  # Spark has none.
 }
+_NULLS_IN_JSON = frozenset({"duckdb", "bigquery"})
+"""Dialects whose JSON of a struct has its NULLs, which Spark leaves out unless told."""
 _SUNDAY_WEEKS = frozenset({"bigquery", "tsql", "fabric"})
 _SPARK_UNITS = frozenset(
     {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"}
@@ -42,7 +44,7 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> tuple[exp.Expr, str | None
     if dialect in ("", "spark", "spark2", "databricks"):
         return tree, None
     asked = (exp.Date, exp.Timestamp, exp.CurrentDate, exp.AtTimeZone, exp.Anonymous, exp.DataType)
-    others = (exp.DateDiff, exp.TsOrDsDiff, exp.Struct)
+    others = (exp.DateDiff, exp.TsOrDsDiff, exp.Struct, exp.Extract, exp.Cast, exp.JSONFormat)
     local: set[int] = set()
     for node in reversed(list(tree.find_all(*asked, *others))):  # What is inside comes first.
         if isinstance(node, exp.DataType):
@@ -52,6 +54,10 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> tuple[exp.Expr, str | None
             continue
         if isinstance(node, exp.Struct):
             _name_fields(node)
+            continue
+        if isinstance(node, exp.Extract):
+            if isinstance(node.this, exp.Var):
+                node.set("this", exp.var(node.name.upper()))
             continue
         made, problem = _made(node, dialect, local)
         if problem is not None:
@@ -89,7 +95,30 @@ def _made(node: exp.Expr, dialect: str, local: set[int]) -> tuple[exp.Expr | Non
     if isinstance(node, exp.DateDiff | exp.TsOrDsDiff):
         counts = node.args.get("date_part_boundary") or dialect in _BOUNDARIES
         return _boundaries(node, dialect) if counts else (None, None)
-    return None, None
+    made_json = _made_json(node) if dialect in _NULLS_IN_JSON else None
+    return (None if made_json is None else _with_nulls(made_json)), None
+
+
+def _made_json(node: exp.Expr) -> exp.Expr | None:
+    """Return the value that a call writes as JSON; None where it is no such call."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.JSONFormat) and not node.args.get("options"):
+        return node.this
+    if isinstance(node, exp.Anonymous) and node.name.upper() == "TO_JSON":
+        return node.expressions[0] if len(node.expressions) == 1 else None
+    if isinstance(node, exp.Cast) and node.to.this == exp.DType.JSON:
+        return node.this if isinstance(node.this, exp.Struct) else None
+    return None
+
+
+def _with_nulls(value: exp.Expr) -> exp.Expr:
+    """Write TO_JSON so that it keeps fields without a value."""
+    from sqlglot import exp
+
+    words = [exp.Literal.string("ignoreNullFields"), exp.Literal.string("false")]
+    options = exp.Anonymous(this="MAP", expressions=words)
+    return exp.Anonymous(this="TO_JSON", expressions=[value, options])
 
 
 def _name_fields(struct: exp.Struct) -> None:
