@@ -171,7 +171,7 @@ def _reads(lineage: semantics.ColumnLineage) -> tuple[Read, ...]:
 
 
 def _python_text(python: PythonSource) -> str:
-    module, _, function = python.entrypoint.partition(":")
+    module, function, _ = python.place
     text = semantics.python_version(
         module, function, "/project", files=python.files, outside=python.outside
     ).text

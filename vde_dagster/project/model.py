@@ -42,7 +42,8 @@ class PythonSource:
     """A Python model's code, complete enough to run it from the state store.
 
     Args:
-        entrypoint: `module/path.py:function` inside `files`.
+        entrypoint: `module/path.py:function` inside `files`; `…:function#2` for the model that is
+            the second of the functions of that name.
         files: Text of the module and of every project-local module it imports, by path relative
             to the project's root (forward slashes).
         outside: Hashes of other files and of environment variables that the code may read when
@@ -59,6 +60,13 @@ class PythonSource:
     variables: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     sqlmesh_dialect: str = ""
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """The entrypoint's file, function, and number among those of its name; 0 for the only."""
+        path, _, function = self.entrypoint.rpartition(":")
+        name, _, number = function.partition("#")
+        return path, name, int(number or 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,3 +247,27 @@ def test_files_beside_a_model_are_found_by_its_own_place(
     assert model.python is not None
     assert sorted(model.python.outside) == ["file models/words.txt", "file more.txt"]
     assert run_source(model.python, root)(None) == (["a", "b"], "c")
+
+
+def test_functions_of_one_name_are_models_of_their_own(
+    load: Callable[[Mapping[str, str]], Project],
+) -> None:
+    text = """
+    from vde_dagster import model
+
+    @model("a.m", columns={"a": "int"})
+    def build(context):
+        return context.table("x.one")
+
+    @model(
+        "a.n", columns={"a": "int"})
+    def build(context):
+        return context.table("x.two")
+    """
+    models = load({"models/m.py": text}).models
+    first, second = models[NAME], models[ModelName("a", "n")]
+
+    for model, table in ((first, "one"), (second, "two")):
+        assert model.python is not None
+        assert run_source(model.python)(Context()) == f"x.{table}"
+        assert model.depends_on == (ModelName("x", table),)

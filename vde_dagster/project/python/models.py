@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -59,23 +60,14 @@ def load_python_file(
     tree = parse_python(path, text)
     collector, files = execute(root, path.as_posix(), text)
     outside = read_outside(root, files, hash_of)
-    functions = [definition.function.__name__ for definition in collector.models]
+    entrypoints = _entrypoints(path, collector.models)
     models = []
-    for definition in collector.models:
-        name = definition.function.__name__
+    for definition, entrypoint in zip(collector.models, entrypoints, strict=True):
         location = SourceLocation(path, definition.line)
-        if functions.count(name) > 1:
-            raise ProjectError(
-                f"two models are functions named '{name}'",
-                hint="give every model's function a name of its own",
-                location=location,
-            )
         for variables in python_blueprints(definition, location, context):
             here = context.with_variables(texts_of(variables), _collections(variables))
             asked = asked_variables(definition.function, files, context.settings.variables)
-            python = PythonSource(
-                f"{path.as_posix()}:{name}", files, outside.hashes, variables, asked
-            )
+            python = PythonSource(entrypoint, files, outside.hashes, variables, asked)
             made = filled_in(definition, location, here)
             loaded = _read(made, python, location, text, tree, here)
             if loaded is not None:
@@ -83,6 +75,18 @@ def load_python_file(
     made_of = (used for one in models for used in one.model.kind.files)
     uses = {*files, *outside.paths, *made_of} - {path.as_posix()}
     return LoadedFile(path, tuple(models), uses=tuple(sorted(uses)), variables=outside.variables)
+
+
+def _entrypoints(path: Path, models: Sequence[PythonModelDefinition]) -> list[str]:
+    """Name the functions of a file's models; those of one name are told apart by their order."""
+    names = [one.function.__name__ for one in models]
+    seen: Counter[str] = Counter()
+    made = []
+    for name in names:
+        seen[name] += 1
+        which = f"#{seen[name]}" if names.count(name) > 1 else ""
+        made.append(f"{path.as_posix()}:{name}{which}")
+    return made
 
 
 def _collections(variables: Mapping[str, Any]) -> dict[str, Any]:

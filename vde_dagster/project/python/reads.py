@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +77,9 @@ def _calls(code: CodeOfModel) -> Iterator[tuple[ast.FunctionDef, ast.Call, str]]
     for node in ast.walk(code.tree):
         if isinstance(node, ast.FunctionDef):
             functions.setdefault(node.name, node)
+    own = _own_node(code)
+    if own is not None:
+        functions[own.name] = own
     waiting, seen = [code.function.__name__], set()
     while waiting:
         name = waiting.pop()
@@ -100,6 +104,18 @@ def _calls(code: CodeOfModel) -> Iterator[tuple[ast.FunctionDef, ast.Call, str]]
                 continue
             if method in (*_TABLE_METHODS, *_QUERY_METHODS):
                 yield function, node, method
+
+
+def _own_node(code: CodeOfModel) -> ast.FunctionDef | None:
+    """Find a model's function, which need not be the last one of its name."""
+    compiled = getattr(inspect.unwrap(code.function), "__code__", None)
+    for node in ast.walk(code.tree):
+        if not isinstance(node, ast.FunctionDef) or compiled is None:
+            continue
+        lines = {node.lineno, *(one.lineno for one in node.decorator_list)}
+        if node.name == compiled.co_name and compiled.co_firstlineno in lines:
+            return node
+    return None
 
 
 class _Variables:

@@ -165,9 +165,13 @@ def run_source(python: PythonSource, root: Path | None = None) -> Callable[..., 
         ProjectError: The stored entry point is not there.
         Exception: Whatever the module raises while it is executed.
     """
-    path, _, name = python.entrypoint.rpartition(":")
-    module, _ = LocalModules(python.files, root).run(path)
-    function = getattr(module, name, None)
+    path, name, number = python.place
+    module, collector = LocalModules(python.files, root).run(path)
+    if number:
+        of_name = [one.function for one in collector.models if one.function.__name__ == name]
+        function = of_name[number - 1] if number <= len(of_name) else None
+    else:
+        function = getattr(module, name, None)
     if not callable(function):
         raise ProjectError(f"there is no function '{name}' in {path}")
     result: Callable[..., Any] = function
