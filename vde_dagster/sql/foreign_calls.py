@@ -103,13 +103,14 @@ def _made_json(node: exp.Expr) -> exp.Expr | None:
     """Return the value that a call writes as JSON; None where it is no such call."""
     from sqlglot import exp
 
+    value: exp.Expr | None = None
     if isinstance(node, exp.JSONFormat) and not node.args.get("options"):
-        return node.this
-    if isinstance(node, exp.Anonymous) and node.name.upper() == "TO_JSON":
-        return node.expressions[0] if len(node.expressions) == 1 else None
-    if isinstance(node, exp.Cast) and node.to.this == exp.DType.JSON:
-        return node.this if isinstance(node.this, exp.Struct) else None
-    return None
+        value = node.this
+    elif isinstance(node, exp.Anonymous) and node.name.upper() == "TO_JSON":
+        value = node.expressions[0] if len(node.expressions) == 1 else None
+    elif isinstance(node, exp.Cast) and node.to.this == exp.DType.JSON:
+        value = node.this if isinstance(node.this, exp.Struct) else None
+    return value
 
 
 def _with_nulls(value: exp.Expr) -> exp.Expr:

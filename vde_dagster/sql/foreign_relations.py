@@ -28,7 +28,11 @@ def with_spark_relations(tree: exp.Expr) -> str | None:
             if not _is_star(node):
                 return "COLUMNS(…)"
             node.replace(node.this)
-        elif isinstance(node.parent, exp.Lateral | exp.Table) and _is_string_split(node):
+        elif (
+            isinstance(node, exp.Anonymous)
+            and isinstance(node.parent, exp.Lateral | exp.Table)
+            and node.name.upper() == "STRING_SPLIT"
+        ):
             if len(node.expressions) != 2:
                 return "STRING_SPLIT with ordinals"
             _split(node)
@@ -48,10 +52,6 @@ def _apply(join: exp.Join) -> None:
         join.set("side", "LEFT")
         join.set("on", exp.true())
     lateral.set("cross_apply", None)
-
-
-def _is_string_split(call: exp.Anonymous) -> bool:
-    return call.name.upper() == "STRING_SPLIT"
 
 
 def _split(call: exp.Anonymous) -> None:
