@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vde_dagster.sql.foreign_dates import spark_date_part
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
@@ -44,9 +46,12 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> tuple[exp.Expr, str | None
     if dialect in ("", "spark", "spark2", "databricks"):
         return tree, None
     asked = (exp.Date, exp.Timestamp, exp.CurrentDate, exp.AtTimeZone, exp.Anonymous, exp.DataType)
-    others = (exp.DateDiff, exp.TsOrDsDiff, exp.Struct, exp.Extract, exp.Cast, exp.JSONFormat)
+    others = (exp.DateDiff, exp.TsOrDsDiff, exp.Struct, exp.Cast, exp.JSONFormat)
+    parts = (exp.Extract, exp.DayOfWeek, exp.DayOfWeekIso)
     local: set[int] = set()
-    for node in reversed(list(tree.find_all(*asked, *others))):  # What is inside comes first.
+    for node in reversed(
+        list(tree.find_all(*asked, *others, *parts))
+    ):  # What is inside comes first.
         if isinstance(node, exp.DataType):
             short = (exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT)
             if dialect == "bigquery" and node.this in short:
@@ -54,10 +59,6 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> tuple[exp.Expr, str | None
             continue
         if isinstance(node, exp.Struct):
             _name_fields(node)
-            continue
-        if isinstance(node, exp.Extract):
-            if isinstance(node.this, exp.Var):
-                node.set("this", exp.var(node.name.upper()))
             continue
         made, problem = _made(node, dialect, local)
         if problem is not None:
@@ -96,7 +97,9 @@ def _made(node: exp.Expr, dialect: str, local: set[int]) -> tuple[exp.Expr | Non
         counts = node.args.get("date_part_boundary") or dialect in _BOUNDARIES
         return _boundaries(node, dialect) if counts else (None, None)
     made_json = _made_json(node) if dialect in _NULLS_IN_JSON else None
-    return (None if made_json is None else _with_nulls(made_json)), None
+    if made_json is not None:
+        return _with_nulls(made_json), None
+    return spark_date_part(node, dialect)
 
 
 def _made_json(node: exp.Expr) -> exp.Expr | None:

@@ -19,10 +19,14 @@ def with_spark_relations(tree: exp.Expr) -> str | None:
     """
     from sqlglot import exp
 
-    for node in list(tree.find_all(exp.Join, exp.Anonymous, exp.Columns, exp.JSONTable)):
+    wanted = (exp.Join, exp.Anonymous, exp.Columns, exp.JSONTable, exp.Select)
+    for node in list(tree.find_all(*wanted)):
         if isinstance(node, exp.JSONTable):
             return "JSON_TABLE"
-        if isinstance(node, exp.Join):
+        if isinstance(node, exp.Select):
+            if not node.expressions and not node.args.get("kind"):
+                node.select(exp.Literal.number(1), copy=False)  # Rows without columns.
+        elif isinstance(node, exp.Join):
             _apply(node)
         elif isinstance(node, exp.Columns):
             if not _is_star(node):

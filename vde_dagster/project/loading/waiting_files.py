@@ -49,7 +49,7 @@ class WaitingFiles:
             self._note(file)
         while self._waiting:
             told = [path for path, wanted in self._waiting.items() if self._told(wanted.name)]
-            told = told or self._do_without()
+            told = told or self._by_last_part() or self._do_without()
             if not told:
                 break
             for path in told:
@@ -64,9 +64,27 @@ class WaitingFiles:
     def with_what_it_asked(self, file: LoadedFile) -> LoadedFile:
         """Add the files that decide the columns which a file has asked for."""
         uses = {use for name in self._known.asked for use in self._known.files.get(name, ())}
+        if self._known.asked & self._known.shortened:
+            # Any file may come to define a model of that name.
+            file = replace(file, repeatable=False)
         self._known.asked.clear()
         uses.discard(str(file.path))
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
+
+    def _by_last_part(self) -> list[str]:
+        """Let names without a schema stand for the only model of that name; return for which files.
+
+        So does SQLMesh's `columns_to_types`, which looks for a table by as many parts as are given.
+        """
+        told = []
+        for path, wanted in self._waiting.items():
+            alike = [name for name in self._files if name.name == wanted.name.name]
+            if wanted.shortened and len(alike) == 1 and self._told(alike[0]):
+                self._known.columns[wanted.name] = self._known.columns[alike[0]]
+                self._known.files[wanted.name] = self._known.files[alike[0]]
+                self._known.shortened.add(wanted.name)
+                told.append(path)
+        return told
 
     def _do_without(self) -> list[str]:
         """Let files that can do without columns be read without them; return which."""

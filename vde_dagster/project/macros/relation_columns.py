@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.names import split_identifier
 from vde_dagster.errors import ProjectError, UsageError
 
 if TYPE_CHECKING:
@@ -26,12 +27,16 @@ class ColumnsWantedError(BaseException):
     Args:
         name: The model whose columns are wanted.
         mistake: What is wrong if nobody can tell them; None where the file does without.
+        shortened: Whether the name was written without a schema.
     """
 
-    def __init__(self, name: ModelName, mistake: ProjectError | None) -> None:
+    def __init__(
+        self, name: ModelName, mistake: ProjectError | None, shortened: bool = False
+    ) -> None:
         super().__init__(str(name))
         self.name = name
         self.mistake = mistake
+        self.shortened = shortened
 
 
 @dataclass(slots=True)
@@ -42,20 +47,24 @@ class KnownColumns:
         columns: By model; None where the files do not tell them.
         files: By model, the files that decide them.
         asked: The models that the file which is being read asked for.
+        shortened: Names without a schema that stand for the one model of that name in any schema.
     """
 
     columns: dict[ModelName, Columns | None] = field(default_factory=dict)
     files: dict[ModelName, frozenset[str]] = field(default_factory=dict)
     asked: set[ModelName] = field(default_factory=set)
+    shortened: set[ModelName] = field(default_factory=set)
 
-    def of(self, name: ModelName, mistake: ProjectError | None = None) -> Columns | None:
+    def of(
+        self, name: ModelName, mistake: ProjectError | None = None, shortened: bool = False
+    ) -> Columns | None:
         """Return the columns of a model, or None where its files do not tell them.
 
         Raises:
             ColumnsWantedError: They are not known yet.
         """
         if self.columns.get(name) is None and (mistake is not None or name not in self.columns):
-            raise ColumnsWantedError(name, mistake)
+            raise ColumnsWantedError(name, mistake, shortened)
         self.asked.add(name)
         return self.columns[name]
 
@@ -78,4 +87,5 @@ def columns_of(expander: Expander, relation: str) -> Columns:
         f"the columns of {name} are not known when the project is loaded",
         "declare them: in the model's header, or in external_models.yaml",
     )
-    return scope.known_columns.of(name, mistake) or {}
+    shortened = len(split_identifier(relation.strip())) == 1
+    return scope.known_columns.of(name, mistake, shortened) or {}
