@@ -51,8 +51,13 @@ def refuse_too_deep(source: SourceText, *, backslash: bool = True) -> None:
         raise source.error(NESTED, found, NESTED_HINT)
 
 
-def nested_too_deeply(source: SourceText) -> ProjectError:
-    """Make the error for a text whose reading used up the stack; points at what looks guilty."""
+def nested_too_deeply(source: SourceText, hint: str = NESTED_HINT) -> ProjectError:
+    """Make the error for a text whose reading used up the stack; points at what looks guilty.
+
+    Args:
+        source: The text.
+        hint: What to do.
+    """
     try:
         offset, depth = deepest(source)
     except ProjectError:
@@ -60,7 +65,7 @@ def nested_too_deeply(source: SourceText) -> ProjectError:
     if depth < DEEPEST // 10:
         # It is not brackets: a long chain of operators, which is mostly a long line.
         offset = source.text.find(max(source.text.split("\n"), key=len))
-    return source.error(NESTED, offset, NESTED_HINT)
+    return source.error(NESTED, offset, hint)
 
 
 def _may_be_deep(text: str) -> bool:

@@ -213,11 +213,11 @@ def run(seed: int, count: int, file: str = "") -> Iterator[Outcome]:
         count: How many.
         file: Spoil only files whose paths have this in them.
     """
-    _import_all()
-    gc.freeze()  # A fork copies the pages that its garbage collector touches.
     projects = [base for base in bases() if file in base[1]]
     folder = Path(tempfile.mkdtemp(prefix="vde_fuzz_"))
     try:
+        _import_all(folder)
+        gc.freeze()  # A fork copies the pages that its garbage collector touches.
         for own in range(seed, seed + count):
             rng = random.Random(own)
             project, path = rng.choice(projects)
@@ -230,17 +230,19 @@ def run(seed: int, count: int, file: str = "") -> Iterator[Outcome]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _import_all() -> None:
-    """Import once what every mutant's process needs, so that forking one is cheap."""
-    import croniter  # noqa: F401
+def _import_all(folder: Path) -> None:
+    """Import once what every mutant's process needs, by loading what is not spoilt."""
     import numpy  # noqa: F401
     import pandas  # noqa: F401
     import pyarrow.compute
     import pyarrow.csv  # noqa: F401
-    import pydantic_settings  # noqa: F401
     import pyspark.sql.functions  # noqa: F401
-    import sqlglot  # noqa: F401
-    import yaml  # noqa: F401
+
+    whole = {id(project): project for project, _ in bases() if len(project) > 5}
+    for number, project in enumerate(whole.values()):
+        root = folder / f"whole_{number}"
+        _write(root, project)
+        _load(root)
 
 
 def _write(root: Path, files: dict[str, bytes]) -> None:

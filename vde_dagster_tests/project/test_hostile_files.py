@@ -191,6 +191,29 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
         "seeds/c.csv:1",
         "cannot be read: field larger",
     ),
+    "CSV of a number of thousands of digits": (
+        {
+            "models/m.sql": SEED.replace(b"));", b"), columns (a INT));"),
+            "seeds/c.csv": b"a\n1\n" + b"1" * 5_000 + b"\n",
+        },
+        "seeds/c.csv:3",
+        "in column 'a' is no INT",
+    ),
+    "settings of a number of thousands of digits": (
+        {"pyproject.toml": b"[tool.vde]\nname = " + b"1" * 5_000},
+        "pyproject.toml:2",
+        "a number has thousands of digits",
+    ),
+    "YAML of a number of thousands of digits": (
+        {"external_models.yaml": b"- name: x.t\n  description: " + b"1" * 5_000 + b"\n"},
+        "external_models.yaml",
+        "a value cannot be read: Exceeds the limit",
+    ),
+    "a name without its schema": (
+        {"models/m.sql": MODEL + b"SELECT a\nFROM lake..things"},
+        "models/m.sql:3",
+        "'lake..things' leaves out its schema",
+    ),
     "CSV of nothing but a mark": (
         {"models/m.sql": SEED, "seeds/c.csv": b"\xef\xbb\xbf"},
         "seeds/c.csv:1",

@@ -133,8 +133,21 @@ def read_tools(root: Path) -> tuple[str, dict[str, Any]]:
             hint="correct the file; see https://toml.io",
             location=SourceLocation(PYPROJECT, line, column),
         ) from error
+    except ValueError as error:
+        raise _number_too_long(text) from error
     tools = document.get("tool", {})
     return text, tools if isinstance(tools, dict) else {}
+
+
+def _number_too_long(text: str) -> ProjectError:
+    """Python refuses to read integers of thousands of digits, and does not say where they are."""
+    found = re.search(r"\d[\d_]{999,}", text)
+    line = text.count("\n", 0, found.start()) + 1 if found else None
+    return ProjectError(
+        "a number has thousands of digits",
+        hint="write it as a text, in quotes",
+        location=SourceLocation(PYPROJECT, line),
+    )
 
 
 def _unknown_keys(

@@ -28,7 +28,7 @@ def parse_python(path: Path, text: str) -> ast.Module:
         return ast.parse(text, str(path))
     except (MemoryError, RecursionError):
         # What Python's own parser says to brackets or operators without end.
-        raise nested_too_deeply(SourceText(path, text)) from None
+        raise nested_too_deeply(SourceText(path, text), "give parts of it names") from None
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         raise ProjectError(

@@ -327,6 +327,12 @@ def _qualify(table: exp.Table, names: TableNames, expander: Expander, offset: in
     """Give a table its two-part name in the tree, and return it."""
     from sqlglot import exp
 
+    if table.args.get("db") == "":  # `sales..orders`: SQL Server's and Snowflake's default schema.
+        raise expander.source.error(
+            f"'{table.catalog}..{table.name}' leaves out its schema",
+            offset,
+            "write the schema that is meant between the dots",
+        )
     parts = [part.name for part in table.parts]
     try:
         name = names.model_name(parts)

@@ -34,6 +34,8 @@ _FORMS = {
 """What a cast to a type reads, or more: blanks around a value are taken off before."""
 _BITS = {"TINYINT": 7, "BYTE": 7, "SMALLINT": 15, "SHORT": 15, "INT": 31, "INTEGER": 31}
 _LONGEST = 63
+_DIGITS = 20
+"""What no integer of Spark has."""
 _DECIMAL = re.compile(r"(?i:DECIMAL|DEC|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _PLAIN_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -115,7 +117,8 @@ def _range_check(kind: str, type_: str) -> Callable[[str], bool] | None:
         return _is_day
     if kind in ("BIGINT", "LONG") or kind in _BITS:
         limit = 1 << _BITS.get(kind, _LONGEST)
-        return lambda value: -limit <= int(value) < limit
+        # Python refuses to read numbers of thousands of digits.
+        return lambda value: _whole_digits(value) < _DIGITS and -limit <= int(value) < limit
     sized = _DECIMAL.fullmatch(type_.strip())
     if sized is not None:
         whole = int(sized[1]) - int(sized[2] or 0)
