@@ -210,7 +210,9 @@ class TableBranches:
         table = read_table(lakehouse, ref)
         now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
         changed = change(table.metadata, table.location, now_ms)
-        also = TableCommit(lease=self.lease, filled=filled, subject=str(ref))
+        also = TableCommit(
+            lease=self.lease, filled=filled, subject=str(ref), branch=self.table.branch
+        )
         change_table(lakehouse, table, ref, changed, name, also)
         return table.metadata if changed is None else changed
 

@@ -7,7 +7,7 @@ no pointer will name it. Where that is not certain, it stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection
@@ -16,6 +16,7 @@ from vde_dagster.errors import ConflictError, UnknownOutcomeError
 from vde_dagster.lakehouse.catalog import TABLE, PointerMovedError, Swap
 from vde_dagster.lakehouse.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.locations import next_file
+from vde_dagster.lakehouse.pins import head_in
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state.table_commits import (
     TableCommit,
@@ -160,6 +161,9 @@ def change_table(
     if changed is not None:
         after = next_file(table.metadata["location"], table.location)
         swap = Swap(ref, TABLE, table.location, after)
+        if also is not None and also.filled is not None:
+            head = head_in(changed, after, also.filled.table_id, also.branch)
+            also = replace(also, head=head)
         commit_swap(lakehouse, swap, [(after, encode_metadata(changed))], name, also)
     elif also is not None:
         said = also

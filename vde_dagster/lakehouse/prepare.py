@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
@@ -13,13 +13,15 @@ from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.lakehouse.catalog import TABLE, VIEW, Catalog, Pointer, Swap
 from vde_dagster.lakehouse.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.locations import next_file, next_name, view_location
+from vde_dagster.lakehouse.pins import PreparedPins, growth_between, head_in, prepare_pins
 from vde_dagster.lakehouse.publication import FastForward, Publication
 from vde_dagster.lakehouse.shown_tables import SHOWN, Made, shown_tables
-from vde_dagster.lakehouse.table_metadata import fast_forward, with_types
+from vde_dagster.lakehouse.table_metadata import fast_forward, head_of, with_types
 from vde_dagster.lakehouse.view_ledger import PublishedView, published_views
 from vde_dagster.lakehouse.view_metadata import definition_hash, new_view_metadata
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.work import ViewDefinition
+from vde_dagster.state.pins import Growth, Head
 from vde_dagster.state.publications import PublishedFile
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class PreparedPublication:
         dropped: Views that leave the ledger.
         namespaces: Namespaces to create where they are missing.
         announced: What the publication's record has to know: who comes next may have to finish.
+        pins: What the tables hold that it moves or shows first.
     """
 
     swaps: tuple[Swap, ...]
@@ -45,6 +48,7 @@ class PreparedPublication:
     dropped: tuple[TableRef, ...]
     namespaces: tuple[str, ...]
     announced: tuple[PublishedFile, ...]
+    pins: PreparedPins
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +174,9 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
     publication_id = publication.environment.publication_id
     made = _views(lakehouse, found, environment, publication_id, now_ms)
     moved = lakehouse.files.each(lambda move: _table(lakehouse, move, tables, now_ms), moves)
-    made += moved
-    made += planned.make(lakehouse, {item.swap.ref: item for item in moved}, publication_id, now_ms)
+    made += [item.made for item in moved]
+    moved_to = {item.made.swap.ref: item.made for item in moved}
+    made += planned.make(lakehouse, moved_to, publication_id, now_ms)
     gone = [
         Swap(ref, pointer.kind, pointer.location, None) for ref, pointer in found.dropped if pointer
     ]
@@ -184,7 +189,18 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         dropped=tuple(ref for ref, _ in found.dropped),
         namespaces=tuple(namespaces),
         announced=tuple(_announced(swap, forwards.get(swap.ref), tables) for swap in swaps),
+        pins=_pins(lakehouse, publication, moved),
     )
+
+
+def _pins(lakehouse: Lakehouse, publication: Publication, moved: Sequence[_Moved]) -> PreparedPins:
+    changed = frozenset(item.table.id for item in publication.deployments)
+    known = {item.head.table_id: (item.head, item.growth) for item in moved}
+    environment = publication.environment
+    if publication.ends_environment:
+        environment = replace(environment, entries={})
+    with lakehouse.store.database.reading() as conn:
+        return prepare_pins(lakehouse, conn, environment, changed, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +208,29 @@ class _Move:
     """What becomes of one table: its branch moves, its types widen, or both."""
 
     ref: TableRef
+    table_id: str
     forward: FastForward | None
     widened: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A table's next metadata, what its readers see then, and what that adds."""
+
+    made: Made
+    head: Head
+    growth: Growth
+
+
 def _moves(publication: Publication) -> list[_Move]:
-    widened = {item.table.ref: dict(item.widened) for item in publication.deployments}
+    widened = {item.table.ref: item for item in publication.deployments if item.widened}
     forwards = {item.ref: item for item in publication.fast_forwards}
-    moving = dict.fromkeys([*forwards, *(ref for ref, types in widened.items() if types)])
-    return [_Move(ref, forwards.get(ref), widened.get(ref, {})) for ref in moving]
+    moves = []
+    for ref in dict.fromkeys([*forwards, *widened]):
+        forward, wider = forwards.get(ref), widened.get(ref)
+        table_id = forward.table_id if forward is not None else widened[ref].table.id
+        moves.append(_Move(ref, table_id, forward, dict(wider.widened) if wider else {}))
+    return moves
 
 
 def _announced(
@@ -264,7 +294,7 @@ def _table(
     item: _Move,
     pointers: dict[TableRef, Pointer],
     now_ms: int,
-) -> Made:
+) -> _Moved:
     pointer = pointers.get(item.ref)
     if pointer is None or pointer.kind != TABLE:
         raise ConflictError(
@@ -286,4 +316,10 @@ def _table(
     if item.widened:
         moved = with_types(moved, pointer.location, item.widened, now_ms)
     location = next_file(metadata["location"], pointer.location)
-    return Made(Swap(item.ref, TABLE, pointer.location, location), encode_metadata(moved))
+    branch = forward.into if forward is not None else None
+    head = head_in(moved, location, item.table_id, branch)
+    return _Moved(
+        Made(Swap(item.ref, TABLE, pointer.location, location), encode_metadata(moved)),
+        head,
+        growth_between(moved, head_of(metadata, branch), head.snapshot_id),
+    )

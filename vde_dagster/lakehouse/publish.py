@@ -24,6 +24,7 @@ from sqlalchemy import Connection, ScalarResult, select
 from vde_dagster.errors import StoreError, UnknownOutcomeError, VdeError
 from vde_dagster.lakehouse.catalog import TABLE, PointerMovedError, require_unmoved
 from vde_dagster.lakehouse.commit import write_then
+from vde_dagster.lakehouse.pins import write_pins
 from vde_dagster.lakehouse.prepare import PreparedPublication, prepare
 from vde_dagster.lakehouse.publication import Publication
 from vde_dagster.lakehouse.settle import recover, settle
@@ -170,6 +171,7 @@ def _commit(
         store.leases.check(conn, lease)
     _leave_production_alone(conn, lakehouse, publication)
     environment = _write_environment(conn, lakehouse, publication)
+    write_pins(lakehouse, conn, environment, prepared.pins)
     store.publications.commit(conn, environment.publication_id, environment.version, settled=atomic)
     _create_namespaces(conn, lakehouse, prepared, environment.name)
     if atomic:

@@ -119,7 +119,7 @@ class RetentionStore:
         gone: dict[str, list[int]] = {}
         for environment, version in found.forgotten:
             gone.setdefault(environment, []).append(version)
-        versions, entries = schema.environment_versions, schema.entries
+        versions = schema.environment_versions
         for environment, numbers in gone.items():
             for part in chunks(numbers):
                 conn.execute(
@@ -127,12 +127,13 @@ class RetentionStore:
                         versions.c.environment == environment, versions.c.version.in_(part)
                     )
                 )
-            # An entry that ended at or before the first kept version is in none of them.
-            conn.execute(
-                delete(entries).where(
-                    entries.c.environment == environment, entries.c.valid_to <= max(numbers) + 1
+            # What ended at or before the first kept version is in none of them.
+            for ranges in (schema.entries, schema.pins):
+                conn.execute(
+                    delete(ranges).where(
+                        ranges.c.environment == environment, ranges.c.valid_to <= max(numbers) + 1
+                    )
                 )
-            )
         for plan_id, reason in found.dead_plans.items():
             conn.execute(
                 update(schema.plans)

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.instants import Instant
 
-SCHEMA_VERSION = "0007"
+SCHEMA_VERSION = "0008"
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -144,6 +144,38 @@ entries = Table(
         "vde_entries_shown",
         "table_id",
         "environment",
+        sqlite_where=text("valid_to IS NULL"),
+    ),
+)
+
+# What is known of the metadata file that a table's pointer named; see `state.pins`.
+heads = Table(
+    "vde_heads",
+    metadata,
+    Column("table_id", String(64), primary_key=True),
+    Column("metadata_location", String(1000), nullable=False),
+    Column("iceberg_snapshot_id", BigInteger),
+    Column("schema_id", Integer, nullable=False),
+    Column("row_count", BigInteger),
+)
+
+pins = Table(
+    "vde_pins",
+    metadata,
+    Column("environment", String(64), primary_key=True),
+    Column("table_id", String(64), primary_key=True),
+    Column("valid_from", Integer, primary_key=True, autoincrement=False),
+    Column("valid_to", Integer),
+    Column("iceberg_snapshot_id", BigInteger),
+    Column("schema_id", Integer, nullable=False),
+    Column("row_count", BigInteger),
+    Column("rows_added", BigInteger),
+    Column("rows_removed", BigInteger),
+    Index(
+        "vde_pins_open",
+        "environment",
+        "table_id",
+        unique=True,
         sqlite_where=text("valid_to IS NULL"),
     ),
 )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vde_dagster.state.news import NewsStore
     from vde_dagster.state.outdated import OutdatedStore
     from vde_dagster.state.pending import PendingStore
+    from vde_dagster.state.pins import PinStore
     from vde_dagster.state.publications import PublicationStore
     from vde_dagster.state.records import RecordStore
     from vde_dagster.state.retention import RetentionStore
@@ -106,6 +107,13 @@ class StateStore:
         from vde_dagster.state.pending import PendingStore
 
         return PendingStore(self.database, self.fills)
+
+    @cached_property
+    def pins(self) -> PinStore:
+        """Reading and writing what publications pin."""
+        from vde_dagster.state.pins import PinStore
+
+        return PinStore(self.database)
 
     @cached_property
     def publications(self) -> PublicationStore:

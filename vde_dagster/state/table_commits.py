@@ -16,6 +16,7 @@ from vde_dagster.planning.table import PhysicalColumn, PhysicalTable
 from vde_dagster.state import schema
 from vde_dagster.state.leases import Lease
 from vde_dagster.state.pending import PendingInterval, pending_of
+from vde_dagster.state.pins import Head
 
 if TYPE_CHECKING:
     from vde_dagster.state.store import StateStore
@@ -49,6 +50,8 @@ class TableCommit:
         subject: The table's name, for messages.
         columns: Columns that the table gets, by the table's id.
         branched: The table that is a branch of it from here on, or None.
+        branch: The branch that readers of what is filled see; None for `main`.
+        head: What those readers see then.
     """
 
     lease: Lease | None = None
@@ -57,6 +60,8 @@ class TableCommit:
     subject: str = ""
     columns: tuple[str, tuple[PhysicalColumn, ...]] | None = None
     branched: PhysicalTable | None = None
+    branch: str | None = None
+    head: Head | None = None
 
 
 def announce_commit(store: StateStore, commit: TableCommit) -> None:
@@ -97,6 +102,8 @@ def record_commit(store: StateStore, conn: Connection, commit: TableCommit) -> N
         store.tables.add_columns(conn, *commit.columns)
     if commit.branched is not None:
         store.tables.branch_off(conn, commit.branched)
+    if commit.head is not None:
+        store.pins.note(conn, [commit.head])
     if commit.unused_files:
         store.publications.note_unused_files(conn, commit.unused_files)
 

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from vde_dagster_tests.lakehouse.oracle import load, pointers, query
+from vde_dagster_tests.lakehouse.oracle import check_pins, load, pointers, query
 
 _TABLE = re.compile(r"`\w+`\.`(vde__[^`]+)`\.`([^`]+)`")
 _PREVIEW = re.compile(r"vde_preview_\w+")
@@ -128,6 +128,7 @@ def look(url: str, folder: Path | None = None) -> Warehouse:
             seen.tables[f"{namespace}.{name}"] = metadata
     _read_state(url, seen)
     _check_views(seen)
+    check_pins(url, seen.tables)
     _check_rows(seen)
     _check_nothing_unpublished_was_read(seen)
     return seen

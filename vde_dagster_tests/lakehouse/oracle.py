@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +89,7 @@ def look(url: str, folder: Path | None = None, *, settled: bool = True) -> Seen:
     """
     seen = Seen()
     locations: dict[str, str] = {}
+    metadata_of: dict[str, dict[str, Any]] = {}
     for namespace, name, location, kind in pointers(url, folder):
         full = f"{namespace}.{name}"
         assert location not in locations, "two pointers name one file"
@@ -99,6 +100,7 @@ def look(url: str, folder: Path | None = None, *, settled: bool = True) -> Seen:
             (version,) = [v for v in metadata["versions"] if v["version-id"] == current]
             seen.views[full] = version["representations"][0]["sql"]
         else:
+            metadata_of[full] = metadata
             seen.tables[full] = _content(metadata)
             seen.branches[full] = [name for name in metadata["refs"] if name != "main"]
     for environment, version in query(
@@ -125,9 +127,50 @@ def look(url: str, folder: Path | None = None, *, settled: bool = True) -> Seen:
         seen.filled.setdefault(refs[table_id], []).append((start, end))
     if settled:
         _check_views_agree_with_environments(seen, refs)
+        check_pins(url, metadata_of)
     _check_no_interval_is_written_twice(seen)
     _check_what_is_filled_is_there(seen)
     return seen
+
+
+def check_pins(url: str, tables: Mapping[str, dict[str, Any]]) -> None:
+    """Check that every environment pins what it shows, and production just what is there.
+
+    Args:
+        url: The state's database.
+        tables: Metadata by table.
+    """
+    refs = {
+        table_id: f"{namespace}.{name}".partition("@")[::2]
+        for table_id, namespace, name in query(
+            url, "SELECT table_id, namespace, name FROM vde_tables WHERE status <> 'dropped'"
+        )
+    }
+    for environment, table_id in query(
+        url,
+        "SELECT DISTINCT environment, table_id FROM vde_entries "
+        "WHERE valid_to IS NULL AND table_id IS NOT NULL",
+    ):
+        name, branch = refs[table_id]
+        pins = list(
+            query(
+                url,
+                "SELECT iceberg_snapshot_id FROM vde_pins WHERE valid_to IS NULL "
+                f"AND environment = '{environment}' AND table_id = '{table_id}'",
+            )
+        )
+        assert len(pins) == 1, f"{environment} shows {name} and does not pin it once"
+        ref = tables[name]["refs"].get(branch or "main", {})
+        kept = {item["snapshot-id"] for item in tables[name]["snapshots"]}
+        if environment == "prod":
+            assert pins == [(ref.get("snapshot-id"),)], f"{name} is not at its pin"
+        assert pins[0][0] is None or pins[0][0] in kept, f"the pin of {name} is gone"
+    gone = (
+        "SELECT count(*) FROM vde_pins p WHERE valid_to IS NULL AND NOT EXISTS (SELECT 1 FROM "
+        "vde_entries e WHERE e.environment = p.environment AND e.table_id = p.table_id AND "
+        "e.valid_to IS NULL)"
+    )
+    assert list(query(url, gone)) == [(0,)], "something is pinned that is not shown"
 
 
 def _content(metadata: dict[str, Any]) -> list[str]:
