@@ -24,7 +24,17 @@ from benchmarks.oracle.compare import Compared, compare
 from benchmarks.oracle.we_say import PACKAGES as PACKAGES_VARIABLE
 
 HERE = Path(__file__).parent / "oracle"
-PACKAGES = ("dlt", "ibis-framework", "polars", "pyarrow", "pyyaml", "faker", "agate", "pytest")
+PACKAGES = (
+    "dlt",
+    "ibis-framework",
+    "polars",
+    "pyarrow",
+    "pyyaml",
+    "faker",
+    "agate",
+    "networkx",
+    "pytest",
+)
 """What projects' own code imports."""
 WHEN = ("2024-01-02", "2024-01-03", "2024-01-05")
 ASPECTS = ("name", "kind", "dependencies", "query", "plain", "audits", "properties")

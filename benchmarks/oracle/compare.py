@@ -177,7 +177,7 @@ def _property(what: str, theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     if what == "description":
         one, two = " ".join((one or "").split()), " ".join((two or "").split())
     if what == "grains":
-        one, two = ([_columns_of(grain) for grain in grains] for grains in (one, two))
+        one, two = (sorted(_columns_of(grain) for grain in grains) for grains in (one, two))
     if what == "columns":
         one, two = ([(n.lower(), _type(t)) for n, t in x.items()] for x in (one, two))
         if not one:
@@ -211,9 +211,8 @@ def _query_difference(theirs: dict[str, Any], ours: dict[str, Any], fallback: st
         two = _spark(ours["query"], "spark", fallback)
     except Exception as error:
         return f"our query cannot be read: {str(error).splitlines()[0]}"
-    if one == two:
-        return ""
-    return _first_difference(one.sql(dialect="spark"), two.sql(dialect="spark"))
+    one_text, two_text = one.sql(dialect="spark"), two.sql(dialect="spark")
+    return "" if one_text == two_text else _first_difference(one_text, two_text)
 
 
 def _spark(sql: str, dialect: str, fallback: str) -> exp.Expr:
@@ -221,6 +220,9 @@ def _spark(sql: str, dialect: str, fallback: str) -> exp.Expr:
     if dialect != "spark":  # What is compared is what SQLGlot is given, not what it makes of it.
         name = dialect.split(",")[0]
         written = sqlglot.parse_one(sql, dialect=name or None)
+        for columns in list(written.find_all(exp.Columns)):
+            if isinstance(columns.parent, exp.Alias | exp.PropertyEQ):
+                columns.parent.replace(columns)  # SQLMesh names what stands for many columns.
         plain = written.sql(dialect="spark", comments=False)
         sql = spark_text(written, name)[0] or plain
     tree = sqlglot.parse_one(sql, dialect="spark")
@@ -231,7 +233,7 @@ def _spark(sql: str, dialect: str, fallback: str) -> exp.Expr:
             node.set("this", node.name.lower())
         if isinstance(node, exp.Table):
             _rename(node, fallback)
-        elif isinstance(node, exp.Subquery):
+        elif isinstance(node, exp.Subquery | exp.Lateral):
             _without_alias(node, "")
     return tree.transform(_plain)
 
@@ -264,11 +266,21 @@ def _plain(node: exp.Expr) -> exp.Expr:
         inner = node.this
         if isinstance(inner, exp.Literal) and inner.is_string and _TIME.fullmatch(inner.this):
             return exp.Literal.string(inner.this.replace("T", " ").removesuffix("+00:00"))
+    if isinstance(node, exp.Literal) and node.is_string and node.this.startswith("STRUCT<"):
+        return exp.Literal.string(node.this.replace("`", ""))  # A type that a function takes.
+    if isinstance(node, exp.If) and not isinstance(node.parent, exp.Case):
+        return exp.Case(
+            ifs=[exp.If(this=node.this, true=node.args["true"])], default=_default(node)
+        )
     if isinstance(node, exp.Literal) and node.is_string and _TIME.fullmatch(node.this):
         return exp.Literal.string(node.this.replace("T", " ").removesuffix("+00:00"))
     if isinstance(node, exp.Alias) and node.this.output_name == node.alias:
         return node.this  # SQLMesh writes the name that it has anyway.
     return node
+
+
+def _default(node: exp.If) -> exp.Expr:
+    return node.args.get("false") or exp.null()
 
 
 def _first_difference(one: str, two: str) -> str:

@@ -47,7 +47,7 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> tuple[exp.Expr, str | None
         return tree, None
     asked = (exp.Date, exp.Timestamp, exp.CurrentDate, exp.AtTimeZone, exp.Anonymous, exp.DataType)
     others = (exp.DateDiff, exp.TsOrDsDiff, exp.Struct, exp.Cast, exp.JSONFormat)
-    parts = (exp.Extract, exp.DayOfWeek, exp.DayOfWeekIso)
+    parts = (exp.Extract, exp.DayOfWeek, exp.DayOfWeekIso, exp.Is)
     local: set[int] = set()
     for node in reversed(
         list(tree.find_all(*asked, *others, *parts))
@@ -93,6 +93,8 @@ def _made(node: exp.Expr, dialect: str, local: set[int]) -> tuple[exp.Expr | Non
     untold = dialect == "snowflake" and called in ("TO_TIMESTAMP", "TO_TIMESTAMP_NTZ")
     if untold and len(node.expressions) == 1:
         return exp.cast(node.expressions[0], "TIMESTAMP", dialect="spark"), None
+    if isinstance(node, exp.Is):
+        return _negated(node), None
     if isinstance(node, exp.DateDiff | exp.TsOrDsDiff):
         counts = node.args.get("date_part_boundary") or dialect in _BOUNDARIES
         return _boundaries(node, dialect) if counts else (None, None)
@@ -100,6 +102,20 @@ def _made(node: exp.Expr, dialect: str, local: set[int]) -> tuple[exp.Expr | Non
     if made_json is not None:
         return _with_nulls(made_json), None
     return spark_date_part(node, dialect)
+
+
+def _negated(node: exp.Is) -> exp.Expr | None:
+    """Write PostgreSQL's IS NOT, which is a node of its own, as the NOT that others have."""
+    from sqlglot import exp
+
+    if not node.args.get("negate"):
+        return None
+    made = exp.Not(this=exp.Is(this=node.this, expression=node.expression))
+    parent = node.parent
+    inside = isinstance(parent, exp.Unary | exp.Cast) or (
+        isinstance(parent, exp.Binary) and not isinstance(parent, exp.Connector)
+    )
+    return exp.paren(made) if inside else made
 
 
 def _made_json(node: exp.Expr) -> exp.Expr | None:
