@@ -156,7 +156,7 @@ class EnvironmentAudit:
         table = self._table(name)
         if table is None:
             kind = snapshot.model.kind
-            return [self._tasks.latest_slot(snapshot)] if kind.is_shown else None
+            return [self._tasks.latest_slot(snapshot)] if kind.is_audited else None
         ranges = list(table.intervals)
         # Audits of a table that is made whole look at all of it, whichever slot it was made for.
         return ranges if snapshot.is_incremental else ranges[-1:]

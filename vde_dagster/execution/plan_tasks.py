@@ -164,7 +164,7 @@ class PlanTasks:
             resolver = replace(resolver, branches={**resolver.branches, table.id: branch})
         time_type = None
         if table is None:
-            rows = render_query(snapshot.model, resolver, self.catalog)
+            rows = relation(snapshot.name, resolver, self.catalog) or ""
         else:
             time_type = _time_type(snapshot, table)
             branch = branch or table.branch

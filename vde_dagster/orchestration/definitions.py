@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from vde_dagster.orchestration.assets.check_steps import unit_test_steps
+from vde_dagster.orchestration.assets.check_steps import checks_alone
 from vde_dagster.orchestration.assets.control_assets import (
     apply_asset,
     environment_asset,
@@ -133,8 +133,9 @@ def _assets(
         if spec.key not in taken:
             yield model_asset(catalog, spec, name)
             # A model that is never materialised has no step that its checks could belong to.
-            if spec.partitions_def is None and catalog.live.tests.get(name):
-                yield unit_test_steps(catalog, spec, name)
+            checks = checks_alone(catalog, spec, name) if spec.partitions_def is None else None
+            if checks is not None:
+                yield checks
 
 
 def _keys(assets: Sequence[Any]) -> frozenset[dg.AssetKey]:

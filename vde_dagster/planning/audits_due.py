@@ -37,6 +37,8 @@ def own_audits_due(
     audits = snapshot.model.audits
     if not audits:
         return False
+    if not snapshot.model.kind.is_audited:
+        return False
     if table is None:
         return old is None or old.id != snapshot.id or not moving.isdisjoint(snapshot.parents)
     return bool(table.intervals) and not set(audits) <= _passed(snapshot, old, table, state)
@@ -57,15 +59,16 @@ def _passed(
     return set(maker.model.audits) if maker is not None else set()
 
 
-def with_audits_against_others(
+def with_audits_of_others(
     planned: Iterable[PlannedModel],
     snapshots: Mapping[ModelName, Snapshot],
     state: WarehouseState,
 ) -> Iterator[PlannedModel]:
-    """Let audits look again at rows that stay, where other tables that they read change.
+    """Let audits look at what stays, where that matters to what changes around it.
 
-    Rows in tables that nobody shows have not passed late audits for certain: these run behind
-    the fills that record them.
+    Tables that others write are audited before what reads them is computed. Rows that stay are
+    audited again where another table that the audits read changes. Rows in tables that nobody shows
+    have not passed late audits for certain: these run behind the fills that record them.
 
     Args:
         planned: The models of a plan.
@@ -73,8 +76,9 @@ def with_audits_against_others(
         state: What exists.
     """
     models = tuple(planned)
+    outside = _outside(models, snapshots)
     order = audit_order({name: snapshot.model for name, snapshot in snapshots.items()})
-    if not order.before and not order.late:
+    if not order.before and not order.late and not outside:
         yield from models
         return
     changed = {
@@ -87,5 +91,51 @@ def with_audits_against_others(
         has_rows = one.table is None or bool(one.table.intervals)
         against = (*order.before.get(one.name, ()), *order.late.get(one.name, ()))
         hidden = one.table is not None and one.table.id not in shown and one.name in order.late
-        due = has_rows and (hidden or not changed.isdisjoint(against))
-        yield replace(one, audits=True) if due and not one.audits else one
+        due = one.name in outside or hidden or not changed.isdisjoint(against)
+        yield replace(one, audits=True) if due and has_rows and not one.audits else one
+
+
+def with_audits_of_fills(
+    models: Iterable[PlannedModel], snapshots: Mapping[str, Snapshot], *, beside: bool = False
+) -> tuple[PlannedModel, ...]:
+    """Choose again which audits run, for a plan of which only some models are computed.
+
+    What is computed is audited with it: left are those that have no rows of their own.
+
+    Args:
+        models: The models of the plan, parents first.
+        snapshots: The plan's target, by id.
+        beside: Whether audits that the plan had are kept.
+    """
+    models = tuple(models)
+    found = {one.name: snapshots[one.snapshot_id] for one in models if one.snapshot_id is not None}
+    due = _outside(models, found)
+    moving = {one.name for one in models if one.builds}
+    for one in models:
+        if one.table is None and one.name in found:
+            snapshot = found[one.name]
+            if not moving.isdisjoint(snapshot.parents):
+                moving.add(one.name)
+                if snapshot.model.audits and snapshot.model.kind.is_audited:
+                    due.add(one.name)
+    return tuple(replace(one, audits=one.name in due or (beside and one.audits)) for one in models)
+
+
+def _outside(
+    models: Iterable[PlannedModel], snapshots: Mapping[ModelName, Snapshot]
+) -> set[ModelName]:
+    """Return the audited tables of others that computed models read, through queries or not."""
+    audited = {
+        name for name, one in snapshots.items() if one.model.kind.is_external and one.model.audits
+    }
+    found: set[ModelName] = set()
+    waiting = [one.name for one in models if one.builds] if audited else []
+    seen = set(waiting)
+    while waiting:
+        for parent in snapshots[waiting.pop()].parents:
+            if parent in audited:
+                found.add(parent)
+            elif parent not in seen and not snapshots[parent].has_table:
+                seen.add(parent)
+                waiting.append(parent)
+    return found

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.assign_tables import assign_tables, is_deployed_already
-from vde_dagster.planning.audits_due import own_audits_due, with_audits_against_others
+from vde_dagster.planning.audits_due import own_audits_due, with_audits_of_others
 from vde_dagster.planning.compare import classify, reasons
 from vde_dagster.planning.contracts import ContractBreak, Shown, contract_breaks
 from vde_dagster.planning.environment import PRODUCTION, Entry, ViewNames
@@ -85,7 +85,7 @@ def make_plan(
         base_version=state.target.version if state.target else 0,
         created_at=window.now,
         models=(
-            *with_audits_against_others(planned, snapshots, state),
+            *with_audits_of_others(planned, snapshots, state),
             *_removed(snapshots, old, state),
         ),
         views=planned_views(request, snapshots, tables, entries, state),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
+from vde_dagster.planning.audits_due import with_audits_of_fills
 from vde_dagster.planning.cadence import EPOCH, FAR
 from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.planning.interval import Interval, IntervalSet, iso
@@ -77,6 +78,7 @@ def restate(
         seen.take(model, wanted.get(model.name, IntervalSet()), fills_missing, beside)
         for model in plan.models
     )
+    models = with_audits_of_fills(models, plan.snapshots, beside=beside)
     warnings = (*plan.warnings, *seen.widened, *(str(refused) for refused in seen.refused))
     changed = replace(plan, models=models, warnings=warnings, restates=seen.changed)
     return Restatement(changed, tuple(seen.refused))
@@ -173,12 +175,11 @@ class _Seen:
         if beside:
             intervals = intervals | model.intervals
         if not found.intervals:
-            return replace(model, builds=True, audits=False, intervals=intervals)
+            return replace(model, builds=True, intervals=intervals)
         # Who asks for it to be computed again has a reason that no comparison knows.
         return replace(
             model,
             builds=True,
-            audits=False,
             intervals=intervals,
             restate=True,
             skippable=False,
@@ -255,7 +256,7 @@ def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
                 upto = Interval(model.intervals.ranges[0].start, chosen.ranges[-1].end)
                 chosen = model.intervals & IntervalSet((upto,))
         models.append(replace(model, builds=bool(chosen), intervals=chosen))
-    return replace(plan, models=tuple(models))
+    return replace(plan, models=with_audits_of_fills(models, plan.snapshots))
 
 
 def _of_change(snapshot: Snapshot, missing: IntervalSet, change: IntervalSet) -> IntervalSet:

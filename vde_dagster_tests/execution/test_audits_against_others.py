@@ -12,8 +12,8 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan import Plan
-from vde_dagster.planning.work import AuditResult, AuditTask, FillResult, FillTask
-from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.execution.recorder import Recorder
 from vde_dagster_tests.projects import ProjectFolder
 
 KNOWN = """
@@ -49,25 +49,6 @@ AUDITED_BY_ITS_CHILD = {
     """,
     "models/child.sql": "MODEL (name db.child, kind FULL); SELECT id + 1 AS id FROM db.base",
 }
-
-
-class Recorder(FakeSpark):
-    """Notes what is done, in order, with the SQL of audits."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.did: list[str] = []
-        self.audited: dict[str, str] = {}
-
-    def fill(self, task: FillTask) -> FillResult:
-        self.did.append(f"fill {task.snapshot.name.name}")
-        return super().fill(task)
-
-    def audit(self, task: AuditTask) -> AuditResult:
-        what = f"{task.audit.partition('(')[0]} {task.model.name}"
-        self.did.append(what)
-        self.audited[what] = task.query
-        return super().audit(task)
 
 
 @pytest.fixture

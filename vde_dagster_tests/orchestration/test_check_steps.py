@@ -129,3 +129,46 @@ def test_a_fill_whose_checks_block_evaluates_them_and_ends_well(
         assert result.success
         checked = {e.asset_key for e in result.get_asset_check_evaluations()}
         assert checked >= keys
+
+
+def test_audits_of_tables_that_others_write_are_checks_that_can_be_executed(
+    folder: ProjectFolder, workspace: Workspace, engine: FakeSpark, instance: dg.DagsterInstance
+) -> None:
+    folder.write(
+        "external_models.yaml",
+        """
+        - name: lake.events
+          columns: {n: INT}
+          audits: [{name: not_null, columns: "[n]"}]
+        """,
+    )
+    folder.write("models/view.sql", "MODEL (name db.seen, kind VIEW); SELECT n FROM lake.events")
+    workspace.reload()
+    cursor = must(tick(folder, instance))
+    workspace.apply(workspace.plan("prod"))
+    tick(folder, instance, cursor)
+    check = dg.AssetCheckKey(dg.AssetKey(["lake", "events"]), "not_null_columns_n")
+    history = instance.event_log_storage.get_asset_check_execution_history(check, limit=9)
+    assert [record.evaluation.passed for record in history if record.evaluation] == [True]
+
+    engine.failing_audits.add("lake.events")
+    result = execute(folder, instance, checks={check})
+
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert (evaluation.passed, evaluation.blocking) == (False, True)
+
+
+def test_what_an_audit_reads_beside_its_model_is_a_dependency_of_its_check(
+    folder: ProjectFolder, workspace: Workspace
+) -> None:
+    folder.write(
+        "audits/known.sql",
+        "AUDIT (name known); SELECT * FROM @this_model AS t LEFT ANTI JOIN db.next AS o USING (n)",
+    )
+    folder.edit("models/first.sql", "audits (", "audits (known, ")
+    workspace.reload()
+
+    (known,) = [spec for name, spec in specs(folder).items() if name.startswith("known")]
+
+    assert [dep.asset_key for dep in known.additional_deps] == [NEXT]
+    assert vde_definitions(folder.root).resolve_asset_graph().get(FIRST).parent_keys == set()

@@ -93,25 +93,3 @@ def test_arguments_of_python_models_are_looked_at_too(tmp_path: Path) -> None:
     assert len([one for one in told if "'project'" in one]) == 1
     assert len([one for one in told if "'on_additive_change'" in one]) == 1
     assert all("models/p.py" in one for one in told)
-
-
-def test_audits_of_external_tables_are_not_dropped_in_silence(tmp_path: Path) -> None:
-    folder = ProjectFolder(tmp_path / "shop")
-    query = "SELECT id FROM raw.t CROSS JOIN raw.u"
-    folder.write("models/m.sql", f"MODEL (name db.m, kind FULL); {query}")
-    folder.write(
-        "external_models.yaml",
-        """
-        - name: raw.t
-          columns: {id: INT}
-          audits:
-          - not_null: {columns: [id]}
-        - name: raw.u
-          columns: {x: INT}
-        """,
-    )
-    with open_fake(folder.root) as workspace:
-        told = workspace.plan("prod", save=False).warnings
-
-    (found,) = [one for one in told if "audits" in one]
-    assert "external_models.yaml:3: raw.t: audits of a table that others write" in found

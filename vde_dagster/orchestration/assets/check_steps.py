@@ -19,13 +19,14 @@ from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names
 from vde_dagster.orchestration.models.translator import safe_name
 from vde_dagster.orchestration.names import POOL
 from vde_dagster.planning.environment import PRODUCTION
+from vde_dagster.project.model import Model
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
 
 
 def execute_checks(
-    context: dg.AssetExecutionContext,
+    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext,
     workspace: "Workspace",
     catalog: AssetCatalog,
     name: ModelName,
@@ -45,22 +46,51 @@ def execute_checks(
         yield _result(evaluation)
 
 
-def unit_test_steps(
+def audit_checks(
+    catalog: AssetCatalog, model: Model, asset: dg.AssetKey
+) -> Iterator[dg.AssetCheckSpec]:
+    """Yield the check of each audit of a model.
+
+    Args:
+        catalog: The code location's models.
+        model: The model.
+        asset: Its asset.
+    """
+    names = check_names(model.audits)
+    for audit in model.audits:
+        said = "rows that fail it stop the publication" if audit.blocking else "warns"
+        yield dg.AssetCheckSpec(
+            names[audit.label],
+            asset=asset,
+            additional_deps=[catalog.key(one) for one in audit.reads if one != model.name],
+            blocking=audit.blocking,
+            description=f"`{audit.label}`: {said}",
+        )
+
+
+def checks_alone(
     catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName
-) -> dg.AssetChecksDefinition:
-    """Return the unit tests of a model that is never materialised as checks that can be executed.
+) -> dg.AssetChecksDefinition | None:
+    """Return the checks of a model that is never materialised, so that they can be executed.
+
+    Unit tests are those of any model, audits those of what has no table of its own to fill.
 
     Args:
         catalog: The code location's models.
         spec: The model's spec.
-        name: The model, which has tests.
+        name: The model.
     """
     model = catalog.live.models[name].snapshot.model
-    tests = catalog.live.tests[name]
+    tests = catalog.live.tests.get(name, ())
+    specs = list(unit_test_checks(model, tests, spec.key)) if tests else []
+    if model.kind.is_audited and not model.kind.is_shown:
+        specs += audit_checks(catalog, model, spec.key)
+    if not specs:
+        return None
 
     @dg.multi_asset_check(
-        name=safe_name("__".join((*spec.key.path, "tests"))),
-        specs=list(unit_test_checks(model, tests, spec.key)),
+        name=safe_name("__".join((*spec.key.path, "checks"))),
+        specs=specs,
         can_subset=True,
         required_resource_keys={catalog.names.resource},
         pool=POOL,
@@ -68,8 +98,7 @@ def unit_test_steps(
     def steps(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         workspace = catalog.names.workspace(context)
         chosen = {key.name for key in context.selected_asset_check_keys}
-        for found in _unit_tests(workspace, catalog, name, chosen):
-            yield _result(found)
+        yield from execute_checks(context, workspace, catalog, name, chosen)
 
     return steps
 
@@ -86,7 +115,7 @@ def _result(evaluation: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
 
 
 def _audits(
-    context: dg.AssetExecutionContext,
+    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext,
     workspace: "Workspace",
     catalog: AssetCatalog,
     name: ModelName,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.orchestration.assets.check_steps import execute_checks
+from vde_dagster.orchestration.assets.check_steps import audit_checks, execute_checks
 from vde_dagster.orchestration.config import FillConfig
 from vde_dagster.orchestration.events.applying import Work
 from vde_dagster.orchestration.events.projection import Combination
@@ -17,7 +17,7 @@ from vde_dagster.orchestration.events.provenance import data_version, newest_rec
 from vde_dagster.orchestration.events.publication import combination_of
 from vde_dagster.orchestration.events.unit_test_checks import unit_test_checks
 from vde_dagster.orchestration.failures import as_failure
-from vde_dagster.orchestration.models.catalog import AssetCatalog, check_names
+from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.models.partitions import partition_mapping, requested
 from vde_dagster.orchestration.models.translator import safe_name
@@ -82,18 +82,7 @@ def model_asset(catalog: AssetCatalog, spec: dg.AssetSpec, name: ModelName) -> A
     if spec.partitions_def is None:
         return spec
     model = catalog.live.models[name].snapshot.model
-    names = check_names(model.audits)
-    checks = {
-        names[audit.label]: dg.AssetCheckSpec(
-            names[audit.label],
-            asset=spec.key,
-            additional_deps=[catalog.key(one) for one in audit.reads if one != name],
-            blocking=audit.blocking,
-            description=f"`{audit.label}`: "
-            + ("rows that fail it stop the publication" if audit.blocking else "warns"),
-        )
-        for audit in model.audits
-    }
+    checks = {found.name: found for found in audit_checks(catalog, model, spec.key)}
     tests = catalog.live.tests.get(name, ())
     checks.update((found.name, found) for found in unit_test_checks(model, tests, spec.key))
     inputs = {f"parent_{number}": dep.asset_key for number, dep in enumerate(spec.deps)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from vde_dagster.base.names import ModelName
@@ -80,15 +79,13 @@ def idle_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
         "audits are": model.audits,
     }
     for what, given in groups.items():
-        if given and not kind.is_shown and not kind.is_external:
+        if given and not kind.is_shown and not kind.is_audited:
             yield Problem(
                 f"{model.name} is {kind.name}, a part of its readers' queries: its {what} not run",
                 "move them to the models that read it, or make it a VIEW",
                 model.location,
                 certain=False,
             )
-    if kind.is_external and _AUDITS.search(model.source):
-        yield from _audits_of_external(model)
     for word, following, place in behind_header(model):
         if word.is_word("CACHE") and following.is_word("TABLE", "LAZY"):
             yield Problem(
@@ -96,24 +93,6 @@ def idle_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
                 "of each query that reads it",
                 "write CREATE TEMPORARY VIEW, or make what is read several times a model",
                 place,
-                certain=False,
-            )
-
-
-_AUDITS = re.compile(r"\baudits\s*[\"']?\s*:")
-
-
-def _audits_of_external(model: Model) -> Iterator[Problem]:
-    """Say that nobody audits a table that others write, where its entry asks for it."""
-    from vde_dagster.project.reading.yaml_lines import load_yaml
-
-    document = load_yaml(model.location.path, model.source)
-    for index, entry in enumerate(document.value or ()):
-        if document.location((index,)) == model.location and entry.get("audits"):
-            yield Problem(
-                f"{model.name}: audits of a table that others write are not run",
-                "write them as audits of a VIEW of it",
-                document.location((index, "audits")),
                 certain=False,
             )
 

@@ -125,6 +125,7 @@ class Kind:
         owns_table: Whether its models have physical tables.
         is_shown: Whether environments have views of its models.
         is_external: Whether others write its tables.
+        is_audited: Whether audits of its models are run.
         by_intervals: Whether its tables are filled by intervals of time, not whole.
         in_order: Whether an interval can only be filled when all earlier ones are, as its rows
             depend on those that are there: one after the other, without gaps, never backwards.
@@ -145,6 +146,7 @@ class Kind:
     owns_table: ClassVar[bool] = True
     is_shown: ClassVar[bool] = True
     is_external: ClassVar[bool] = False
+    is_audited: ClassVar[bool] = True
     by_intervals: ClassVar[bool] = False
     in_order: ClassVar[bool] = False
     restates_whole: ClassVar[bool] = False

@@ -18,3 +18,4 @@ class Embedded(Kind):
     allows_python = False
     owns_table = False
     is_shown = False
+    is_audited = False

@@ -25,13 +25,13 @@ from vde_dagster.project.python.blueprints import filled_in, python_blueprints, 
 from vde_dagster.project.python.files import execute, parse_python
 from vde_dagster.project.python.reads import CodeOfModel, tables_read_by
 from vde_dagster.project.python.statements import STATEMENTS, read_parts
-from vde_dagster.project.reading.audits import AuditCall, read_call
+from vde_dagster.project.reading.audits import AuditCall, read_audits, read_call
 from vde_dagster.project.reading.completion import completed
 from vde_dagster.project.reading.header import parse_header
 from vde_dagster.project.reading.model_defaults import default_statements
 from vde_dagster.project.reading.model_properties import METADATA, READ, read_model_properties
 from vde_dagster.project.reading.signals import read_signals
-from vde_dagster.project.reading.sql_models import FileContext, name_of, read_audits
+from vde_dagster.project.reading.sql_models import FileContext, name_of
 from vde_dagster.sql.scanner import SourceText, scan
 
 _OF_COLUMNS = ("partitioned_by", "clustered_by", "grain", "grains")
@@ -130,7 +130,7 @@ def _read(
     defaults = [read_call(value) for value in given.items()] if given is not None else []
     calls = [*defaults, *(_audit_call(item, location) for item in audits)]
     scope = context.scope(dialect)
-    resolved, audit_reads = read_audits(calls, context, scope)
+    resolved, audit_reads = read_audits(calls, context.audit_context(scope))
     fields = dict(properties)
     named = [_audit_call(item, location, "a signal", literal=True) for item in signals]
     fields["signals"] = read_signals(named, context.signals)

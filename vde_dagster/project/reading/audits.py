@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from vde_dagster.base.names import ModelName
@@ -137,6 +137,26 @@ def read_call(value: Value) -> AuditCall:
             )
         texts[sides[0].text().lower()] = sides[1].raw
     return AuditCall(name, texts, value.location())
+
+
+def read_audits(
+    calls: Iterable[AuditCall], context: AuditContext
+) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation]]:
+    """Resolve a model's audit calls; also return the tables that their queries read.
+
+    Raises:
+        ProjectError: An audit is unknown, an argument is wrong, or a query is.
+    """
+    audits: list[Audit] = []
+    reads: dict[ModelName, SourceLocation] = {}
+    for call in calls:
+        audit, read = resolve_audit(call, context)
+        if audit is None or audit in audits:
+            continue
+        audits.append(audit)
+        for parent, location in read.items():
+            reads.setdefault(parent, location)
+    return tuple(audits), reads
 
 
 def resolve_audit(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +14,32 @@ from vde_dagster.project.kinds import External
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.model import Column, Model
+from vde_dagster.project.reading.audits import AuditCall, AuditContext, read_audits
 from vde_dagster.project.reading.header_macros import expanded_text
 from vde_dagster.project.reading.model_properties import canonical_type
-from vde_dagster.project.reading.yaml_lines import load_yaml
-from vde_dagster.project.table_names import TableNames
+from vde_dagster.project.reading.yaml_lines import YamlDocument, load_yaml
 
-_KEYS = ("name", "columns", "description", "column_descriptions", "owner", "tags", "start")
-_IGNORED = ("gateway", "dialect", "audits", "grains")
+_KEYS = (
+    "name",
+    "columns",
+    "description",
+    "column_descriptions",
+    "owner",
+    "tags",
+    "start",
+    "audits",
+)
+_IGNORED = ("gateway", "dialect", "grains")
 
 
-def load_external_models(path: Path, text: str, names: TableNames, scope: MacroScope) -> LoadedFile:
-    """Read SQLMesh's `external_models.yaml`: a list of `name`, `columns`, `description`.
+def load_external_models(path: Path, text: str, context: AuditContext) -> LoadedFile:
+    """Read SQLMesh's `external_models.yaml`: a list of `name`, `columns`, `audits` and more.
 
     Args:
         path: The file, relative to the project's root.
         text: Its text.
-        names: What names mean.
-        scope: Macros and variables that values may have, and the types' SQLGlot dialect.
+        context: The project's audits, what names mean, macros and variables that values may have,
+            and the SQLGlot dialect of types and of audits' arguments.
 
     Raises:
         ProjectError: It is not such a list; points at the entry.
@@ -38,6 +50,7 @@ def load_external_models(path: Path, text: str, names: TableNames, scope: MacroS
     if not isinstance(document.value, list):
         raise document.error((), "external models are a list", "write - name: schema.table")
     models = []
+    names, scope = context.names, context.scope
     for index, entry in _of_gateway(document.value, scope.settings.get("gateway")):
         location = document.location((index,))
 
@@ -57,18 +70,22 @@ def load_external_models(path: Path, text: str, names: TableNames, scope: MacroS
         except UsageError as error:
             raise fail(error.message, error.hint) from None
         columns = _columns(entry, scope.dialect, fail)
+        calls = _audit_calls(entry, partial(_place, document, index))
+        own = dataclasses.replace(context, scope=dataclasses.replace(scope, model=name))
+        audits, reads = read_audits(calls, own)
         model = Model(
             name=name,
             kind=External(),
             location=location,
             source=text,
             columns=columns,
+            audits=audits,
             description=_text(entry.get("description")),
             owner=_text(entry.get("owner")),
             tags=tuple(str(tag) for tag in entry.get("tags") or ()),
             column_descriptions={c.name: c.description for c in columns if c.description},
         )
-        models.append(LoadedModel(model))
+        models.append(LoadedModel(model, reads))
     return LoadedFile(path, tuple(models))
 
 
@@ -97,10 +114,50 @@ def _expanded(value: Any, scope: MacroScope, location: SourceLocation, key: str 
     if isinstance(value, str):
         return expanded_text(value, scope, location, strict=key == "name")
     if isinstance(value, dict):
-        return {name: _expanded(own, scope, location, str(name)) for name, own in value.items()}
+        return {
+            name: own if name == "audits" else _expanded(own, scope, location, str(name))
+            for name, own in value.items()  # Audits expand their arguments themselves.
+        }
     if isinstance(value, list):
         return [_expanded(own, scope, location, key) for own in value]
     return value
+
+
+def _audit_calls(
+    entry: dict[str, Any], place: Callable[..., SourceLocation]
+) -> Iterator[AuditCall]:
+    """Read `audits`: a list of names, or of a `name` with arguments, whose texts are SQL."""
+    given = entry.get("audits") or []
+    if not isinstance(given, list):
+        raise _no_audit(place())
+    for number, item in enumerate(given):
+        one = {"name": item} if isinstance(item, str) else item
+        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+            raise _no_audit(place(number))
+        arguments = {
+            str(key).lower(): _argument(value) for key, value in one.items() if key != "name"
+        }
+        yield AuditCall(one["name"], arguments, place(number))
+
+
+def _place(document: YamlDocument, index: int, *path: int) -> SourceLocation:
+    return document.location((index, "audits", *path))
+
+
+def _no_audit(location: SourceLocation) -> ProjectError:
+    return ProjectError(
+        "'audits' is a list of audits with their arguments",
+        hint='write - {name: not_null, columns: "[id]"}',
+        location=location,
+    )
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, list):
+        return f"({', '.join(map(_argument, value))})"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
 
 
 def _columns(entry: dict[str, Any], dialect: str, fail: Any) -> tuple[Column, ...]:

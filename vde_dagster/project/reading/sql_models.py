@@ -17,14 +17,13 @@ from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.relation_columns import KnownColumns
 from vde_dagster.project.macros.this_model import TABLE_PARTS
-from vde_dagster.project.model import Audit, Model
+from vde_dagster.project.model import Model
 from vde_dagster.project.reading.audits import (
-    AuditCall,
     AuditContext,
     AuditDefinition,
     read_audit,
+    read_audits,
     read_call,
-    resolve_audit,
 )
 from vde_dagster.project.reading.blueprints import blueprints_of
 from vde_dagster.project.reading.completion import completed
@@ -107,6 +106,10 @@ class FileContext:
             templates=self.templates,
             model=self.model,
         )
+
+    def audit_context(self, scope: MacroScope) -> AuditContext:
+        """Return what decides what calls of audits mean, with a model's macros and variables."""
+        return AuditContext(self.audits, scope, self.names)
 
     def with_variables(
         self, variables: Mapping[str, str], values: Mapping[str, Any] | None = None
@@ -199,7 +202,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         parent = _model_name(value.identifier(), context.names, value.error)
         reads.setdefault(parent, value.location())
     audits, audit_reads = read_audits(
-        [read_call(value) for value in properties.audits], context, expander.scope
+        [read_call(value) for value in properties.audits], context.audit_context(expander.scope)
     )
     _check_named_columns(properties, block.header.properties.get("kind"))
     fields = dict(properties.fields)
@@ -270,9 +273,9 @@ def _without_query(
     context: FileContext,
     on_virtual_update: tuple[str, ...],
 ) -> LoadedModel:
-    scope = context.scope(properties.dialect)
     calls = [read_call(value) for value in properties.audits]
-    audits, reads = read_audits(calls, context, scope)
+    audit_context = context.audit_context(context.scope(properties.dialect))
+    audits, reads = read_audits(calls, audit_context)
     model = Model(
         name=name,
         kind=properties.kind,
@@ -283,23 +286,6 @@ def _without_query(
         **properties.fields,
     )
     return LoadedModel(completed(context, model, source.path), reads)
-
-
-def read_audits(
-    calls: list[AuditCall], context: FileContext, scope: MacroScope
-) -> tuple[tuple[Audit, ...], dict[ModelName, SourceLocation]]:
-    """Resolve a model's audit calls; also return the tables that their queries read."""
-    audit_context = AuditContext(context.audits, scope, context.names)
-    audits: list[Audit] = []
-    reads: dict[ModelName, SourceLocation] = {}
-    for call in calls:
-        audit, read = resolve_audit(call, audit_context)
-        if audit is None or audit in audits:
-            continue
-        audits.append(audit)
-        for parent, location in read.items():
-            reads.setdefault(parent, location)
-    return tuple(audits), reads
 
 
 def _classify(

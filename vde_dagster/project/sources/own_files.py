@@ -345,7 +345,8 @@ class OwnFiles:
         from vde_dagster.project.reading.external_models import load_external_models
 
         scope = self.context.scope(self._folder.settings.dialect)
-        return self._with_macros(load_external_models(path, text, self.names, scope))
+        context = self.context.audit_context(scope)
+        return self._with_macros(load_external_models(path, text, context))
 
     def _tests(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.reading.unit_tests import load_unit_tests
