@@ -91,8 +91,11 @@ def canonical_text(query: str, *, exact: bool = False) -> str:
 
 @lru_cache(maxsize=4096)
 def data_type(text: str) -> exp.DataType | None:
-    """The type that a text names, or None if it is not understood."""
-    if not text or text.upper() == "UNKNOWN":
+    """The type that a text names, or None if it is not understood.
+
+    SQLGlot drops a collation, and texts that differ are equal in some: that type is not known.
+    """
+    if not text or text.upper() == "UNKNOWN" or "COLLATE" in text.upper():
         return None
     try:
         return exp.DataType.build(text, dialect="spark", udt=True)

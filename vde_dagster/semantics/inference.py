@@ -70,6 +70,12 @@ _PREDICATES = (
 )
 
 
+def fixed_type(name: str) -> Type:
+    """The type that a function returns whatever it is given, or None."""
+    text = _RETURNS.get(name)
+    return data_type(text) if text is not None else None
+
+
 def infer(e: exp.Expr) -> Type:
     """The type of an expression whose columns have theirs, or None.
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 
+from vde_dagster_tests.semantics.random_expressions import Expressions
+
 TABLES = {"a": ("id", "k", "v"), "b": ("id", "k", "w"), "c": ("k", "x", "y")}
 _TEXTS = {"a": "s", "b": "s"}
 _JOINS = ["JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
@@ -26,7 +28,9 @@ class DenseQueries:
         self._shapes = [
             *(self.joined, self.joined, self.grouped, self.filtered_grouping, self.united),
             *(self.windowed, self.totals_of_totals, self.limited, self.semi_joined, self.distinct),
+            *(self.computed, self.computed, self.computed_totals),
         ]
+        self._expressions = Expressions(rng, ["k", "v"], ["s"], ["f"])
 
     def query(self) -> str:
         """One query of few columns."""
@@ -176,6 +180,24 @@ class DenseQueries:
         outside = self.where("WHERE", ["k", "v"], [], most=1)
         rows = f"SELECT k, v FROM a{inside} ORDER BY k, v LIMIT {self._rng.randint(1, 2)}"
         return f"SELECT {self._pick('k', 'v', '1', '2')} AS u FROM ({rows}) AS x{outside}"
+
+    def computed(self) -> str:
+        """Expressions and conditions of one table's columns."""
+        where = self._pick("", f" WHERE {self._expressions.condition(1)}")
+        return f"SELECT {self._expressions.any(self._rng.choice([1, 1, 2]))} AS u FROM a{where}"
+
+    def computed_totals(self) -> str:
+        """Totals of expressions, of all rows or of those of a condition."""
+        condition, number = self._expressions.condition(1), self._expressions.number(1)
+        total = self._pick(
+            *(f"COUNT(*) FILTER (WHERE {condition})", f"COUNT(CASE WHEN {condition} THEN 1 END)"),
+            *(f"SUM({number})", f"SUM(v) FILTER (WHERE {condition})", f"COUNT({number})"),
+            *(f"SUM(CASE WHEN {condition} THEN v END)", f"MAX(DISTINCT {number})"),
+            *(f"MAX({number})", "COUNT(*)"),
+        )
+        where = self._pick("", f" WHERE {self._expressions.condition(0)}")
+        group = self._pick("", " GROUP BY k", " GROUP BY COALESCE(k, 0)")
+        return f"SELECT {total} AS u FROM a{where}{group}"
 
     def semi_joined(self) -> str:
         """IN, EXISTS and joins with distinct keys."""

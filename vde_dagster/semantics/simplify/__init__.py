@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from vde_dagster.semantics.algebra import Rel, Terms
 from vde_dagster.semantics.simplify.constants import put_constants
+from vde_dagster.semantics.simplify.expressions import simplify_expressions
 from vde_dagster.semantics.simplify.filters import move_filters
+from vde_dagster.semantics.simplify.limits import merge_limits
 from vde_dagster.semantics.simplify.outer_joins import strengthen_joins
 from vde_dagster.semantics.simplify.parts import Parts
+from vde_dagster.semantics.simplify.presence import use_presence
 
 
 def simplify(rel: Rel, terms: Terms) -> None:
@@ -20,6 +23,9 @@ def simplify(rel: Rel, terms: Terms) -> None:
         terms: Where its expressions were made.
     """
     parts = Parts.of(rel, terms)
+    simplify_expressions(parts)
     strengthen_joins(parts)
     move_filters(parts)
     put_constants(parts)
+    use_presence(parts)
+    merge_limits(parts)

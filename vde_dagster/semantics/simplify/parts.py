@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ class Parts:
         frozen: Sources that a window is computed over. What reads the window's result is not
             what the window read, so these sources take nothing from the groups they are in.
         shared: Groups that several sources stand for.
+        windowed: Groups as windows look at them.
     """
 
     terms: Terms
@@ -39,18 +40,22 @@ class Parts:
     seen: set[Any] = field(default_factory=set)
     frozen: set[Any] = field(default_factory=set)
     shared: set[Group] = field(default_factory=set)
+    windowed: list[Group] = field(default_factory=list)
 
     @classmethod
     def of(cls, rel: Rel, terms: Terms) -> Parts:
         """Collect the parts of a query."""
         parts = cls(terms)
         inner: list[Rel] = []
+        windowed: dict[Group, None] = {}
         for node in terms.nodes():
             if node.tag == "window":
                 parts.frozen.update(node.parts[0].sources)
+                windowed[node.parts[0]] = None
             inner += (part for part in node.parts if part.__class__ is Rel)
         for one in [*inner, rel]:
             parts._rel(one)
+        parts.windowed = list(windowed)
         return parts
 
     def _rel(self, rel: Rel) -> None:
@@ -89,21 +94,25 @@ class Parts:
     def replace(self, known: dict[Node, Node]) -> None:
         """Put expressions in the place of others wherever they stand."""
         terms, memo = self.terms, dict[Node, Node]()
+        self.change(lambda node: rewrite(node, known.get, terms, memo))
 
-        def everywhere(nodes: Any) -> list[Node]:
-            return [rewrite(node, known.get, terms, memo) for node in nodes]
+    def change(self, change: Callable[[Node], Node]) -> None:
+        """Put what a function returns in the place of every expression of these parts."""
+
+        def everywhere(nodes: Iterable[Node]) -> list[Node]:
+            return [change(node) for node in nodes]
 
         for rel in self.rels:
-            rel.outputs = [
-                o.as_node(n)
-                for o, n in zip(rel.outputs, everywhere(o.node for o in rel.outputs), strict=True)
-            ]
+            rel.outputs = [o.as_node(change(o.node)) for o in rel.outputs]
         for group in self.groups:
             group.conditions = everywhere(group.conditions)
             group.sorts = everywhere(group.sorts)
             for source in group.sources:
                 if isinstance(source, Derived):
-                    source.keys = tuple(everywhere(source.keys))
+                    keys = tuple(everywhere(source.keys))
+                    if len(keys) > 1 and _different(keys) < _different(source.keys):
+                        continue  # Grouping sets tell keys apart that have one value.
+                    source.keys = keys
                     source.args = tuple(everywhere(source.args))
                     source.columns = everywhere(source.columns)
                 elif isinstance(source, FullJoin):
@@ -111,3 +120,8 @@ class Parts:
                     source.columns = everywhere(source.columns)
                 elif isinstance(source, Generator):
                     source.args = everywhere(source.args)
+
+
+def _different(keys: tuple[Node, ...]) -> int:
+    """How many key expressions grouping sets have."""
+    return len({key for one in keys for key in one.parts})

@@ -187,6 +187,8 @@ def _rejects(condition: Node, column: Node) -> bool:
     """Whether a condition is certainly not true of NULL, and is not IS NOT NULL itself."""
     if condition.tag in ("eq", "neq", "lt", "le"):
         return column in condition.parts
+    if condition.tag == "or":
+        return all(_rejects(part, column) for part in condition.parts)
     return condition.tag == "in" and condition.parts[0] is column
 
 

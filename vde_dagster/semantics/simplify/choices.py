@@ -1,0 +1,142 @@
+"""CASE, IF, COALESCE and what is short for them: branches that no row takes, or that are alike.
+
+A choice has the common type of all of its values, so values are dropped only where all have one
+type. NULL without a type fits any. (Rules: Spark's `SimplifyConditionals`, `NullPropagation`.)
+"""
+
+from __future__ import annotations
+
+from vde_dagster.semantics.algebra import Node
+from vde_dagster.semantics.normalise import boolean, compare, negate
+from vde_dagster.semantics.simplify.facts import BOOL, Facts, is_null, null_test, of_null
+
+Branch = tuple[Node, Node]
+
+
+def choose(node: Node, facts: Facts) -> Node:
+    """A CASE without branches that are never taken, alike or nested."""
+    branches, other = _parts(node, facts)
+    values = [*(value for _, value in branches), other]
+    if len(set(values)) > 1 and facts.common(values) is None:
+        return node
+    branches, other = _reachable(branches, other)
+    if other.tag == "case":
+        more, other = _parts(other, facts)
+        branches += more
+    branches = _merged(branches, facts)
+    while branches and _alike(branches[-1][1], other) and facts.never_fails(branches[-1][0]):
+        branches.pop()
+    if not branches:
+        return _with_type(other, values, facts)
+    short = _in_short(*branches[0], other, facts) if len(branches) == 1 else None
+    if short is not None:
+        return short
+    parts = [part for branch in branches for part in branch]
+    # A missing ELSE is NULL, unless its type is all there is of the type of the whole.
+    untyped = all(value.tag == "Null" for _, value in branches)
+    return facts.terms.make("case", *parts, *([other] if untyped or not is_null(other) else []))
+
+
+def _parts(node: Node, facts: Facts) -> tuple[list[Branch], Node]:
+    parts = list(node.parts)
+    other = parts.pop() if len(parts) % 2 else facts.terms.make("Null")
+    return list(zip(parts[::2], parts[1::2], strict=True)), other
+
+
+def _with_type(value: Node, values: list[Node], facts: Facts) -> Node:
+    kind = facts.common(values)
+    return facts.null(kind) if value.tag == "Null" and kind is not None else value
+
+
+def _reachable(branches: list[Branch], other: Node) -> tuple[list[Branch], Node]:
+    """Without conditions that are never true, and what follows one that always is."""
+    kept: list[Branch] = []
+    for condition, value in branches:
+        if condition.tag == "bool" and condition.parts[0]:
+            return kept, value
+        if not (condition.tag == "bool" or is_null(condition)):
+            kept.append((condition, value))
+    return kept, other
+
+
+def _merged(branches: list[Branch], facts: Facts) -> list[Branch]:
+    """Neighbours of one value as one; a condition that was asked before is not asked again."""
+    made: list[Branch] = []
+    for condition, value in branches:
+        if any(condition is earlier for earlier, _ in made):
+            continue
+        if made and _alike(made[-1][1], value):
+            condition = facts.joined("or", [made.pop()[0], condition])
+        made.append((condition, value))
+    return made
+
+
+def _alike(one: Node, two: Node) -> bool:
+    return one is two or (is_null(one) and is_null(two))
+
+
+def _in_short(condition: Node, value: Node, other: Node, facts: Facts) -> Node | None:
+    """One branch as a comparison, a COALESCE, or with a condition that is not negated."""
+    terms = facts.terms
+    if value.tag == other.tag == "bool":
+        true = is_true(condition, facts)
+        return true if value.parts[0] else negate(terms, true)
+    tested = null_test(condition)
+    if tested is not None and tested is other and not is_null(value):
+        return first_present(terms.make("call", "coalesce", other, value), facts)
+    if tested is not None and tested is other:
+        return other
+    if condition.tag == "not" and facts.never_null(condition):
+        return choose(terms.make("case", condition.parts[0], other, value), facts)
+    return None
+
+
+def is_true(condition: Node, facts: Facts) -> Node:
+    """Whether a condition is true, which is never NULL."""
+    if facts.never_null(condition):
+        return condition
+    return compare(facts.terms, "nseq", condition, boolean(facts.terms, True))
+
+
+def first_present(node: Node, facts: Facts) -> Node:
+    """A COALESCE of what may decide: nothing behind what is never NULL, nothing twice."""
+    arguments: list[Node] = []
+    for argument in node.parts[1:]:
+        nested = argument.tag == "call" and argument.parts[0] == "coalesce"
+        arguments += argument.parts[1:] if nested else [argument]
+    kind = facts.common(arguments)
+    if kind is None:
+        return node
+    kept: list[Node] = []
+    for argument in dict.fromkeys(arguments):
+        if not is_null(argument):
+            kept.append(argument)
+        if facts.never_null(argument):
+            break
+    if not kept:
+        return facts.null(kind)
+    if len(kept) == 1:
+        return kept[0]
+    if kind == BOOL and len(kept) == 2 and kept[1].tag == "bool":
+        terms, otherwise = facts.terms, kept[1].parts[0]
+        known = compare(terms, "nseq", kept[0], boolean(terms, not otherwise))
+        return negate(terms, known) if otherwise else known
+    return facts.terms.make("call", "coalesce", *kept)
+
+
+def spelled_out(node: Node, facts: Facts) -> Node:
+    """Functions that Spark itself replaces by CASE, COALESCE and IS NULL."""
+    terms, name, arguments = facts.terms, node.parts[0], node.parts[1:]
+    null, zero = terms.make("Null"), terms.make("lit", "n", "0")
+    if name == "nvl2" and len(arguments) == 3:
+        present = negate(terms, of_null(arguments[0], terms))
+        return terms.make("case", present, *arguments[1:])
+    if name in ("nullif", "nullifzero") and len(arguments) == (2 if name == "nullif" else 1):
+        other = arguments[1] if name == "nullif" else zero
+        return terms.make("case", compare(terms, "eq", arguments[0], other), null, arguments[0])
+    if name == "zeroifnull" and len(arguments) == 1:
+        return terms.make("call", "coalesce", arguments[0], zero)
+    if name in ("isnull", "isnotnull") and len(arguments) == 1:
+        test = of_null(arguments[0], terms)
+        return test if name == "isnull" else negate(terms, test)
+    return node

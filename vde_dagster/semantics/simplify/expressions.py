@@ -1,0 +1,120 @@
+"""Expressions in the form that all ways to write them share, from the inside out.
+
+Every rule keeps the value of an expression, and its type, on all data; and what it drops can
+raise no error. Each of them has been tried on Spark with values at the edges of types, see
+`vde_dagster_tests/fixtures/semantics/spark_optimizer.yaml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+
+from vde_dagster.semantics.algebra import Group, Node, Terms
+from vde_dagster.semantics.normalise import combine, conjuncts
+from vde_dagster.semantics.simplify.branches import into_branches
+from vde_dagster.semantics.simplify.choices import choose, first_present, spelled_out
+from vde_dagster.semantics.simplify.comparisons import among, ask_null, decide
+from vde_dagster.semantics.simplify.facts import Facts
+from vde_dagster.semantics.simplify.junctions import join, turn
+from vde_dagster.semantics.simplify.numbers import calculate, convert, divide, sign
+from vde_dagster.semantics.simplify.parts import Parts
+from vde_dagster.semantics.simplify.structures import pick_element, pick_field
+from vde_dagster.semantics.simplify.texts import match, not_each, once, string_together
+from vde_dagster.semantics.simplify.totals import total
+from vde_dagster.semantics.simplify.truth import true_where
+
+Rule = Callable[[Node, Facts], Node]
+
+_OF_TAG: dict[str, Rule] = {
+    **dict.fromkeys(("eq", "neq", "lt", "le", "nseq"), decide),
+    **dict.fromkeys(("add", "sub", "mul"), calculate),
+    **dict.fromkeys(("and", "or"), join),
+    "not": turn,
+    "not each": not_each,
+    "Is": ask_null,
+    "in": among,
+    "case": choose,
+    "cast": convert,
+    "Div": divide,
+    "field": pick_field,
+    "element": pick_element,
+    "neg": sign,
+    "Like": match,
+}
+_OF_CALL: dict[str, Rule] = {
+    **dict.fromkeys(("nvl2", "nullif", "nullifzero", "zeroifnull"), spelled_out),
+    **dict.fromkeys(("isnull", "isnotnull"), spelled_out),
+    **dict.fromkeys(("lower", "upper", "trim", "ltrim", "rtrim"), once),
+    "coalesce": first_present,
+    "concat": string_together,
+    "positive": sign,
+}
+_OPERATORS = frozenset({"eq", "neq", "lt", "le", "nseq", "add", "sub", "mul"})
+_MOST_STEPS = 8
+
+
+def simplify_expressions(parts: Parts) -> None:
+    """Bring every expression of a query into one form."""
+    simple = Simplifier(parts.terms)
+    parts.change(simple.put)
+    for group in [*parts.groups, *parts.windowed]:
+        group.conditions = simple.conditions(group)
+
+
+class Simplifier:
+    """Applies the rules to expressions of one query.
+
+    Args:
+        terms: Where they are made.
+        present: Expressions that are not NULL in the rows at hand.
+    """
+
+    def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:
+        self._facts = Facts(terms, present)
+        self._present = bool(present)
+        self._terms = terms
+        self._memo: dict[Node, Node] = {}
+
+    def conditions(self, group: Group) -> list[Node]:
+        """What must be true of a group's rows, one condition each."""
+        made = [self.put(c) for c in group.conditions]
+        if not made:
+            return made
+        whole = made[0] if len(made) == 1 else combine(self._terms, "and", made)
+        return conjuncts(true_where(whole, self._facts))
+
+    def put(self, node: Node) -> Node:
+        """The simple form of an expression."""
+        done = self._memo.get(node)
+        if done is None:
+            done = self._memo[node] = self._simple(node)
+            self._memo.setdefault(done, done)
+        return done
+
+    def _simple(self, node: Node) -> Node:
+        if node.tag in ("ref", "lit") or (node.tag == "window" and self._present):
+            return node  # A window is computed over rows that a later condition may leave out.
+        parts = tuple([self.put(p) if p.__class__ is Node else p for p in node.parts])
+        if node.tag == "case":
+            parts = self._case(parts)
+        elif node.tag in ("aggregate", "ordered aggregate"):
+            parts = (total(parts[0], self._facts),)
+        elif node.tag == "window":
+            parts = (*parts[:2], total(parts[2], self._facts), *parts[3:])
+        if parts != node.parts:
+            node = self._terms.make(node.tag, *parts)
+        for _ in range(_MOST_STEPS):
+            rule = _OF_CALL.get(node.parts[0]) if node.tag == "call" else _OF_TAG.get(node.tag)
+            made = rule(node, self._facts) if rule is not None else node
+            if made is node and node.tag in _OPERATORS:
+                made = into_branches(node, self._facts)
+            if made is node:
+                break
+            node = made
+        return node
+
+    def _case(self, parts: tuple[Node, ...]) -> tuple[Node, ...]:
+        return tuple(
+            true_where(p, self._facts) if i % 2 == 0 and i < len(parts) - 1 else p
+            for i, p in enumerate(parts)
+        )

@@ -1,0 +1,241 @@
+"""What is known of every expression: its type, whether it can be NULL, whether it can fail.
+
+Unknown is an answer, and the usual one: a type counts only where all settings of Spark's give the
+same, and where values of the type need no conversion to be compared with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any
+
+from vde_dagster.semantics._sqlglot import type_key
+from vde_dagster.semantics.algebra import Derived, FullJoin, Leaf, Node, SetOperation, Terms
+from vde_dagster.semantics.inference import fixed_type
+from vde_dagster.semantics.normalise import BOOLEAN, combine, integer
+
+TEXT, BOOL, DATE, DOUBLE = "TEXT<>", "BOOLEAN<>", "DATE<>", "DOUBLE<>"
+INT, BIGINT = "INT<>", "BIGINT<>"
+WHOLE = ("TINYINT<>", "SMALLINT<>", INT, BIGINT)
+"""Integer types from the narrowest to the widest."""
+_SUFFIXES = {"L": BIGINT, "S": "SMALLINT<>", "Y": "TINYINT<>", "D": DOUBLE, "F": "FLOAT<>"}
+_TIMES = {"TIMESTAMPTZ<>", "TIMESTAMPLTZ<>", "TIMESTAMPNTZ<>"}
+_PLAIN = frozenset({*WHOLE, TEXT, BOOL, DATE, DOUBLE, "FLOAT<>", "BINARY<>"} | _TIMES)
+_COMPARED = ("eq", "neq", "lt", "le", "nseq")
+_TOTAL = frozenset({"lower", "upper", "trim", "length", "concat", "coalesce", "startswith"}) | {
+    *("endswith", "contains", "struct")
+}
+"""Functions that have a value for all texts, and raise no error."""
+
+
+class Facts:
+    """Answers questions about the expressions of one query.
+
+    Args:
+        terms: Where they are made.
+        present: Expressions that are not NULL in the rows at hand.
+    """
+
+    def __init__(self, terms: Terms, present: Set[Node] = frozenset()) -> None:
+        self.terms = terms
+        self._present = present
+        self._types: dict[Node, str | None] = {}
+
+    def type(self, node: Node) -> str | None:
+        """The key of an expression's type, or None; that of NULL alone is none."""
+        if node not in self._types:
+            self._types[node] = self._type(node)
+        return self._types[node]
+
+    def common(self, nodes: list[Node]) -> str | None:
+        """The type that all of the expressions have but those that are NULL without a type."""
+        kinds = {self.type(node) for node in nodes if node.tag != "Null"}
+        return kinds.pop() if len(kinds) == 1 else None
+
+    def null(self, kind: str) -> Node:
+        """NULL of a type."""
+        return self.terms.make("cast", False, kind, self.terms.make("Null"))
+
+    def joined(self, tag: str, operands: list[Node]) -> Node:
+        """AND or OR of operands; of one that is boolean, that one."""
+        made = combine(self.terms, tag, operands)
+        alone = made.tag == tag and len(made.parts) == 1 and self.is_boolean(made.parts[0])
+        return made.parts[0] if alone else made
+
+    def is_boolean(self, node: Node) -> bool:
+        """Whether an expression is certainly boolean."""
+        return node.tag in BOOLEAN or self.type(node) == BOOL
+
+    def _type(self, node: Node) -> str | None:
+        tag, parts = node.tag, node.parts
+        if tag in BOOLEAN:
+            return BOOL
+        if tag == "ref":
+            return self._type_of_column(node)
+        if tag == "lit":
+            return _type_of_literal(node)
+        if tag == "cast":
+            return _plain(parts[1])
+        if tag == "case":
+            return self.common([*parts[1::2], *(parts[-1:] if len(parts) % 2 else ())])
+        if tag in ("add", "sub", "mul"):
+            return self._type_of_arithmetic([self.type(p) for p in parts])
+        if tag == "neg":
+            return self.type(parts[0])
+        if tag == "aggregate":
+            return self._type_of_total(parts[0])
+        return self._type_of_call(node) if tag == "call" else None
+
+    def _type_of_column(self, node: Node) -> str | None:
+        source, key = node.parts
+        if isinstance(source, (Derived, FullJoin)):
+            return self.type(source.columns[key])
+        kind: Any = None
+        if isinstance(source, Leaf):
+            kind = source.types.get(key)
+        elif isinstance(source, SetOperation) and source.alike:
+            kind = source.branches[0].outputs[key].type
+        return plain_type(kind)
+
+    def _type_of_arithmetic(self, kinds: list[str | None]) -> str | None:
+        if all(kind in WHOLE for kind in kinds):
+            return max((kind for kind in kinds if kind), key=WHOLE.index)
+        numbers = all(kind in WHOLE or kind in (DOUBLE, "FLOAT<>") for kind in kinds)
+        return DOUBLE if numbers and DOUBLE in kinds else None
+
+    def _type_of_total(self, body: Node) -> str | None:
+        if body.tag == "Filter":
+            return self._type_of_total(body.parts[0])
+        if body.tag == "count rows":
+            return BIGINT
+        if body.tag != "call" or len(body.parts) != 2 or body.parts[1].__class__ is not Node:
+            return None
+        name, of = body.parts
+        if name in ("count", "count_if"):
+            return BIGINT
+        kind = self.type(of)
+        if name == "sum" and (kind in WHOLE or kind == DOUBLE):
+            return BIGINT if kind in WHOLE else DOUBLE
+        return kind if name in ("min", "max") else None
+
+    def _type_of_call(self, node: Node) -> str | None:
+        name, arguments = node.parts[0], [p for p in node.parts[1:] if p.__class__ is Node]
+        if name in ("coalesce", "greatest", "least"):
+            return self.common(arguments)
+        kind = plain_type(fixed_type(name))
+        if kind == TEXT and not (arguments and self.type(arguments[0])):
+            return None  # It may have the collation of its argument.
+        return kind
+
+    def never_null(self, node: Node) -> bool:
+        """Whether an expression is certainly not NULL."""
+        tag, parts = node.tag, node.parts
+        if node in self._present or tag in ("lit", "bool", "Is", "nseq", "exists"):
+            return True
+        if tag in ("and", "or", "not", "eq", "neq", "lt", "le"):
+            return all(map(self.never_null, parts))
+        if tag == "cast":
+            return self.widens(node) and self.never_null(parts[2])
+        if tag in ("add", "sub", "mul"):
+            return self.type(node) is not None and all(map(self.never_null, parts))
+        if tag == "case":
+            return bool(len(parts) % 2) and all(map(self.never_null, [*parts[1::2], parts[-1]]))
+        if tag == "call":
+            if parts[0] == "coalesce":
+                return any(map(self.never_null, parts[1:]))
+            return bool(parts[0] == "struct")
+        if tag == "aggregate":
+            body = parts[0]
+            counts = body.tag == "call" and body.parts[0] in ("count", "count_if")
+            return counts or body.tag == "count rows"
+        return tag == "ref" and self._column_never_null(node)
+
+    def _column_never_null(self, node: Node) -> bool:
+        source, key = node.parts
+        if not isinstance(source, Derived) or source.op == "left":
+            return False
+        made = source.columns[key]
+        if source.op == "agg" and len(source.keys) > 1 and made.tag != "aggregate":
+            return False  # A grouping set that leaves out a key has NULL for it.
+        return Facts(self.terms).never_null(made)
+
+    def never_fails(self, node: Node) -> bool:
+        """Whether computing an expression certainly raises no error."""
+        tag, parts = node.tag, node.parts
+        if tag in ("ref", "lit", "bool", "Null", "session", "symbol", "parameter"):
+            return True
+        inner = [p for p in parts if p.__class__ is Node]
+        if tag in ("and", "or", "not", "Is"):
+            return all(map(self.never_fails, inner))
+        if tag in _COMPARED:
+            return self.comparable(*parts) and all(map(self.never_fails, inner))
+        if tag == "case":
+            return self.type(node) is not None and all(map(self.never_fails, inner))
+        if tag == "cast":
+            return (parts[0] or self.widens(node)) and self.never_fails(parts[2])
+        if tag in ("add", "sub", "mul"):
+            return self.type(node) == DOUBLE and all(map(self.never_fails, inner))
+        if tag == "call" and parts[0] in _TOTAL:
+            known = parts[0] == "struct" or self.common(inner) is not None
+            return known and all(map(self.never_fails, inner))
+        return tag == "Like" and self.common(inner) == TEXT and len(inner) == 2
+
+    def comparable(self, one: Node, two: Node) -> bool:
+        """Whether two expressions can be compared without a conversion that may fail."""
+        left, right = self.type(one), self.type(two)
+        if one.tag == "Null" or two.tag == "Null":
+            return True
+        if left is None or right is None:
+            return False
+        return left == right or {left, right} <= {*WHOLE, DOUBLE}
+
+    def widens(self, cast: Node) -> bool:
+        """Whether a cast gives every value of its operand the same value of its type."""
+        _, target, of = cast.parts
+        kind = self.type(of)
+        if is_null(of) or kind == target:
+            return True
+        if kind in WHOLE and target in WHOLE:
+            return WHOLE.index(kind) <= WHOLE.index(target)
+        return kind in WHOLE and kind != BIGINT and target == DOUBLE
+
+
+def is_null(node: Node) -> bool:
+    """Whether an expression is NULL, with a type or without."""
+    while node.tag == "cast":
+        node = node.parts[2]
+    return node.tag == "Null"
+
+
+def null_test(node: Node) -> Node | None:
+    """What a node asks IS NULL of, or None if it asks anything else."""
+    if node.tag != "Is":
+        return None
+    asked: list[Node] = [p for p in node.parts if p.__class__ is Node]
+    if len(asked) != 2 or asked[0].tag != "Null":
+        return None
+    return asked[1]
+
+
+def of_null(node: Node, terms: Terms) -> Node:
+    """The question whether an expression is NULL, as `expressions.generic` makes it."""
+    return terms.make("Is", "expression", terms.make("Null"), "this", node)
+
+
+def plain_type(kind: Any) -> str | None:
+    """The key of a type without parts, length, collation or anything else."""
+    return _plain(type_key(kind)) if kind is not None else None
+
+
+def _plain(key: str) -> str | None:
+    decimal = key.startswith("DECIMAL<") and key.endswith(">")
+    return key if key in _PLAIN or decimal else None
+
+
+def _type_of_literal(node: Node) -> str | None:
+    form, text = node.parts
+    if form == "s":
+        return TEXT
+    if integer(node) is not None:
+        return INT
+    return _SUFFIXES.get(text[-1:]) if text[:-1].lstrip("-").isdigit() else None

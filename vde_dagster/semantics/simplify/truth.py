@@ -1,0 +1,81 @@
+"""Conditions where only rows of which they are true count: there NULL is as good as FALSE.
+
+So it is in WHERE, ON, HAVING, FILTER and behind WHEN. (Rules: Spark's
+`ReplaceNullWithFalseInPredicate` and `SimplifyConditionalsInPredicate`.)
+"""
+
+from __future__ import annotations
+
+from vde_dagster.semantics.algebra import Node
+from vde_dagster.semantics.normalise import boolean, compare, negate
+from vde_dagster.semantics.simplify.facts import Facts, is_null, of_null
+from vde_dagster.semantics.simplify.texts import matches_all
+
+
+def true_where(node: Node, facts: Facts) -> Node:
+    """A condition that is true of the same rows, in the fewest words."""
+    terms, tag, parts = facts.terms, node.tag, node.parts
+    if is_null(node):
+        return boolean(terms, False)
+    if tag in ("and", "or"):
+        made = facts.joined(tag, [true_where(p, facts) for p in parts])
+        return _without_contradiction(made, facts) if made.tag == "and" else made
+    if tag == "case":
+        return _choice(node, facts)
+    if tag == "nseq":
+        return _same(node, facts)
+    if tag == "Like" and matches_all(node):
+        return negate(terms, of_null(parts[-1], terms))
+    if tag in ("eq", "le", "neq", "lt") and parts[0] is parts[-1] and facts.never_fails(node):
+        if tag in ("neq", "lt"):
+            return boolean(terms, False)
+        return negate(terms, of_null(parts[0], terms))
+    return node
+
+
+def _same(node: Node, facts: Facts) -> Node:
+    """`<=>` with something that is not NULL is `=`, and with TRUE it is the condition."""
+    one, two = node.parts
+    for constant, other in ((one, two), (two, one)):
+        if constant.tag == "bool" and constant.parts[0] and facts.is_boolean(other):
+            return true_where(other, facts)
+        if facts.never_null(constant):
+            return compare(facts.terms, "eq", one, two)
+    return node
+
+
+def _choice(node: Node, facts: Facts) -> Node:
+    """A CASE of one condition whose values decide as conditions."""
+    terms, parts = facts.terms, node.parts
+    if not 1 < len(parts) < 4 or not all(facts.is_boolean(p) or is_null(p) for p in parts[1:]):
+        return node
+    condition = parts[0]
+    yes = true_where(parts[1], facts)
+    no = true_where(parts[2], facts) if len(parts) == 3 else boolean(terms, False)
+    if no.tag == "bool" and not no.parts[0]:
+        return facts.joined("and", [condition, yes])
+    if yes.tag == "bool" and yes.parts[0]:
+        return facts.joined("or", [condition, no])
+    if facts.never_null(condition):
+        turned = negate(terms, condition)
+        if yes.tag == "bool":
+            return facts.joined("and", [turned, no])
+        if no.tag == "bool":
+            return facts.joined("or", [turned, yes])
+    return terms.make("case", condition, yes, no)
+
+
+def _without_contradiction(node: Node, facts: Facts) -> Node:
+    """`p AND NOT p` is never true, and in `p AND (NOT p OR q)` only q decides."""
+    terms = facts.terms
+    given = set(node.parts)
+    turned = {negate(terms, p) for p in node.parts}
+    if given & turned:
+        return boolean(terms, False)
+    kept: list[Node] = []
+    for part in node.parts:
+        if part.tag == "or":
+            left = [p for p in part.parts if p not in turned]
+            part = facts.joined("or", left) if len(left) < len(part.parts) else part
+        kept.append(part)
+    return facts.joined("and", kept)

@@ -1,0 +1,95 @@
+"""Random expressions of few words, so that many of them mean the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+
+class Expressions:
+    """Makes expressions in the SQL that Spark and DuckDB share.
+
+    Args:
+        rng: Decides.
+        numbers: Columns of whole numbers.
+        texts: Columns of text.
+        conditions: Columns of booleans.
+        floats: Columns of floats, for conditions.
+    """
+
+    def __init__(
+        self,
+        rng: random.Random,
+        numbers: Sequence[str],
+        texts: Sequence[str],
+        conditions: Sequence[str] = (),
+        floats: Sequence[str] = (),
+    ) -> None:
+        self._rng = rng
+        self._numbers = numbers
+        self._texts = texts
+        self._conditions = conditions
+        self._floats = floats
+
+    def any(self, depth: int = 2) -> str:
+        """An expression of any type."""
+        return self._rng.choice([self.condition, self.condition, self.number, self.text])(depth)
+
+    def condition(self, depth: int = 2) -> str:
+        """A boolean, in brackets."""
+        rng = self._rng
+        if depth < 1:
+            leaves = [*self._conditions, "TRUE", "FALSE", "CAST(NULL AS BOOLEAN)"]
+            return rng.choice([*leaves, *(self._simple() for _ in range(4))])
+        c, one, two = self.condition(depth - 1), self.condition(0), self.condition(depth - 1)
+        i, s, lit = self.number(depth - 1), self.text(depth - 1), rng.randint(0, 2)
+        made = [
+            *(f"({c} AND {one})", f"({one} OR {two})", f"(NOT {c})", f"({c} = {one})"),
+            *(f"(({c} AND {one}) OR ({one} AND {two}))", f"({one} AND ({one} OR {two}))"),
+            *(f"({one} AND (NOT {one} OR {two}))", f"({c} <=> TRUE)", f"({c} IS NOT TRUE)"),
+            *(f"({c} IS NULL)", f"COALESCE({c}, FALSE)", f"COALESCE({c}, TRUE)"),
+            *(f"(CASE WHEN {c} THEN TRUE ELSE FALSE END)", f"(CASE WHEN {c} THEN {one} END)"),
+            *(f"(CASE WHEN {c} THEN {one} ELSE {two} END)", f"({c} <> FALSE)"),
+            *(f"({i} = {lit})", f"({i} IN ({lit}, 2))", f"({i} IS NOT NULL)", f"({i} <> {i})"),
+            *(f"({i} <=> {lit})", f"({i} >= {self.number(0)})", f"({s} = 'a')", f"({s} IS NULL)"),
+            *(f"({s} LIKE 'a%')", f"({s} NOT IN ('a', 'b'))", f"({i} = {lit} OR {i} = 2)"),
+        ]
+        return rng.choice(made)
+
+    def number(self, depth: int = 2) -> str:
+        """A whole number."""
+        rng = self._rng
+        if depth < 1:
+            return rng.choice([*self._numbers, *self._numbers, "0", "1", "2", "CAST(NULL AS INT)"])
+        c, d = self.condition(depth - 1), self.condition(0)
+        i, j, k = self.number(depth - 1), self.number(0), self.number(0)
+        made = [
+            *(f"COALESCE({i}, {j})", f"COALESCE({j}, {k}, {i})", f"NULLIF({i}, {j})"),
+            *(f"CASE WHEN {c} THEN {i} ELSE {j} END", f"CASE WHEN {c} THEN {i} END"),
+            *(f"CASE WHEN {d} THEN {j} WHEN {c} THEN {k} ELSE {i} END", f"IF({c}, {j}, {k})"),
+            *(f"CASE WHEN {j} IS NULL THEN {k} ELSE {j} END", f"({j} + 0)", f"({j} - 1)"),
+            *(f"({j} + (-1))", f"({j} * 1)", f"CAST({i} AS INT)", f"CASE WHEN {d} THEN {k} END"),
+        ]
+        return rng.choice(made)
+
+    def text(self, depth: int = 2) -> str:
+        """A text."""
+        rng = self._rng
+        if depth < 1:
+            return rng.choice([*self._texts, *self._texts, "'a'", "'b'", "''"])
+        c, s, t = self.condition(depth - 1), self.text(depth - 1), self.text(0)
+        made = [
+            *(f"COALESCE({s}, {t})", f"CASE WHEN {c} THEN {s} ELSE {t} END", f"NULLIF({t}, 'a')"),
+            *(f"CAST({s} AS STRING)", f"concat({s}, {t})", f"concat(concat({t}, 'a'), 'b')"),
+            *(f"upper(upper({t}))", f"upper({t})", f"concat({t}, 'ab')", f"IF({c}, {t}, {t})"),
+        ]
+        return rng.choice(made)
+
+    def _simple(self) -> str:
+        rng = self._rng
+        i, j, n = rng.choice(self._numbers), rng.choice(self._numbers), rng.randint(0, 2)
+        made = [f"({i} > {n})", f"({i} = {n})", f"({i} IS NULL)", f"({i} < {j})", f"({i} <= {n})"]
+        if self._floats:
+            d, e = rng.choice(self._floats), rng.choice(self._floats)
+            made += [f"({d} = {e})", f"({d} <= {n})", f"({d} > {n})", f"({d} * 1 <=> {e})"]
+        return rng.choice(made)

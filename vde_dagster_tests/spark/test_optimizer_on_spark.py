@@ -1,0 +1,46 @@
+"""What the rules for expressions take for one, computed by Spark on values at types' edges."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.semantics.optimizer_pairs import PAIRS, SCHEMA
+from vde_dagster_tests.spark.random_pairs import quick_session
+from vde_dagster_tests.spark.random_values import answers, compare_random_expressions, make_tables
+
+pytestmark = pytest.mark.spark
+
+AT_ONCE = 25
+
+
+@pytest.fixture(scope="module", params=["errors", "no errors"])
+def session(spark_engine: SparkEngine, request: pytest.FixtureRequest) -> Any:
+    """Tables in ANSI mode; without it, tables of values that overflow."""
+    session = quick_session(spark_engine.session)
+    ansi = request.param == "errors"
+    session.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
+    make_tables(session, SCHEMA, 3, overflow=not ansi)
+    return session
+
+
+def test_pairs_of_one_version_have_one_answer(session: Any) -> None:
+    alike = [pair for pair in PAIRS if pair.apart is None]
+    wrong = []
+    for start in range(0, len(alike), AT_ONCE):
+        some = alike[start : start + AT_ONCE]
+        found = answers(session, [query for pair in some for query in (pair.one, pair.other)])
+        for pair, one, other in zip(some, found[::2], found[1::2], strict=True):
+            if one != other:
+                wrong.append(f"{pair.name}:\n  {pair.one}\n  {pair.other}\n  {one}\n  {other}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_random_expressions_of_one_version_have_one_value(session: Any) -> None:
+    seed = random.randrange(10**9)
+    found = compare_random_expressions(session, SCHEMA["t"], seed, 600)
+    assert found.wrong == (), f"seed {seed}: " + "\n".join(found.wrong)
+    assert found.compared > 100, f"seed {seed}"
