@@ -32,6 +32,7 @@ _MAYBE = re.compile(
     rf"(?:::|\bAS)\s*(?:{'|'.join(_TYPES)}|DOUBLE\s+PRECISION)\b|(?:^|[\s,(=\[])\["
     r"|\bEXCLUDE\b|\b(?:IGNORE|RESPECT)\s+NULLS\b|\bMATERIALIZED\b|\bFETCH\b"
     r"|\b(?:ANY|SOME|ALL)\s*\(|\bDISTINCT\s+ON\b|\b(?:ASOF|POSITIONAL)\s+(?:LEFT\s+)?JOIN\b"
+    r"|,\s*(?:--[^\n]*\s*|/\*(?:[^*]|\*(?!/))*\*/\s*)*(?:\b(?:FROM|WHERE|GROUP|HAVING|ORDER|UNION)\b|\)|\Z)"
     r"|\bSIMILAR\s+TO\b|\bUSING\s+SAMPLE\b|\b(?!OVER\b)\w+\s*\([^()]*\bORDER\s+BY\b",
     re.IGNORECASE,
 )
@@ -48,6 +49,8 @@ _HINTS = {
     "USING": "write TABLESAMPLE (10 PERCENT)",
 }
 _NO_CALL = CLAUSE_WORDS | {"OVER", "GROUP", "AS", "MATERIALIZED", "ORDER", "WINDOW", "LATERAL"}
+_AFTER_LIST = frozenset({"FROM", "WHERE", "HAVING", "UNION"})
+_AFTER_KEYS = frozenset({("GROUP", "BY"), ("ORDER", "BY")})
 _TAIL = frozenset(
     {"ORDER", "LIMIT", "OFFSET", "SORT", "CLUSTER", "DISTRIBUTE", "UNION", "EXCEPT", "INTERSECT"}
     | {"MINUS", "WINDOW", "FETCH"}
@@ -86,7 +89,7 @@ def spark_forms(text: str) -> list[Edit] | NoSparkForm:
         return refused
     edits: list[Edit] = []
     for index in range(len(tokens)):
-        for form in (_exclude, _nulls, _type, _array, _fetch, _materialized):
+        for form in (_exclude, _nulls, _type, _array, _fetch, _materialized, _comma):
             edits += form(tokens, index)
         found = _any(tokens, index)
         if isinstance(found, NoSparkForm):
@@ -222,6 +225,16 @@ def _materialized(tokens: list[Token], index: int) -> Iterator[Edit]:
     first = index - 1 if _word(tokens, index - 1) == "NOT" else index
     if _word(tokens, first - 1) == "AS":
         yield Edit(tokens[first].start, tokens[index].end, "")
+
+
+def _comma(tokens: list[Token], index: int) -> Iterator[Edit]:
+    """`SELECT a, FROM t` has a comma too many; a column may be called `from`."""
+    if _word(tokens, index) != ",":
+        return
+    word, behind = _word(tokens, index + 1), _word(tokens, index + 2)
+    clause = word in _AFTER_LIST and behind not in (",", ".", "FROM", "AS", "")
+    if clause or (word, behind) in _AFTER_KEYS or word in ("", ")"):
+        yield Edit(tokens[index].start, tokens[index].end, "")
 
 
 def _any(tokens: list[Token], index: int) -> list[Edit] | NoSparkForm:

@@ -16,6 +16,7 @@ from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 
 BACKSLASH_DIALECTS = frozenset(
     {"spark", "spark2", "databricks", "hive", "bigquery", "mysql", "snowflake", "clickhouse"}
+    | {"doris", "redshift", "starrocks"}
 )
 
 OPENING = {"(": ")", "[": "]", "{": "}"}

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
+from sqlglot import parse_one
 
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.statements import render_statements
+from vde_dagster.project.reading.variable_texts import sql_literal
 from vde_dagster_tests.project.conftest import LoadModel
 
 GROUPS: list[dict[str, Any]] = yaml.safe_load(
@@ -57,6 +59,65 @@ def defaults(evaluator, a: int = exp.Literal.number(1)):
 @macro()
 def named(evaluator, a: int, **others: str):
     return exp.Literal.string(" ".join([str(a), *(f"{k}={v}" for k, v in others.items())]))
+
+@macro()
+def plain_text(evaluator):
+    return "words"
+
+@macro()
+def quoted_text(evaluator):
+    return "'words'"
+
+@macro()
+def is_small(evaluator, value):
+    return value in [1, 2, 3]
+
+@macro()
+def is_small_number(evaluator, value: int):
+    return value in [1, 2, 3]
+
+@macro()
+def add_three(evaluator, a: int = 1, b: int = 2, c: int = 3):
+    return a + b + c
+
+@macro()
+def add_all(evaluator, *values: int):
+    return sum(values)
+
+@macro()
+def add_list(evaluator, values: List[int]) -> int:
+    return sum(values)
+
+@macro()
+def indicators(evaluator, column, values):
+    named = [(value, f"{column}_{value}") for value in values.expressions]
+    return [f"CASE WHEN {column} = '{value}' THEN 1 END AS {name}" for value, name in named]
+
+@macro()
+def a_local(evaluator, name):
+    return evaluator.locals[name]
+
+@macro()
+def between(evaluator, column, low, high):
+    return column.between(low, high)
+
+@macro()
+def between_as_text(evaluator, column: "SQL", low: "SQL", high: "SQL"):
+    return f"{column} BETWEEN {low} AND {high}"
+
+@macro()
+def stamped(evaluator, query: exp.Select) -> exp.Subquery:
+    return query.select(exp.Literal.string("now").as_("stamp")).subquery()
+
+@macro()
+def of_dev(evaluator, table: exp.Table):
+    assert isinstance(table, exp.Table)
+    table.set("db", exp.to_identifier("dev"))
+    return table
+
+@macro()
+def kinds_of(evaluator, pair: tuple[int, str], either: int | str):
+    return exp.Literal.string(" ".join(map(kind, (*pair, either))))
 
 @macro()
 def two_statements(evaluator, name: str):
@@ -134,3 +195,19 @@ def test_a_list_of_statements_is_several_statements(load_model: LoadModel) -> No
     )
 
     assert model.pre_statements == ("SET x = 1", "DROP TABLE IF EXISTS x")
+
+
+@pytest.mark.parametrize("dialect", ["spark", "duckdb", "bigquery", "redshift", "clickhouse"])
+@pytest.mark.parametrize("value", ["it's", "a\\b", "", [1, "x'y"]])
+def test_a_variable_has_its_value_in_every_dialect(dialect: str, value: Any) -> None:
+    in_spark = parse_one(sql_literal(value, dialect), dialect=dialect).sql("spark")
+
+    assert in_spark == parse_one(sql_literal(value), dialect="spark").sql("spark")
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "bigquery", "trino"])
+def test_a_table_among_the_variables_is_a_map_in_every_dialect(dialect: str) -> None:
+    written = sql_literal({"key": 1, "k'2": 2}, dialect)
+
+    in_spark = "MAP_FROM_ARRAYS(ARRAY('key', 'k\\'2'), ARRAY(1, 2))"
+    assert parse_one(written, dialect=dialect).sql("spark") == in_spark

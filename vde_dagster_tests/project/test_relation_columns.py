@@ -62,7 +62,7 @@ def query(project: Project, name: str = "a.m") -> str | None:
         ),
         (
             "MODEL (name b.parent, columns (a INT, b STRING)); SELECT 1 AS a, 'x' AS b",
-            "@UNION(FALSE, 'all', b.parent, b.parent)",
+            "@UNION(1 > 2, 'all', b.parent, b.parent)",
             "SELECT CAST(a AS INT) AS a, CAST(b AS STRING) AS b FROM b.parent",
         ),
     ],

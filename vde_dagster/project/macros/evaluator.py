@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from vde_dagster.errors import Unknown
 from vde_dagster.project.macros.missing_variables import does_without
 from vde_dagster.project.macros.text_templates import filled
+from vde_dagster.project.macros.this_model import KIND_NAME
 from vde_dagster.project.macros.time_variables import TIME_VARIABLES
 from vde_dagster.sql.dialects import untranslated
 from vde_dagster.sql.trees import query_sql, restore_parameters, with_variables
@@ -116,19 +117,23 @@ class MacroEvaluator:
         """The variables in reach, by name.
 
         Those of the settings and of a blueprint are SQL text, those of `@DEF` and the run's times
-        expressions, `runtime_stage`, `gateway` and `default_catalog` plain texts.
+        expressions, `runtime_stage`, `gateway`, `default_catalog` and `model_kind_name` plain
+        texts. A name may also be asked for by the literal that a macro was called with.
         """
         from sqlglot import exp
 
         scope = self._expander.scope
-        found: dict[str, Any] = {
-            name: exp.Parameter(this=exp.Var(this=name))
+        found = _Locals(
+            (name, exp.Parameter(this=exp.Var(this=name)))
             for name in sorted({*TIME_VARIABLES, "this_model"})
-        }
+        )
         for name, text in scope.variables.items():
             found[name] = text if name in scope.settings else self._expression_or_text(text)
         plain = ("runtime_stage", "gateway", "default_catalog")
-        return found | {name: getattr(self, name) for name in plain}
+        found.update({name: getattr(self, name) for name in plain})
+        if KIND_NAME in scope.variables:
+            found[KIND_NAME] = self._expander.bare(scope.variables[KIND_NAME])
+        return found
 
     def var(self, name: str, default: Any = _NONE_GIVEN) -> Any:
         """Return a variable of the settings, or the default; None without one.
@@ -247,6 +252,16 @@ class MacroEvaluator:
             return self._expression(text)
         except SqlglotError:  # Such as a list, or a part of a clause.
             return text
+
+
+class _Locals(dict[str, Any]):
+    """Variables by name; an argument without an annotation is a literal, not a text."""
+
+    def __missing__(self, key: object) -> Any:
+        name = getattr(key, "name", None)
+        if isinstance(name, str) and name in self:
+            return self[name]
+        raise KeyError(key)
 
 
 def _plain(value: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vde_dagster.errors import ProjectError
 from vde_dagster.project.macros.functions import given_items
 from vde_dagster.project.macros.query_macros import arguments_of, written_identifier
 from vde_dagster.project.macros.relation_columns import columns_of
@@ -59,8 +60,9 @@ def union(expander: Expander, arguments: list[str]) -> str:
     """`@UNION([condition, ]['all' or 'distinct', ]table, …)`: of the columns that all have."""
     given = [expander.expand_text(argument).strip() for argument in arguments]
     condition = True
-    if given and given[0].upper() in ("TRUE", "FALSE"):
-        condition = given.pop(0).upper() == "TRUE"
+    if given and (known := _condition(expander, given[0])) is not None:
+        condition = known
+        del given[0]
     kind = "ALL"
     if given and given[0][:1] in ("'", '"'):
         kind = expander.bare(given.pop(0)).upper()
@@ -84,6 +86,15 @@ def union(expander: Expander, arguments: list[str]) -> str:
     queries = [f"SELECT {columns} FROM {table}" for table in given]
     operator = " UNION " if kind == "DISTINCT" else " UNION ALL "
     return operator.join(queries if condition else queries[:1])
+
+
+def _condition(expander: Expander, text: str) -> bool | None:
+    """Return what a condition of constants comes to; None for a kind or a table."""
+    try:
+        value = expander.constant(text)
+    except ProjectError:
+        return None
+    return value if isinstance(value, bool) else None
 
 
 def _type(expander: Expander, spark: str | None) -> str:

@@ -10,6 +10,8 @@ TABLE_PARTS = {
     "table_name": "this_model_table",
 }
 """The variables that a template's parts stand for."""
+KIND_NAME = "model_kind_name"
+"""The variable that holds the name of the model's kind."""
 
 
 def this_model_values(table: str) -> dict[str, str]:

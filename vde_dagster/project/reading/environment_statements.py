@@ -35,7 +35,9 @@ def read_environment_statements(
     for text in texts:
         scope = context.scope(context.settings.dialect)
         scope = replace(scope, environment=known)
-        scope.variables.update({name: sql_literal(value) for name, value in known.items()})
+        scope.variables.update(
+            {name: sql_literal(value, scope.dialect) for name, value in known.items()}
+        )
         source = setting_text(context.settings, text)
         expander = Expander(source, scope)
         backslash = scope.dialect in BACKSLASH_DIALECTS

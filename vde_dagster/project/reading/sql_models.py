@@ -16,7 +16,7 @@ from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.relation_columns import KnownColumns
-from vde_dagster.project.macros.this_model import TABLE_PARTS
+from vde_dagster.project.macros.this_model import KIND_NAME, TABLE_PARTS
 from vde_dagster.project.model import Model
 from vde_dagster.project.reading.audits import (
     AuditContext,
@@ -92,7 +92,7 @@ class FileContext:
         """Return fresh macro variables for one model."""
         values = {key.lower(): value for key, value in self.settings.variables.items()}
         texts = {"runtime_stage": _STAGE}
-        texts |= {key: sql_literal(value) for key, value in values.items()}
+        texts |= {key: sql_literal(value, dialect) for key, value in values.items()}
         texts |= self.variables
         values |= {key: bare(value) for key, value in self.variables.items()}
         values |= self.values
@@ -179,7 +179,9 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     written, error = name_of(header, properties, source.path, context.settings)
     name = _model_name(written, context.names, error)
     context = dataclasses.replace(context, model=name)
-    expander = Expander(source, context.scope(properties.dialect))
+    scope = context.scope(properties.dialect)
+    scope.variables[KIND_NAME] = sql_literal(properties.kind.name)
+    expander = Expander(source, scope)
     parts = [(s, expanded) for s in block.statements for expanded in s.expand(expander)]
     later = _on_virtual_update(source, block, properties, expander)
     if properties.kind.is_shown:
