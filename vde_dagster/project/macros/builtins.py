@@ -17,6 +17,7 @@ from vde_dagster.project.macros.functions import is_nothing, read_function, redu
 from vde_dagster.project.macros.query_macros import QUERY_MACROS
 from vde_dagster.project.macros.relation_macros import star, union
 from vde_dagster.project.macros.text_templates import filled, quoted_text
+from vde_dagster.project.macros.this_model import KIND_NAME
 from vde_dagster.sql.nothing import NOTHING
 from vde_dagster.sql.scanner import unquote
 
@@ -61,7 +62,7 @@ def _var(expander: Expander, arguments: list[str]) -> str:
         return expander.expand_text(arguments[1])
     if expander.is_condition:
         return "NULL"  # @IF(@VAR('x') IS NULL, …) asks whether there is one.
-    given = set(expander.scope.variables) - {"runtime_stage"}
+    given = set(expander.scope.variables) - {"runtime_stage", KIND_NAME}
     known = suggest(name.lower(), given, "variables")
     raise expander.error(
         f"unknown variable '{name}'",
