@@ -221,6 +221,8 @@ class _Analyser:
         known = {name.lower(): type_ for name, type_ in types or ()}
         apart = model.kind.interval_column
         rows = relation(snapshot.name, resolver, self.warehouse.settings.catalog)
+        if not model.kind.is_read:
+            rows = ""
         if rows is None or (table and not self._exists(table) and table.id not in self._stand_ins):
             return
         slot = snapshot.cadence.latest_slot(self.plan.created_at)

@@ -76,7 +76,8 @@ class TableFiller:
         snapshot = self.tasks.plan.snapshots[model.snapshot_id]
         table = model.table
         if table is None:
-            self._auditor().audit(snapshot, None, self.tasks.latest_slot(snapshot), None)
+            ranges = model.intervals.ranges or (self.tasks.latest_slot(snapshot),)
+            self._auditor().audit(snapshot, None, ranges[-1], None)
         else:
             with self.leases.guard(table) as lease:
                 table = self._fill_table(model, snapshot, table, lease)

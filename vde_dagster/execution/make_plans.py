@@ -237,6 +237,10 @@ def _make(
 ) -> Plan:
     now = utc(options.now) if options.now else warehouse.store.database.clock.now()
     settings = warehouse.settings
+    alone = [name for name, one in snapshots.items() if not one.model.kind.is_read]
+    if alone and kind is PlanKind.RUN:
+        audited = warehouse.store.audits.audited_until(environment, alone)
+        state = replace(state, audited=audited)
     request = PlanRequest(
         environment=environment,
         window=window_of(options, now, settings.start_time),

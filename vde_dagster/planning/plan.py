@@ -61,7 +61,8 @@ class PlannedModel:
         previous_snapshot_id: The environment's snapshot; None when added.
         table: The physical table that will serve it; None for views and external tables.
         builds: Whether data has to be computed.
-        intervals: What is missing and will be computed (UTC).
+        intervals: What is missing and will be computed (UTC); of a standalone audit, what it looks
+            at.
         audits: Whether audits have to be run on data that exists and stays: they changed, or what
             they read beside the model did.
         layout: Whether the table's partitioning, sort order or properties change in place.
@@ -236,6 +237,7 @@ class Plan:
             not self.views
             and not self.builds
             and not self.other_statements
+            and not any(model.audits for model in self.models)
             and all(model.change is Change.UNCHANGED for model in self.models)
         )
 

@@ -32,6 +32,7 @@ from vde_dagster.planning.planned_views import planned_views
 from vde_dagster.planning.readiness import Readiness
 from vde_dagster.planning.repeatable import may_be_skipped, why_always
 from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.standalone_audits import audited_range
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.warehouse_state import WarehouseState
 
@@ -126,6 +127,12 @@ def _planned(
     readiness = Readiness(request.ready)
     for name, snapshot in snapshots.items():
         change, category = classify(snapshot, old.get(name))
+        if not snapshot.model.kind.is_read:
+            start, last = starts.get(name), state.audited.get(name)
+            due = audited_range(request, snapshot, old.get(name), moving, start, last)
+            why = reasons(snapshot, old.get(name), changed)
+            yield _planned_audit(snapshot, old.get(name), change, category, why, due)
+            continue
         table = tables.get(name)
         parents = {parent: snapshots[parent] for parent in snapshot.parents}
         available = availability(snapshot, parents, complete, starts, request.window.now)
@@ -193,6 +200,29 @@ def _planned(
             building.add(name)
         if name in building or change is not Change.UNCHANGED:
             moving.add(name)
+
+
+def _planned_audit(
+    snapshot: Snapshot,
+    old: Snapshot | None,
+    change: Change,
+    category: Category | None,
+    why: tuple[str, ...],
+    due: IntervalSet,
+) -> PlannedModel:
+    """Plan a standalone audit, which computes nothing."""
+    return PlannedModel(
+        name=snapshot.name,
+        change=change,
+        category=category,
+        reasons=why,
+        snapshot_id=snapshot.id,
+        previous_snapshot_id=old.id if old is not None else None,
+        table=None,
+        builds=False,
+        intervals=due,
+        audits=bool(due),
+    )
 
 
 def _begins_anew(

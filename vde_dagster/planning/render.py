@@ -65,6 +65,8 @@ def relation(name: ModelName, resolver: Resolver, catalog: str) -> str | None:
         return f"SELECT * FROM {binding.external.quoted(catalog)}{commits}"
     if binding.table is not None:
         return select_physical(binding, catalog)
+    if binding.snapshot.model.query is None:
+        return None  # A standalone audit has no rows.
     return render_query(binding.snapshot.model, resolver, catalog)
 
 

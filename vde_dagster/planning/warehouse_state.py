@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.contracts import ViewTypes
@@ -46,6 +47,7 @@ class WarehouseState:
         pinned: The tables that models went on with under the physical versions that they name,
             where production shows another one, by model.
         previews: What environments preview of models that can change in place, by model.
+        audited: The ends of what the environment's standalone audits have looked at (UTC), by name.
     """
 
     target: Environment | None = None
@@ -58,6 +60,7 @@ class WarehouseState:
     mended: tuple[ModelName, ...] = ()
     pinned: Mapping[ModelName, str] = field(default_factory=dict)
     previews: Mapping[ModelName, tuple[Previewed, ...]] = field(default_factory=dict)
+    audited: Mapping[ModelName, datetime] = field(default_factory=dict)
 
     def protected(self, environment: str) -> frozenset[str]:
         """Return the ids of the tables that an environment may not write."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -181,6 +182,33 @@ class AuditStore:
         query = select(table.audit, table.plan_id).where(table.seq.in_(newest))
         with self.database.reading() as conn:
             return {row.audit: row.plan_id for row in conn.execute(query)}
+
+    def audited_until(
+        self, environment: str, names: Collection[ModelName]
+    ) -> dict[ModelName, datetime]:
+        """Return the ends of what an environment's plans have audited of some models (UTC).
+
+        Args:
+            environment: The environment; audits that ran by themselves do not count.
+            names: The models; those that were never audited are left out.
+        """
+        table, plans = schema.audit_results.c, schema.plans.c
+        query = (
+            select(table.model_namespace, table.model_name, func.max(table.end_at).label("until"))
+            .join_from(schema.audit_results, schema.plans, plans.plan_id == table.plan_id)
+            .where(
+                plans.environment == environment,
+                plans.status == "applied",
+                table.model_name.in_(sorted({name.name for name in names})),
+            )
+            .group_by(table.model_namespace, table.model_name)
+        )
+        with self.database.reading() as conn:
+            found = {
+                ModelName(row.model_namespace, row.model_name): row.until
+                for row in conn.execute(query)
+            }
+        return {name: found[name] for name in names if name in found}
 
     def _seen(self, table_id: str, plan_ids: set[str]) -> set[str]:
         """Return the plans whose rows of a table can be seen: filled, or published."""

@@ -172,3 +172,27 @@ def test_what_an_audit_reads_beside_its_model_is_a_dependency_of_its_check(
 
     assert [dep.asset_key for dep in known.additional_deps] == [NEXT]
     assert vde_definitions(folder.root).resolve_asset_graph().get(FIRST).parent_keys == set()
+
+
+def test_a_standalone_audit_is_a_node_behind_what_it_reads_with_one_check(
+    folder: ProjectFolder, workspace: Workspace, engine: FakeSpark, instance: dg.DagsterInstance
+) -> None:
+    folder.write(
+        "audits/alone.sql",
+        "AUDIT (name alone, standalone true); SELECT n FROM db.first JOIN db.next USING (n)",
+    )
+    workspace.reload()
+    cursor = must(tick(folder, instance))
+    engine.failing_audits.add("default.alone")
+    workspace.apply(workspace.plan("prod"))
+    tick(folder, instance, cursor)
+
+    node = dg.AssetKey(["default", "alone"])
+    graph = vde_definitions(folder.root).resolve_asset_graph()
+    assert graph.get(node).parent_keys == {FIRST, NEXT}
+    assert not graph.get(node).is_materializable
+    (check,) = (key for key in graph.asset_check_keys if key.asset_key == node)
+    history = instance.event_log_storage.get_asset_check_execution_history(check, limit=9)
+    (evaluation,) = [record.evaluation for record in history if record.evaluation]
+    assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert execute(folder, instance, checks={check}).success

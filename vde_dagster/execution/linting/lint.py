@@ -101,7 +101,7 @@ class Linter:
         for name, snapshot in snapshots.items():
             model = self._models.get(name)
             # A selection shows definitions of other models that are none of these files'.
-            if model is None or model.kind.is_external or (among is not None and name not in among):
+            if model is None or not _is_linted(model) or (among is not None and name not in among):
                 continue
             if snapshot.model.source != model.source:
                 continue
@@ -123,7 +123,7 @@ class Linter:
     def count(self, among: Collection[ModelName] | None = None) -> int:
         """Return how many models are looked at."""
         return sum(
-            not model.kind.is_external and (among is None or name in among)
+            _is_linted(model) and (among is None or name in among)
             for name, model in self._models.items()
         )
 
@@ -225,3 +225,8 @@ def lint_problems(
             yield finding.problem.error()
         else:
             warnings.append(finding.problem)
+
+
+def _is_linted(model: Model) -> bool:
+    """Say whether rules look at a model: tables of others and standalone audits are none."""
+    return model.kind.is_read and not model.kind.is_external

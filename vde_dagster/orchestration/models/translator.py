@@ -75,6 +75,8 @@ class VdeTranslator:
         """Return the small icons of a model's node."""
         if model.kind.is_external:
             return {"iceberg"}
+        if not model.kind.is_read:
+            return {"sql"}
         return {"spark", "iceberg", "python" if model.python else "sql"}
 
     def get_owners(self, model: Model) -> list[str]:
@@ -105,8 +107,7 @@ class VdeTranslator:
         snapshot = model.snapshot
         definition = snapshot.model
         metadata: dict[str, Any] = {
-            "dagster/table_name": f"{self.catalog}.{model.name}",
-            "dagster/storage_kind": "iceberg",
+            **(self._table(model.name) if definition.kind.is_read else {}),
             "vde/kind": definition.kind.name,
             "vde/cron": definition.cron,
             **({"vde/version": model.current.key} if model.current else {}),
@@ -135,6 +136,9 @@ class VdeTranslator:
             metadata["vde/error"] = model.error
         metadata.update(self._source(definition))
         return metadata
+
+    def _table(self, name: ModelName) -> dict[str, Any]:
+        return {"dagster/table_name": f"{self.catalog}.{name}", "dagster/storage_kind": "iceberg"}
 
     def _lineage(self, model: LiveModel) -> dict[str, Any]:
         columns: dict[str, list[dg.TableColumnDep]] = {}

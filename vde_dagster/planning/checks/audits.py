@@ -38,12 +38,12 @@ _OF_BUILTINS = frozenset(
 
 def audited_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
     """Read each audit's query over the model's columns."""
-    if known.columns is None or not known.model.audits:
+    if not known.model.audits or (known.columns is None and known.model.kind.is_read):
         return
     repeated = any(one.rule == "repeated" for one in known.findings)
     columns = {
         column.name: column.type or "UNKNOWN"
-        for column in known.columns
+        for column in known.columns or ()
         if not (repeated and ":" in column.name)  # Those get a number behind their name.
     }
     plain = _OF_BUILTINS.union(name.lower() for name in columns)

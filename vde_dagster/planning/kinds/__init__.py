@@ -4,7 +4,7 @@ from vde_dagster.planning.kinds.base import Meaning, meaning_of, register
 from vde_dagster.planning.kinds.custom import CustomMeaning
 from vde_dagster.planning.kinds.incremental import TimeRangeMeaning
 from vde_dagster.planning.kinds.partitions import PartitionMeaning, UnmanagedMeaning
-from vde_dagster.planning.kinds.queries import ExternalMeaning, QueryMeaning
+from vde_dagster.planning.kinds.queries import AuditMeaning, ExternalMeaning, QueryMeaning
 from vde_dagster.planning.kinds.scd_type_2 import ScdMeaning
 from vde_dagster.planning.kinds.unique_key import UniqueKeyMeaning
 from vde_dagster.planning.kinds.whole import SeedMeaning, WholeMeaning
@@ -20,6 +20,7 @@ from vde_dagster.project.kinds import (
     ScdType2ByColumn,
     ScdType2ByTime,
     Seed,
+    StandaloneAudit,
     View,
 )
 
@@ -27,6 +28,7 @@ register(WholeMeaning(), Full)
 register(SeedMeaning(), Seed)
 register(QueryMeaning(), View, Embedded)
 register(ExternalMeaning(), External)
+register(AuditMeaning(), StandaloneAudit)
 register(TimeRangeMeaning(), IncrementalByTimeRange)
 register(UniqueKeyMeaning(), IncrementalByUniqueKey)
 register(ScdMeaning(), ScdType2ByTime, ScdType2ByColumn)

@@ -1,4 +1,4 @@
-"""VIEW, EMBEDDED and EXTERNAL: models without a table of their own."""
+"""VIEW, EMBEDDED, EXTERNAL and standalone audits: models without a table of their own."""
 
 from __future__ import annotations
 
@@ -25,3 +25,15 @@ class ExternalMeaning(QueryMeaning):
             ".".join(model.table) or str(model.name),
             {c.name: c.type or "UNKNOWN" for c in model.columns},
         )
+
+
+class AuditMeaning(QueryMeaning):
+    """A standalone audit: nobody reads it, so that all of it is metadata."""
+
+    def own_version(self, model: Model) -> semantics.SemanticVersion:
+        """Return the version of what has no rows."""
+        return semantics.SemanticVersion(rows=digest("audit"), columns={}, opaque=None)
+
+    def metadata(self, model: Model) -> list[str | None]:
+        """Return what it waits for, which its query need not say, and what makes it new."""
+        return ["standalone", *map(str, model.depends_on), *model.marks]

@@ -15,6 +15,7 @@ from vde_dagster.project.kinds.external import External
 from vde_dagster.project.kinds.partition import IncrementalByPartition
 from vde_dagster.project.kinds.scd_type_2 import ScdType2, ScdType2ByColumn, ScdType2ByTime
 from vde_dagster.project.kinds.seed import Seed
+from vde_dagster.project.kinds.standalone_audit import StandaloneAudit
 from vde_dagster.project.kinds.time_range import IncrementalByTimeRange
 from vde_dagster.project.kinds.unique_key import IncrementalByUniqueKey
 from vde_dagster.project.kinds.unmanaged import IncrementalUnmanaged
@@ -24,6 +25,7 @@ from vde_dagster.project.kinds.whole import Full
 KINDS.add(Full, View, Embedded, Seed, External, IncrementalByTimeRange, IncrementalByUniqueKey)
 KINDS.add(ScdType2ByTime, ScdType2ByColumn)
 KINDS.add(IncrementalByPartition, IncrementalUnmanaged, Custom)
+KINDS.add_unwritten(StandaloneAudit)
 
 __all__ = [
     "KINDS",
@@ -42,6 +44,7 @@ __all__ = [
     "ScdType2ByColumn",
     "ScdType2ByTime",
     "Seed",
+    "StandaloneAudit",
     "View",
     "column_properties",
     "kind_from_json",

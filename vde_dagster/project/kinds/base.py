@@ -126,6 +126,7 @@ class Kind:
         is_shown: Whether environments have views of its models.
         is_external: Whether others write its tables.
         is_audited: Whether audits of its models are run.
+        is_read: Whether models can read its models.
         by_intervals: Whether its tables are filled by intervals of time, not whole.
         in_order: Whether an interval can only be filled when all earlier ones are, as its rows
             depend on those that are there: one after the other, without gaps, never backwards.
@@ -147,6 +148,7 @@ class Kind:
     is_shown: ClassVar[bool] = True
     is_external: ClassVar[bool] = False
     is_audited: ClassVar[bool] = True
+    is_read: ClassVar[bool] = True
     by_intervals: ClassVar[bool] = False
     in_order: ClassVar[bool] = False
     restates_whole: ClassVar[bool] = False
@@ -273,9 +275,19 @@ KindClass = TypeVar("KindClass", bound="type[Kind]")
 
 @dataclass(slots=True)
 class Registry:
-    """The kinds that there are, in the order in which people are told of them."""
+    """The kinds that there are, in the order in which people are told of them.
+
+    Args:
+        by_name: Those that headers name.
+        unwritten: Those that models have by the way in which they are defined.
+    """
 
     by_name: dict[str, type[Kind]] = field(default_factory=dict)
+    unwritten: dict[str, type[Kind]] = field(default_factory=dict)
+
+    def add_unwritten(self, kind: type[Kind]) -> None:
+        """Let a kind be read from JSON, of models that name no kind."""
+        self.unwritten[kind_name(kind)] = kind
 
     def add(self, *kinds: type[Kind]) -> None:
         """Let kinds be used in headers, Python models and JSON."""
@@ -319,7 +331,8 @@ def column_properties() -> frozenset[str]:
 def kind_from_json(data: Json) -> Kind:
     """Read what `Kind.to_json` wrote."""
     values = {key: as_tuples(value) for key, value in data.items() if key != "name"}
-    return KINDS.by_name[data["name"]](**values)
+    kind = KINDS.by_name.get(data["name"]) or KINDS.unwritten[data["name"]]
+    return kind(**values)
 
 
 def as_tuples(value: Json) -> Any:

@@ -43,7 +43,11 @@ def assemble(
             other = loaded.get(item.model.name)
             if other is None:
                 loaded[item.model.name] = item
-            elif other.model.kind.is_external != item.model.kind.is_external:
+            elif (
+                other.model.kind.is_external != item.model.kind.is_external
+                and other.model.kind.is_read
+                and item.model.kind.is_read
+            ):
                 # A declared external table that the project builds itself: the model wins.
                 if other.model.kind.is_external:
                     loaded[item.model.name] = item
@@ -72,13 +76,19 @@ def _add_externals(
     problems: list[ProjectError],
     complete: bool,
 ) -> None:
-    own = {name.namespace for name, model in models.items() if not model.kind.is_external}
+    own = {
+        name.namespace
+        for name, model in models.items()
+        if not model.kind.is_external and model.kind.is_read
+    }
     names = set(models)
     for name, item in loaded.items():
         for parent in (*item.model.depends_on, *item.model.audited_against):
-            if parent in names:
-                continue
             location = item.reads.get(parent, item.model.location)
+            if parent in names:
+                if not models[parent].kind.is_read:
+                    problems.append(_unreadable(name, parent, location))
+                continue
             if parent.namespace in own and complete:
                 problems.append(_missing(name, parent, location, names))
             elif parent not in models:
@@ -94,6 +104,15 @@ def _in_their_catalogs(models: dict[ModelName, Model], names: TableNames) -> dic
         else model
         for name, model in models.items()
     }
+
+
+def _unreadable(name: ModelName, parent: ModelName, location: SourceLocation) -> ProjectError:
+    return ProjectError(
+        f"{name} reads {parent}, which is a standalone audit",
+        hint="an audit has no rows to read: read what it reads",
+        location=location,
+        models=(name,),
+    )
 
 
 def _missing(

@@ -140,7 +140,7 @@ def _finish(load: ProjectLoad, strict: bool) -> Project:
     session = load.settings.spark.meaning()
     if session:
         models = {
-            name: model if model.kind.is_external else replace(model, session=session)
+            name: replace(model, session=session) if _has_rows_of_its_own(model) else model
             for name, model in models.items()
         }
     shown = {str(problem) for problem in load.problems}
@@ -162,3 +162,7 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
+
+
+def _has_rows_of_its_own(model: Model) -> bool:
+    return model.kind.is_read and not model.kind.is_external

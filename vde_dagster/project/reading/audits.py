@@ -21,8 +21,14 @@ from vde_dagster.project.reading.statements import Block, Statement
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.scanner import SourceText
 
-_PROPERTIES = ("name", "blocking", "dialect", "defaults", "skip", "standalone", "description")
-_METADATA = ("owner", "tags", "cron", "depends_on", "stamp", "start")
+AUDIT_PROPERTIES = (
+    *("name", "blocking", "dialect", "defaults", "skip", "standalone", "description", "formatting"),
+)
+NODE_PROPERTIES = (
+    *("owner", "tags", "stamp", "depends_on", "project"),
+    *("cron", "cron_tz", "interval_unit", "start", "end"),
+)
+"""What only standalone audits have beside these."""
 _NON_BLOCKING = "_non_blocking"
 
 
@@ -39,6 +45,7 @@ class AuditDefinition:
         blocking: Whether failing rows stop the publication, unless a call says otherwise.
         defaults: SQL text of arguments that a call leaves out.
         skip: Whether it is not to be run.
+        standalone: Whether it is a node of the graph by itself, and no model can call it.
         location: Where it is defined.
     """
 
@@ -50,6 +57,7 @@ class AuditDefinition:
     blocking: bool
     defaults: dict[str, str]
     skip: bool
+    standalone: bool
     location: SourceLocation
 
 
@@ -90,19 +98,21 @@ def read_audit(block: Block, source: SourceText, default_dialect: str) -> AuditD
         ProjectError: A property is unknown or the query is missing.
     """
     header = block.header
-    for name, value in header.properties.items():
-        if name not in _PROPERTIES and name not in _METADATA:
-            raise header.source.error(
-                f"unknown property '{name}' of an audit", value.start, suggest(name, _PROPERTIES)
-            )
     given = header.properties
+    standalone = given["standalone"].boolean() if "standalone" in given else False
+    for name, value in given.items():
+        if name in NODE_PROPERTIES and not standalone:
+            raise value.error(
+                f"'{name}' is a property of standalone audits",
+                f"remove '{name}', or write standalone true",
+            )
+        if name not in AUDIT_PROPERTIES and name not in NODE_PROPERTIES:
+            known = (*AUDIT_PROPERTIES, *(NODE_PROPERTIES if standalone else ()))
+            raise header.source.error(
+                f"unknown property '{name}' of an audit", value.start, suggest(name, known)
+            )
     if "name" not in given:
         raise header.source.error("the AUDIT header has no name", header.start, "AUDIT (name x);")
-    if "standalone" in given and given["standalone"].boolean():
-        raise given["standalone"].error(
-            "standalone audits are not supported yet",
-            "make it an audit of the last of the models that it reads",
-        )
     if not block.statements:
         raise header.source.error("the audit has no query", header.start, "end it with a SELECT")
     defaults = given["defaults"].pairs() if "defaults" in given else []
@@ -115,6 +125,7 @@ def read_audit(block: Block, source: SourceText, default_dialect: str) -> AuditD
         blocking=given["blocking"].boolean() if "blocking" in given else True,
         defaults={key.lower(): value.raw for key, value in defaults},
         skip=given["skip"].boolean() if "skip" in given else False,
+        standalone=standalone,
         location=header.source.location(header.start),
     )
 
@@ -286,22 +297,8 @@ def _render_custom(
     arguments: dict[str, str],
     context: AuditContext,
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
-    variables = {**context.scope.variables, **definition.defaults, **arguments}
-    scope = dataclasses.replace(
-        context.scope, variables=variables, dialect=definition.dialect, functions={}
-    )
-    expander = Expander(definition.source, scope)
     try:
-        found = [
-            expanded
-            for statement in (*definition.before, definition.query)
-            for expanded in statement.expand(expander)
-        ]
-        if len(found) != 1:
-            raise definition.source.error(
-                f"an audit has one query; this one has {len(found)}", definition.query.start
-            )
-        rendered = render(expander, found[0], context.names, what="audit")
+        sql, reads = expanded_query(definition, arguments, context)
     except ProjectError as error:
         if error.unknown is not None and error.unknown.what == "variable":
             missing = error.unknown.name
@@ -311,13 +308,39 @@ def _render_custom(
                 f"write {call.name}({missing} := …), or give it a default",
             ) from error
         raise
-    if f"@{TABLE_PARTS['table_name']}" in rendered.sql:
+    if f"@{TABLE_PARTS['table_name']}" in sql:
         raise _error(
             call,
             f"audit {call.name}: @RESOLVE_TEMPLATE is for statements",
             "an audit reads @this_model",
         )
-    return rendered.sql, rendered.reads
+    return sql, reads
+
+
+def expanded_query(
+    definition: AuditDefinition, arguments: Mapping[str, str], context: AuditContext
+) -> tuple[str, dict[ModelName, SourceLocation]]:
+    """Expand a custom audit's query, with SQL text by argument; also return the tables it reads.
+
+    Raises:
+        ProjectError: Something in it is unknown or wrong; points at the place.
+    """
+    variables = {**context.scope.variables, **definition.defaults, **arguments}
+    scope = dataclasses.replace(
+        context.scope, variables=variables, dialect=definition.dialect, functions={}
+    )
+    expander = Expander(definition.source, scope)
+    found = [
+        expanded
+        for statement in (*definition.before, definition.query)
+        for expanded in statement.expand(expander)
+    ]
+    if len(found) != 1:
+        raise definition.source.error(
+            f"an audit has one query; this one has {len(found)}", definition.query.start
+        )
+    rendered = render(expander, found[0], context.names, what="audit")
+    return rendered.sql, dict(rendered.reads)
 
 
 def _error(call: AuditCall, message: str, hint: str | None = None) -> ProjectError:

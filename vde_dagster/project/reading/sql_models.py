@@ -146,6 +146,13 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
         if block.header.word == "AUDIT"
     ]
     here = context
+    for audit in inline:
+        if audit.standalone:
+            raise ProjectError(
+                f"audit {audit.name} is standalone, and stands in a file of models",
+                hint="move it to a file of audits/",
+                location=audit.location,
+            )
     if inline:
         audits = {**context.audits, **{audit.name: audit for audit in inline}}
         here = dataclasses.replace(context, audits=audits)
@@ -177,7 +184,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     if not properties.enabled:
         return None
     written, error = name_of(header, properties, source.path, context.settings)
-    name = _model_name(written, context.names, error)
+    name = read_name(written, context.names, error)
     context = dataclasses.replace(context, model=name)
     scope = context.scope(properties.dialect)
     scope.variables[KIND_NAME] = sql_literal(properties.kind.name)
@@ -201,7 +208,7 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     reads = dict(rendered.reads)
     reads_itself = reads.pop(name, None) is not None
     for value in properties.depends_on:
-        parent = _model_name(value.identifier(), context.names, value.error)
+        parent = read_name(value.identifier(), context.names, value.error)
         reads.setdefault(parent, value.location())
     audits, audit_reads = read_audits(
         [read_call(value) for value in properties.audits], context.audit_context(expander.scope)
@@ -355,9 +362,16 @@ def _described(fields: dict[str, Any], rendered: Rendered) -> dict[str, str]:
     return declared or rendered.comments
 
 
-def _model_name(
+def read_name(
     text: str, names: TableNames, error: Callable[[str, str | None], ProjectError]
 ) -> ModelName:
+    """Read a model's name as it is written.
+
+    Args:
+        text: The text.
+        names: What names mean.
+        error: Makes an error with the name's place.
+    """
     try:
         return names.read(text)
     except UsageError as problem:

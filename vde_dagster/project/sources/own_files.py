@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _FOLLOWING = ("macro", "audit", "signal", "materialization")
 """What a broken file of shared code or audits may have defined."""
 
+_STANDALONE = "standalone"
+
 Reader = Callable[[Path, str], LoadedFile]
 
 
@@ -112,28 +114,41 @@ class OwnFiles:
         found = self._found
         audits = set(self._audit_files)
         readers: dict[str, Reader] = {p: self._sql for p in found.sql if p not in audits}
+        readers |= dict.fromkeys(self._standalone_files, self._standalone)
         readers |= dict.fromkeys(found.python, self._python)
         readers |= dict.fromkeys(found.externals, self._externals)
         return readers | dict.fromkeys(found.tests, self._tests)
 
-    @cached_property
+    @property
     def _audit_files(self) -> tuple[str, ...]:
-        """The SQL files that hold audits and no models; remembered by their contents."""
+        """The SQL files that hold audits and no models."""
+        return tuple(path for path, is_audit in self._audits_in.items() if is_audit)
+
+    @property
+    def _standalone_files(self) -> tuple[str, ...]:
+        """Those that may hold standalone audits, which are models."""
+        return tuple(path for path, what in self._audits_in.items() if what == _STANDALONE)
+
+    @cached_property
+    def _audits_in(self) -> dict[str, bool | str]:
+        """Whether files of SQL hold audits, and which; remembered by their contents."""
         known: dict[str, list[Any]] = self._memory.get("audit files") or {}
         is_audit: dict[str, list[Any]] = {}
         for path in self._found.sql:
             content = self._folder.hasher.hash(path)
             before = known.get(path, [None])
             same = before[0] == content
-            is_audit[path] = before if same else [content, self._begins_with_audit(path)]
+            is_audit[path] = before if same else [content, self._has_audits(path)]
         self._memory.put("audit files", is_audit)
-        return tuple(path for path in self._found.sql if is_audit[path][1])
+        return {path: is_audit[path][1] for path in self._found.sql}
 
-    def _begins_with_audit(self, path: str) -> bool:
+    def _has_audits(self, path: str) -> bool | str:
         from vde_dagster.project.reading.statements import is_audit_file
 
         try:
-            return is_audit_file(self._folder.text(path))
+            text = self._folder.text(path)
+            found = is_audit_file(text)
+            return _STANDALONE if found and _STANDALONE in text.lower() else found
         except ProjectError:
             return False  # the error shows again, with its place, when the file is read
 
@@ -301,9 +316,11 @@ class OwnFiles:
                 source = without_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)
                 for block in split_blocks(source, dialect):
                     audit = read_audit(block, source, dialect)
-                    audits[audit.name] = audit
+                    if not audit.standalone:
+                        audits[audit.name] = audit
             except ProjectError as error:
-                mistakes.append(error)
+                if path not in self._standalone_files:  # These are read once more, as models.
+                    mistakes.append(error)
         return audits
 
     def follows(self, mistake: ProjectError) -> bool:
@@ -330,6 +347,11 @@ class OwnFiles:
         from vde_dagster.project.reading.sql_models import load_sql_file
 
         return self._with_macros(load_sql_file(path, text, self.context))
+
+    def _standalone(self, path: Path, text: str) -> LoadedFile:
+        from vde_dagster.project.reading.standalone_audits import load_audit_file
+
+        return self._with_macros(load_audit_file(path, text, self.context))
 
     def _python(self, path: Path, text: str) -> LoadedFile:
         from vde_dagster.project.python.models import load_python_file

@@ -1,0 +1,90 @@
+"""Standalone audits: `AUDIT (name x, standalone true, …); SELECT …` becomes a model of its own.
+
+They are nodes of the graph, behind all that they read, and never stop a publication. SQLMesh's
+properties of nodes hold for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.kinds import StandaloneAudit
+from vde_dagster.project.loaded import LoadedFile, LoadedModel
+from vde_dagster.project.model import Audit, Model
+from vde_dagster.project.reading.audits import (
+    AuditDefinition,
+    expanded_query,
+    read_audit,
+)
+from vde_dagster.project.reading.sql_models import FileContext, read_name
+from vde_dagster.project.reading.statements import Block, split_blocks
+from vde_dagster.project.reading.times import read_times
+from vde_dagster.sql.jinja import without_jinja_comments
+from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText
+
+_THIS_MODEL = "@this_model"
+
+
+def load_audit_file(path: Path, text: str, context: FileContext) -> LoadedFile:
+    """Read the standalone audits of a file of `AUDIT` blocks; others belong to their callers.
+
+    Args:
+        path: The file, relative to the project's root.
+        text: Its text.
+        context: What the project's files share.
+
+    Raises:
+        ProjectError: Anything in them is wrong; points at the place.
+    """
+    dialect = context.settings.dialect
+    source = SourceText(path, text)
+    source = without_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)
+    read = [(block, read_audit(block, source, dialect)) for block in split_blocks(source, dialect)]
+    return LoadedFile(
+        path,
+        tuple(
+            _read(block, definition, context)
+            for block, definition in read
+            if definition.standalone and not definition.skip
+        ),
+    )
+
+
+def _read(block: Block, definition: AuditDefinition, context: FileContext) -> LoadedModel:
+    header, given = block.header, block.header.properties
+    if "blocking" in given and definition.blocking:
+        raise given["blocking"].error(
+            "a standalone audit never stops a publication",
+            "remove 'blocking', or make it an audit of the last of the models that it reads",
+        )
+    name = read_name(given["name"].identifier(), context.names, given["name"].error)
+    scope = dataclasses.replace(context.scope(definition.dialect), model=name)
+    sql, reads = expanded_query(definition, {}, context.audit_context(scope))
+    if _THIS_MODEL in sql:
+        raise ProjectError(
+            "a standalone audit belongs to no model, which @this_model could name",
+            hint="write the names of the models that it reads",
+            location=definition.location,
+        )
+    for value in given["depends_on"].items() if "depends_on" in given else ():
+        reads.setdefault(
+            read_name(value.identifier(), context.names, value.error), value.location()
+        )
+    reads.pop(name, None)
+    audit = Audit(definition.name, (), sql, blocking=False, reads=tuple(sorted(reads)))
+    model = Model(
+        name=name,
+        kind=StandaloneAudit(),
+        location=definition.location,
+        source=definition.source.text,
+        audits=(audit,),
+        depends_on=tuple(sorted(reads)),
+        owner=given["owner"].text() if "owner" in given else context.settings.owner,
+        tags=given["tags"].texts() if "tags" in given else (),
+        stamp=given["stamp"].text() if "stamp" in given else None,
+        description=given["description"].text() if "description" in given else header.comment,
+        **read_times(given, context.settings),
+    )
+    return LoadedModel(model, reads)
