@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 from vde_dagster.errors import AuditFailedError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.project.kinds import IncrementalByTimeRange, IncrementalUnmanaged
-from vde_dagster.spark import SparkEngine
+from vde_dagster.spark import SparkEngine, engine
+from vde_dagster.spark.iceberg import IcebergTable
 from vde_dagster.spark.strategies.base import Write
 from vde_dagster.spark.strategies.time_range import TimeRange
 from vde_dagster_tests.projects import ProjectFolder
@@ -134,6 +136,46 @@ def test_a_fill_beside_another_is_brought_over_unless_both_changed_one_file(
                 for i in (one.iceberg_snapshot_id, result.iceberg_snapshot_id)
             )
             assert brought == was
+
+
+def test_fills_that_begin_beside_each_other_make_the_branch_they_start_from_once(
+    spark_engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Warehouse(spark_engine, IncrementalByTimeRange("ts"), EVENTS)
+    table.fill(events("a"), days(1, 4))
+    tasks = [
+        table.task(events(f"b{day}"), days(day, day + 1), branch=f"side_{day}", base="own")
+        for day in (1, 2)
+    ]
+    loaded, missed, made = threading.Barrier(2), threading.Lock(), threading.Event()
+    load, has_branch = engine.load_table, IcebergTable.has_branch
+    ensure_branch = IcebergTable.ensure_branch
+
+    def loading(*arguments: Any) -> IcebergTable:
+        found = load(*arguments)
+        loaded.wait(120)
+        return found
+
+    def looking(self: IcebergTable, branch: str) -> bool:
+        found = has_branch(self, branch)
+        if branch == "own" and not found and missed.acquire(blocking=False):
+            made.wait(1)  # Time for the other one to make it, before this one does.
+        return found
+
+    def making(self: IcebergTable, branch: str, of: str | None = None) -> None:
+        ensure_branch(self, branch, of)
+        made.set()
+
+    monkeypatch.setattr(engine, "load_table", loading)
+    monkeypatch.setattr(IcebergTable, "has_branch", looking)
+    monkeypatch.setattr(IcebergTable, "ensure_branch", making)
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(spark_engine.fill, tasks))
+    monkeypatch.undo()
+    landed = [spark_engine.cherry_pick(t, r) for t, r in zip(tasks, results, strict=True)]
+    assert None not in landed
+    rows = table.rows("v, count(*)", " VERSION AS OF 'own' GROUP BY v")
+    assert rows == [("a", 24), ("b1", 24), ("b2", 24)]
 
 
 def test_of_two_fills_of_one_range_beside_each_other_only_one_is_brought_over(
