@@ -15,6 +15,7 @@ from vde_dagster.semantics.calls import called
 from vde_dagster.semantics.generators import bind_generator, bind_range, bind_values
 from vde_dagster.semantics.inference import infer
 from vde_dagster.semantics.joins import using_columns
+from vde_dagster.semantics.membership import memberships_as_exists
 from vde_dagster.semantics.names import NamedSource, Scope
 from vde_dagster.semantics.normalise import conjuncts, negate
 from vde_dagster.semantics.uniqueness import at_most_one
@@ -56,9 +57,11 @@ def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
     """The conjuncts of a condition; equalities between like types are noted for uniqueness."""
     from vde_dagster.semantics.expressions import bind
 
-    node = bind(binder, e, scope)
+    found = conjuncts(bind(binder, e, scope))
+    if scope.clause in ("where", "on"):
+        found = memberships_as_exists(found, binder.terms)
     if len(scope.entries) < 2 and scope.parent is None:
-        return conjuncts(node)
+        return found
     for item in e.flatten() if isinstance(e, exp.And) else [e]:
         item = item.unnest()
         if isinstance(item, exp.And):
@@ -68,7 +71,7 @@ def conditions(binder: Binder, e: exp.Expr, scope: Scope) -> list[Node]:
             right = infer(item.expression)
             if compare_one_to_one(left, right):
                 binder.terms.same_type.add(bind(binder, item, scope))
-    return conjuncts(node)
+    return found
 
 
 def _item(binder: Binder, e: exp.Expr, scope: Scope) -> Sources:

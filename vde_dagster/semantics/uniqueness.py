@@ -62,7 +62,7 @@ def source_keys(source: Any, terms: Terms) -> list[Key]:
     if source.op == "agg":
         if len(source.keys) != 1:
             return []
-        inner = [frozenset(source.keys[0].parts)]
+        inner = [frozenset(k for k in source.keys[0].parts if k.tag not in ("lit", "bool"))]
     else:
         known = terms.keys.get(source.group)
         if known is None:
@@ -75,11 +75,16 @@ def source_keys(source: Any, terms: Terms) -> list[Key]:
 
 def _spread(group: Group, known: set[Any], terms: Terms) -> bool:
     """Whether, given one row of the known sources, the others have at most one row."""
+    return not set(multiplying(group)) - reached(group, known, terms)
+
+
+def reached(group: Group, known: set[Any], terms: Terms) -> set[Any]:
+    """The sources that have at most one row, given one row of the known ones; those included."""
     own = set(group.sources)
+    known = set(known)
     rest = [s for s in multiplying(group) if s not in known]
     if len(rest) > _MAX_SOURCES:
-        return False
-    known = set(known)
+        return known
     bound = _bindings(group, terms)
 
     def fixed(node: Node) -> bool:
@@ -104,7 +109,7 @@ def _spread(group: Group, known: set[Any], terms: Terms) -> bool:
                 rest.remove(source)
                 found = True
                 break
-    return not rest
+    return known
 
 
 def _all_fixed(key: Key, fixed: Callable[[Node], bool]) -> bool:

@@ -29,6 +29,7 @@ class DenseQueries:
             *(self.joined, self.joined, self.grouped, self.filtered_grouping, self.united),
             *(self.windowed, self.totals_of_totals, self.limited, self.semi_joined, self.distinct),
             *(self.computed, self.computed, self.computed_totals),
+            *(self.looked_up, self.looked_up, self.unmatched, self.totals_of_joins, self.nested),
         ]
         self._expressions = Expressions(rng, ["k", "v"], ["s"], ["f"])
 
@@ -225,3 +226,83 @@ class DenseQueries:
         word = self._pick("DISTINCT ", "")
         out = self._pick("k, n", "k", "n", "k, 1 AS one")
         return f"SELECT {word}{out} FROM ({inner}) AS x{self.where('WHERE', ['k', 'n'], [], 1)}"
+
+    def looked_up(self) -> str:
+        """Joins to a table with a key (`u.id`), used or not, once or twice, and of whole keys."""
+        first = self._pick("a", "a", "u", f"(SELECT * FROM u{self.where('WHERE', ['k'], [], 1)})")
+        column = self._pick("k", "k", "id", "v")
+        inner = self._pick("u", "u", "u", "(SELECT * FROM u WHERE k > 0)", "b")
+        on = f"x.{column} = y.{self._pick('id', 'id', 'id', 'k')}"
+        also = self.where("AND", ["y.id", "x.k"], [], most=1)
+        asked = f"EXISTS (SELECT 1 FROM {inner} AS y WHERE {on}{also})"
+        join = self._pick("JOIN", "JOIN", "LEFT JOIN")
+        more, names = "", ["x.k", "x.v"]
+        if self._rng.random() < 0.5:
+            text = f"{first} AS x WHERE {asked}"
+        else:
+            names += self._rng.choice([[], [], ["y.id", "y.k"]])
+            if self._rng.random() < 0.5:
+                third = self._pick("u", "u", "c")
+                key = "id" if third == "u" else "k"
+                more = f" JOIN {third} AS z ON z.{key} = {self._pick('y.id', 'x.k', 'y.k')}"
+                more += self.where("AND", ["z.k", "y.k"], [], most=1)
+            text = f"{first} AS x {join} {inner} AS y ON {on}{also}{more} WHERE 1 = 1"
+        word = self._pick("", "", "DISTINCT ")
+        out = self._rng.choice([*names, "x.id, x.v", "1", "COUNT(*)"])
+        return f"SELECT {word}{out} FROM {text}{self.where('AND', names, [], most=1)}"
+
+    def unmatched(self) -> str:
+        """Rows without a match, and rows with a flag of whether there is one."""
+        inner = self._pick("b", "u", "(SELECT DISTINCT k, TRUE AS yes FROM b)")
+        column = "id" if inner == "u" else "k"
+        also = self.where("AND", [f"y.{column}", "a.v"], [], most=1)
+        on = f"a.k = y.{column}{also}"
+        tested = f"y.{self._pick(column, column, column, 'k')}"
+        null = self._pick("IS NULL", "IS NULL", "IS NOT NULL")
+        of = f"SELECT 1 FROM {inner} AS y WHERE {on}"
+        rows = self._pick(
+            f"a LEFT JOIN {inner} AS y ON {on} WHERE {tested} {null}",
+            f"a LEFT JOIN {inner} AS y ON {on} WHERE ({tested} {null} OR a.v > 1)",
+            f"{inner} AS y RIGHT JOIN a ON {on} WHERE {tested} {null}",
+            f"a FULL JOIN {inner} AS y ON {on} WHERE {tested} {null}",
+            f"a LEFT ANTI JOIN {inner} AS y ON {on} WHERE 1 = 1",
+            f"a WHERE NOT EXISTS ({of})",
+            f"a WHERE EXISTS ({of})",
+            f"a WHERE (EXISTS ({of}) OR a.v > 1)",
+            f"a WHERE (NOT EXISTS ({of}) OR a.v > 1)",
+            f"a WHERE a.k NOT IN (SELECT y.k FROM {inner} AS y WHERE y.k IS NOT NULL)",
+            f"a WHERE a.k IN (SELECT y.k FROM {inner} AS y)",
+        )
+        return f"SELECT a.v, a.k FROM {rows}{self.where('AND', ['a.k', 'a.v'], [], most=1)}"
+
+    def totals_of_joins(self) -> str:
+        """Totals of a joined grouping, or of the join of what it groups."""
+        kind = self._pick("SUM(b.w)", "MIN(b.w)", "MAX(b.w)", "COUNT(b.w)", "COUNT(*)")
+        outer = self._pick("SUM(g.n)", "SUM(g.n)", "MIN(g.n)", "MAX(g.n)", "COUNT(*)")
+        where = self.where("WHERE", ["b.k"], [], most=1)
+        keys = self._pick("b.k", "b.k, b.id", "b.id, b.k")
+        grouped = f"(SELECT b.k, {kind} AS n FROM b{where} GROUP BY {keys}) AS g"
+        by = self._pick("c.x", "c.x", "c.y", "")
+        on = self._pick("c.k = {}.k", "c.k = {}.k AND c.x > 0")
+        rows, total, alias = f"c JOIN {grouped}", outer, "g"
+        if self._rng.random() < 0.5:
+            rows, total, alias = f"c JOIN (SELECT * FROM b{where}) AS b", kind, "b"
+        group = f" GROUP BY {by}" if by else ""
+        return f"SELECT {by or 1} AS u, {total} AS t FROM {rows} ON {on.format(alias)}{group}"
+
+    def nested(self) -> str:
+        """Set operations in set operations."""
+        op = self._pick("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT")
+        one, two, three = (
+            f"SELECT {self._pick('', 'DISTINCT ')}k, {TABLES[t][2]} AS n FROM {t}"
+            f"{self.where('WHERE', ['k'], [], most=1)}"
+            for t in (self._pick("a", "b") for _ in range(3))
+        )
+        inner = self._pick(op, op, op, "UNION ALL", "UNION")
+        out = self._pick("*", "*", "k", "k, n + 1 AS n", "n AS k, k AS n")
+        where = self.where("WHERE", ["k"], [], most=1)
+        return self._pick(
+            f"{one} {op} {two} {op} {three}",
+            f"SELECT {out} FROM ({one} {inner} {two}) AS x{where} {op} {three}",
+            f"{one} {op} SELECT {out} FROM ({two} {inner} {three}) AS x{where}",
+        )

@@ -15,7 +15,10 @@ SCHEMA: dict[str, dict[str, str]] = {
     "c": {"k": "INT", "x": "INT", "y": "INT"},
     "e": {"id": "INT", "xs": "ARRAY<INT>"},
     "g": {"id": "INT", "st": "STRUCT<q: STRING, p: INT>"},
+    "u": {"id": "INT", "k": "INT", "v": "INT"},
 }
+KEYS = {"u": ("id",)}
+"""Columns whose values no two rows share; one of them may be NULL."""
 _LISTS = "ARRAY<INT>"
 DUCKDB_TYPES = {
     "INT": "INTEGER",
@@ -47,10 +50,14 @@ def random_rows(rng: random.Random) -> dict[str, list[tuple[object, ...]]]:
             return [rng.randint(0, 2) for _ in range(rng.randint(0, 3))]
         return {"p": value("INT"), "q": value("STRING")}
 
-    return {
+    rows = {
         table: [tuple(value(kind) for kind in columns.values()) for _ in range(rng.randint(0, 7))]
         for table, columns in SCHEMA.items()
     }
+    for table, key in KEYS.items():
+        places = [list(SCHEMA[table]).index(column) for column in key]
+        rows[table] = list({tuple(row[i] for i in places): row for row in rows[table]}.values())
+    return rows
 
 
 class Queries:

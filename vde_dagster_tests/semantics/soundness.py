@@ -11,11 +11,17 @@ from typing import Any
 import duckdb
 import sqlglot
 
-from vde_dagster.semantics import SemanticError, SemanticVersion, semantic_version
+from vde_dagster.semantics import (
+    SemanticError,
+    SemanticVersion,
+    leaf_version,
+    semantic_version,
+)
 from vde_dagster_tests.semantics.dense_queries import DenseQueries
 from vde_dagster_tests.semantics.mutations import mutate
 from vde_dagster_tests.semantics.random_queries import (
     DUCKDB_TYPES,
+    KEYS,
     SCHEMA,
     Queries,
     random_rows,
@@ -63,6 +69,10 @@ class Checker:
 
     def __init__(self, seed: int, databases: int = 2, undeclared: Sequence[str] = ()) -> None:
         self.schema = {name: c for name, c in SCHEMA.items() if name not in undeclared}
+        self.keyed = {
+            name: leaf_version(name, SCHEMA[name]).with_unique_keys([key])
+            for name, key in KEYS.items()
+        }
         self.rng = random.Random(seed)
         self.tally = Tally()
         self.seen: dict[str, list[Seen]] = {}
@@ -136,7 +146,7 @@ class Checker:
         schema: dict[str, dict[str, str]] | None = None,
     ) -> Seen | None:
         """Version and run one query, and compare it with its like."""
-        parents = {"m": parent.version} if parent is not None else None
+        parents = {**self.keyed, **({"m": parent.version} if parent is not None else {})}
         try:
             version = semantic_version(text, schema or self.schema, parents=parents)
         except SemanticError:

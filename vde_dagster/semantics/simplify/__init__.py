@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from vde_dagster.semantics.algebra import Rel, Terms
 from vde_dagster.semantics.simplify.constants import put_constants
+from vde_dagster.semantics.simplify.existence import joins_as_exists, tests_as_exists
 from vde_dagster.semantics.simplify.expressions import simplify_expressions
 from vde_dagster.semantics.simplify.filters import move_filters
+from vde_dagster.semantics.simplify.groupings import drop_groupings, drop_groupings_of_sets
 from vde_dagster.semantics.simplify.limits import merge_limits
 from vde_dagster.semantics.simplify.outer_joins import strengthen_joins
 from vde_dagster.semantics.simplify.parts import Parts
 from vde_dagster.semantics.simplify.presence import use_presence
+from vde_dagster.semantics.simplify.set_operations import flatten_set_operations
+from vde_dagster.semantics.simplify.totals_of_totals import merge_totals
 
 
 def simplify(rel: Rel, terms: Terms) -> None:
@@ -25,7 +29,12 @@ def simplify(rel: Rel, terms: Terms) -> None:
     parts = Parts.of(rel, terms)
     simplify_expressions(parts)
     strengthen_joins(parts)
+    tests_as_exists(parts)
+    drop_groupings(parts)
+    flatten_set_operations(parts)
+    merge_totals(parts)
     move_filters(parts)
+    drop_groupings_of_sets(joins_as_exists(parts), parts)
     put_constants(parts)
     use_presence(parts)
     merge_limits(parts)

@@ -30,7 +30,7 @@ class Parts:
         seen: Groups and sources with no duplicates, by identity.
         frozen: Sources that a window is computed over. What reads the window's result is not
             what the window read, so these sources take nothing from the groups they are in.
-        shared: Groups that several sources stand for.
+        shared: Groups that several sources stand for, or that a window's rows are asked for.
         windowed: Groups as windows look at them.
     """
 
@@ -52,6 +52,7 @@ class Parts:
             if node.tag == "window":
                 parts.frozen.update(node.parts[0].sources)
                 windowed[node.parts[0]] = None
+                parts.shared.update(_asked_for(node.parts[0]))
             inner += (part for part in node.parts if part.__class__ is Rel)
         for one in [*inner, rel]:
             parts._rel(one)
@@ -84,6 +85,33 @@ class Parts:
                 self._group(source.right)
         self.groups.append(group)
 
+    @property
+    def top(self) -> Rel:
+        """The query itself."""
+        return self.rels[-1]
+
+    def dissolve(self, source: Derived, group: Group, columns: dict[Node, Node]) -> None:
+        """Put the rows that a source is made of in its place in a group.
+
+        Args:
+            source: One of the group's sources.
+            group: Where it stands.
+            columns: What stands for references to it from now on.
+        """
+        at = group.sources.index(source)
+        behind = group.sources[at + 1 :]
+        del group.sources[at:]
+        group.absorb(source.group)
+        group.sources += behind  # They may depend on the rows of what has been dissolved.
+        self.forget(source.group)
+        self.replace(columns)
+
+    def forget(self, group: Group) -> None:
+        """Take a group out of the query."""
+        group.sources, group.conditions, group.sorts = [], [], []
+        self.groups.remove(group)
+        self.terms.keys.clear()
+
     def derived(self) -> Iterator[Derived]:
         """All sources made of one group."""
         for group in self.groups:
@@ -104,8 +132,16 @@ class Parts:
 
         for rel in self.rels:
             rel.outputs = [o.as_node(change(o.node)) for o in rel.outputs]
-        for group in self.groups:
+        for group in self.windowed:
             group.conditions = everywhere(group.conditions)
+        for group in self.groups:
+            changed = everywhere(group.conditions)
+            self.terms.same_type.update(
+                new
+                for old, new in zip(group.conditions, changed, strict=True)
+                if new is not old and old in self.terms.same_type
+            )
+            group.conditions = changed
             group.sorts = everywhere(group.sorts)
             for source in group.sources:
                 if isinstance(source, Derived):
@@ -125,3 +161,14 @@ class Parts:
 def _different(keys: tuple[Node, ...]) -> int:
     """How many key expressions grouping sets have."""
     return len({key for one in keys for key in one.parts})
+
+
+def _asked_for(group: Group) -> Iterator[Group]:
+    """The groups of the queries in a group's conditions."""
+    stack = list(group.conditions)
+    while stack:
+        for part in stack.pop().parts:
+            if part.__class__ is Node:
+                stack.append(part)
+            elif part.__class__ is Rel:
+                yield part.group

@@ -1,0 +1,126 @@
+"""Groupings that change nothing: DISTINCT over a key, or where repeated rows do not count.
+
+Rows of EXISTS, of DISTINCT, of INTERSECT and EXCEPT, and those that MIN and MAX are taken of may be
+repeated at will, so a DISTINCT below them is left out.
+"""
+
+from __future__ import annotations
+
+from vde_dagster.semantics.algebra import Derived, Group, Node, SetOperation, Terms
+from vde_dagster.semantics.simplify.parts import Parts
+from vde_dagster.semantics.simplify.uses import Uses
+from vde_dagster.semantics.simplify.values import value_type
+from vde_dagster.semantics.uniqueness import group_keys
+
+_OF_A_SET = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or"})
+"""Aggregate functions to which it is the same how often a value occurs."""
+
+
+def drop_groupings(parts: Parts) -> None:
+    """Dissolve the groupings that change nothing, from the outside in; forget unused columns."""
+    found = [source for source in parts.derived() if source.op == "agg"]
+    if not found or (len(found) == len(parts.rels) == 1 and not _is_unique(found[0], parts)):
+        return
+    uses = Uses.of(parts.top)
+    uses.drop_unused(parts.terms)
+    sets = set(uses.exists)
+    for group in list(uses.groups):
+        _drop_in(group, sets, uses, parts)
+        for source in group.sources:
+            if isinstance(source, SetOperation):
+                if source.op in ("intersect", "except") or (source.op == "union" and group in sets):
+                    sets.update(branch.group for branch in source.branches)
+            elif isinstance(source, Derived) and source.op == "agg" and _takes_sets(source, uses):
+                sets.add(source.group)
+
+
+def drop_groupings_of_sets(groups: set[Group], parts: Parts) -> None:
+    """Dissolve the groupings in groups of which it only counts whether they have rows."""
+    if not any(isinstance(s, Derived) for group in groups for s in group.sources):
+        return
+    uses = Uses.of(parts.top)
+    for group in groups:
+        _drop_in(group, groups, uses, parts)
+
+
+def _drop_in(group: Group, sets: set[Group], uses: Uses, parts: Parts) -> None:
+    found = True
+    while found:
+        found = False
+        for source in list(group.sources):
+            if isinstance(source, Derived) and _may_dissolve(source, parts):
+                known = _as_a_set(source, uses, parts.terms) if group in sets else None
+                known = known or _of_one_row_each(source, uses, parts)
+                if known is not None:
+                    keys = source.keys[0].parts
+                    parts.dissolve(source, group, known)
+                    # Who sees the order of rows sees another one.
+                    group.sorts.append(parts.terms.make("regrouped", *keys))
+                    found = True
+
+
+def _may_dissolve(source: Derived, parts: Parts) -> bool:
+    return (
+        source.op == "agg"
+        and len(source.keys) == 1
+        and bool(source.keys[0].parts)
+        and source not in parts.frozen
+        and source.group not in parts.shared
+    )
+
+
+def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | None:
+    """What stands for the columns that are used if repeated rows do not count."""
+    keys = set(source.keys[0].parts)
+    used = {i: source.columns[i] for i in uses.columns.get(source, ())}
+    if not keys.issuperset(used.values()):
+        return None
+    return {terms.make("ref", source, i): node for i, node in used.items()}
+
+
+def _of_one_row_each(source: Derived, uses: Uses, parts: Parts) -> dict[Node, Node] | None:
+    """What stands for the columns that are used if every group is of one row."""
+    terms = parts.terms
+    known: dict[Node, Node] = {}
+    for i in uses.columns.get(source, ()):
+        node = _of_one_row(source.columns[i])
+        if node is None or value_type(node) is None:
+            return None  # Grouping makes 0.0 of -0.0.
+        known[terms.make("ref", source, i)] = node
+    return known if _is_unique(source, parts) else None
+
+
+def _is_unique(source: Derived, parts: Parts) -> bool:
+    """Whether every group of a grouping is of one row."""
+    keys = set(source.keys[0].parts)
+    return any(key <= keys for key in group_keys(source.group, parts.terms))
+
+
+def _of_one_row(node: Node) -> Node | None:
+    """The value that a key or an aggregate function has over one row."""
+    if node.tag == "ordered aggregate":
+        return None
+    if node.tag != "aggregate":
+        return node
+    body = node.parts[0]
+    if body.tag == "call" and len(body.parts) == 2 and body.parts[0] in ("min", "max"):
+        value: Node = body.parts[1]
+        return value if value.__class__ is Node and value.tag != "Distinct" else None
+    return None
+
+
+def _takes_sets(source: Derived, uses: Uses) -> bool:
+    """Whether no column that is used of a grouping depends on how often a row occurs."""
+    used = (source.columns[i] for i in uses.columns.get(source, ()))
+    return all(
+        node.tag not in ("aggregate", "ordered aggregate") or of_a_set(node) for node in used
+    )
+
+
+def of_a_set(node: Node) -> bool:
+    """Whether an aggregate function's value does not depend on how often a row occurs."""
+    body = node.parts[0]
+    if node.tag != "aggregate" or body.tag != "call":
+        return False
+    distinct = any(p.__class__ is Node and p.tag == "Distinct" for p in body.parts)
+    return body.parts[0] in _OF_A_SET or distinct
