@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from vde_dagster.planning.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from vde_dagster.execution.compare_data import DataDifference
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +92,17 @@ def show_diffs(
                 console.print(f"  columns {what}: {', '.join(names)}", markup=False)
         if diff.lines and diff.change is not Change.ADDED:
             console.print(coloured(list(diff.lines)))
+
+
+def show_data(console: Console, data: Iterable[DataDifference]) -> None:
+    """Print of which models two versions show other rows."""
+    for one in data:
+        rows = f"{_count(one.after)} rows, {_count(one.before)} before"
+        if one.added is not None:
+            rows += f": {one.added} added, {one.removed} removed"
+        table = "" if one.same_table else ", in another table"
+        console.print(f"[bold]{one.name}[/]  data: {rows}{table}")
+
+
+def _count(rows: int | None) -> str:
+    return "?" if rows is None else str(rows)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.make_plans import no_environment
+from vde_dagster.execution.published_version import published_version
 from vde_dagster.planning.compare import classify
+from vde_dagster.planning.environment import environment_name
 from vde_dagster.planning.plan import Category, Change
 from vde_dagster.planning.snapshot import Snapshot
 
@@ -47,19 +49,15 @@ class Difference:
 
 
 def compare_environments(
-    warehouse: Warehouse, environment: str, other: str
+    warehouse: Warehouse, new: Environment, old: Environment
 ) -> tuple[Difference, ...]:
     """Compare what an environment shows with what another one does; stores nothing.
 
     Args:
         warehouse: The project's warehouse.
-        environment: The environment whose changes are told.
-        other: The one that it is compared with.
-
-    Raises:
-        UsageError: One of them does not exist.
+        new: The environment, or version of one, whose changes are told.
+        old: The one that it is compared with.
     """
-    new, old = _known(warehouse, environment), _known(warehouse, other)
     differing = [
         name for name in {**new.entries, **old.entries} if _id(new, name) != _id(old, name)
     ]
@@ -73,7 +71,16 @@ def compare_environments(
     return tuple(found)
 
 
-def _known(warehouse: Warehouse, name: str) -> Environment:
+def named_environment(warehouse: Warehouse, text: str) -> Environment:
+    """Return an environment as it is published now, or a version of it: `dev`, `prod@41`.
+
+    Raises:
+        UsageError: There is no such environment or version.
+    """
+    version = published_version(warehouse.store, text)
+    if version is not None:
+        return version
+    name = environment_name(text)
     found = warehouse.store.environments.get(name)
     if found is None:
         raise no_environment(warehouse.store, name)

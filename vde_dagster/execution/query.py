@@ -27,11 +27,15 @@ class QueryResult:
         columns: (name, Spark SQL type) in order.
         rows: The rows, as tuples of Python values.
         publication_id: The publication that the whole answer was read from.
+        version: The version of the environment that it made.
+        read_live: External tables that were read as they are now, though the version is past.
     """
 
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[Any, ...], ...]
     publication_id: str
+    version: int
+    read_live: tuple[str, ...] = ()
 
 
 def query_environment(
@@ -54,8 +58,8 @@ def query_environment(
                 f"there is no environment '{environment}'",
                 hint=f"plan and apply it first: vde apply {environment}",
             )
-        externals = _externals(warehouse, before)
-        table_names = _table_names(warehouse.settings, externals.values())
+        externals = externals_of(warehouse, before)
+        table_names = names_in_queries(warehouse.settings, externals.values())
         names, shown = set(before.entries), before.views
         production = warehouse.store.environments.get(PRODUCTION)
         elsewhere = set(production.entries) - names if production else set()
@@ -94,14 +98,14 @@ def query_environment(
         columns, rows = warehouse.engine().query(rendered, limit)
         after = warehouse.store.environments.get(environment)
         if after is not None and after.publication_id == before.publication_id:
-            return QueryResult(tuple(columns), tuple(rows), before.publication_id)
+            return QueryResult(tuple(columns), tuple(rows), before.publication_id, before.version)
     raise ConflictError(
         f"environment '{environment}' was published {ATTEMPTS} times while the query ran",
         hint="query again",
     )
 
 
-def _externals(warehouse: Warehouse, environment: Environment) -> dict[ModelName, ExternalTable]:
+def externals_of(warehouse: Warehouse, environment: Environment) -> dict[ModelName, ExternalTable]:
     """Return the external tables that an environment's models read: they have no views."""
     ids = {e.snapshot_id: e.name for e in environment.entries.values() if e.table_id is None}
     snapshots = warehouse.store.snapshots.load(ids)
@@ -112,7 +116,7 @@ def _externals(warehouse: Warehouse, environment: Environment) -> dict[ModelName
     }
 
 
-def _table_names(settings: Settings, externals: Iterable[ExternalTable]) -> TableNames:
+def names_in_queries(settings: Settings, externals: Iterable[ExternalTable]) -> TableNames:
     """Say what names mean in a query: an environment may know other catalogs than the files."""
     catalogs = {table.catalog.lower(): table.catalog for table in externals if table.catalog}
     return TableNames(settings.catalog, "default", catalogs)

@@ -418,14 +418,22 @@ class Workspace:
         return self.store.import_state(path)
 
     def query(
-        self, environment: str, sql: str, limit: int | None = None, *, raw: bool = False
+        self,
+        environment: str,
+        sql: str,
+        limit: int | None = None,
+        *,
+        raw: bool = False,
+        at: str | None = None,
     ) -> QueryResult:
-        """Run a query in which model names mean the environment's views.
+        """Run a query in which model names mean the environment's views, or what they once were.
 
         Args:
-            environment: The environment.
+            environment: The environment; `prod@41` and `prod@2026-11-01T06:00` mean a version of
+                it, with the definitions and the data that it was published with.
             sql: The query, in Spark SQL.
             limit: The most rows to return.
+            at: A time (UTC): the version that was current then.
             raw: Whether to leave out the rules of `query_rules`, which keep a query to models;
                 for who may do on this machine whatever Spark may do.
 
@@ -433,6 +441,13 @@ class Workspace:
             UsageError: There is no such environment, or the query cannot be read or does more
                 than to read models.
         """
+        from vde_dagster.execution.published_version import published_version
+
+        version = published_version(self.store, environment, at)
+        if version is not None:
+            from vde_dagster.execution.query_version import query_version
+
+            return query_version(self.warehouse, version, sql, limit, raw=raw)
         from vde_dagster.execution.query import query_environment
 
         return query_environment(self.warehouse, environment_name(environment), sql, limit, raw=raw)

@@ -27,6 +27,7 @@ Action = Literal[
     "delete_orphans",
     "drop_namespace",
     "expire_snapshots",
+    "keep_snapshots",
     "forget_records",
 ]
 Outcome = Literal["planned", "done", "kept", "failed"]
@@ -37,11 +38,11 @@ class Decision:
     """One thing that the janitor decided.
 
     Args:
-        action: What is done, or with `keep_table` is not done.
+        action: What is done, or with `keep_table` and `keep_snapshots` is not done.
         subject: To what.
         reason: Why.
         outcome: `planned` in a dry run; `kept` when nothing was to be done.
-        bytes: How much that frees, when known.
+        bytes: How much that frees, or what is kept takes, when known.
         error: Why it failed; the next run tries again.
         version: (environment, version) of a version that is forgotten.
     """

@@ -111,6 +111,7 @@ def clean(
         StoreError: The state store cannot be reached.
     """
     from vde_dagster.lakehouse import sweep
+    from vde_dagster.lakehouse.expiry import expire_snapshots
 
     run = Cleaning(store, lakehouse, retention, keep_snapshots, dry_run)
     if not dry_run:
@@ -120,7 +121,7 @@ def clean(
     _tell_mark(run, marked)
     sweep.drop_tables(run, marked.dropping)
     sweep.drop_branches(run, marked)
-    sweep.expire_snapshots(run)
+    expire_snapshots(run, marked.forgotten)
     sweep.delete_left_over_files(run)
     sweep.delete_orphans(run)
     sweep.drop_namespaces(run)

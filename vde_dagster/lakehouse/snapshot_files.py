@@ -10,6 +10,44 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
 
+def bytes_of_no_other(
+    files: MetadataFiles, kept: dict[str, Any], others: dict[str, Any]
+) -> int | None:
+    """Return how many bytes of data files only those snapshots have that others lack.
+
+    Args:
+        files: Reads manifests.
+        kept: A table's metadata.
+        others: The same with fewer snapshots.
+
+    Returns:
+        Bytes of data and delete files; None when a manifest cannot be read.
+    """
+    from pyiceberg.manifest import read_manifest_list
+
+    io = files.file_io(kept["location"])
+    known: dict[str, dict[str, int]] = {}
+
+    def sizes(metadata: dict[str, Any]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for item in metadata["snapshots"]:
+            for manifest in read_manifest_list(io.new_input(item["manifest-list"])):
+                if manifest.manifest_path not in known:
+                    entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
+                    known[manifest.manifest_path] = {
+                        entry.data_file.file_path: entry.data_file.file_size_in_bytes
+                        for entry in entries
+                    }
+                found |= known[manifest.manifest_path]
+        return found
+
+    try:
+        own, shared = sizes(kept), sizes(others)
+    except (OSError, KeyError):
+        return None
+    return sum(size for path, size in own.items() if path not in shared)
+
+
 def unused_files(files: MetadataFiles, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """Return the files that are reachable from a table's metadata before, and not after.
 

@@ -1,4 +1,4 @@
-"""The janitor's deletions: tables, branches, Iceberg snapshots, left-over files, namespaces."""
+"""The janitor's deletions: tables, branches, left-over files, namespaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vde_dagster.lakehouse.locations import is_tables_own
 from vde_dagster.lakehouse.orphans import find_orphans
 from vde_dagster.lakehouse.shown_tables import SHOWN
 from vde_dagster.lakehouse.snapshot_files import unused_files
-from vde_dagster.lakehouse.table_metadata import expire, without_branch
+from vde_dagster.lakehouse.table_metadata import without_branch
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
 from vde_dagster.state.ledger import LedgerTable
@@ -98,7 +98,7 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
         if table.created and table.branch is None and table.id not in given_up
     ]
     # Another branch may be made meanwhile: it belongs to a plan that is alive, and stays.
-    for table, _, metadata in _with_metadata(run, ledger):
+    for table, _, metadata in with_metadata(run, ledger):
         for branch in sorted(metadata.get("refs", {})):
             plan_id = plan_of_branch(branch)
             if plan_id is None:
@@ -117,7 +117,7 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
             run.act(decision, _branch_dropper(run, table.ref, branch))
 
 
-def _with_metadata(
+def with_metadata(
     run: Cleaning, ledger: Iterable[LedgerTable]
 ) -> Iterator[tuple[LedgerTable, str, dict[str, Any]]]:
     """Yield those tables that have a metadata file, with its place and content."""
@@ -135,35 +135,10 @@ def _branch_dropper(run: Cleaning, ref: TableRef, branch: str) -> Callable[[], b
             return None
         return without_branch(metadata, location, branch, now_ms)
 
-    return lambda: _change_table(run, ref, change, "janitor.drop_branch")
+    return lambda: change_own_table(run, ref, change, "janitor.drop_branch")
 
 
-def expire_snapshots(run: Cleaning) -> None:
-    """Forget superseded Iceberg snapshots of live tables after their time."""
-    oldest = run.store.database.clock.now() - run.keep_snapshots
-    oldest_ms = int(oldest.timestamp() * 1000)
-    ledger = [table for table in run.store.ledger.tables() if table.branch is None]
-    for table, pointer, metadata in _with_metadata(run, ledger):
-        changed = expire(metadata, pointer, oldest_ms, oldest_ms)
-        if changed is None:
-            continue
-        count = len(metadata["snapshots"]) - len(changed["snapshots"])
-        decision = Decision(
-            "expire_snapshots", str(table.ref), f"{count} snapshots are past their time", "planned"
-        )
-        run.act(decision, _expirer(run, table.ref, oldest_ms))
-
-
-def _expirer(run: Cleaning, ref: TableRef, oldest_ms: int) -> Callable[[], bool]:
-    return lambda: _change_table(
-        run,
-        ref,
-        lambda metadata, location, now_ms: expire(metadata, location, oldest_ms, now_ms),
-        "janitor.expire_snapshots",
-    )
-
-
-def _change_table(run: Cleaning, ref: TableRef, change: Change, name: str) -> bool:
+def change_own_table(run: Cleaning, ref: TableRef, change: Change, name: str) -> bool:
     """Write a table's next metadata and swap its pointer; a lost race is a failure, retried.
 
     Files that only forgotten snapshots have are noted in the same transaction; they are deleted

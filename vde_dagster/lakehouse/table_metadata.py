@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from vde_dagster.errors import ConflictError
@@ -25,6 +25,18 @@ def current_columns(metadata: dict[str, Any]) -> list[tuple[str, str, str | None
         (field["name"], iceberg_to_spark(field["type"]), field.get("doc"))
         for field in _current_schema(metadata)["fields"]
     ]
+
+
+def columns_of(metadata: dict[str, Any], schema_id: int | None) -> dict[str, str]:
+    """Return the Spark SQL types by name of a table's columns in one of its schemas.
+
+    Args:
+        metadata: The table's metadata.
+        schema_id: The schema; the current one where that is not known any more.
+    """
+    schemas = {int(schema["schema-id"]): schema for schema in metadata["schemas"]}
+    schema = schemas.get(-1 if schema_id is None else schema_id) or _current_schema(metadata)
+    return {field["name"]: iceberg_to_spark(field["type"]) for field in schema["fields"]}
 
 
 def head_of(metadata: dict[str, Any], branch: str | None = None) -> int | None:
@@ -107,20 +119,25 @@ def fast_forward(
 
 
 def expire(
-    metadata: dict[str, Any], metadata_location: str, oldest_ms: int, now_ms: int
+    metadata: dict[str, Any],
+    metadata_location: str,
+    oldest_ms: int,
+    now_ms: int,
+    pinned: Collection[int] = (),
 ) -> dict[str, Any] | None:
-    """Forget snapshots that were replaced too long ago and that no branch or tag points to.
+    """Forget snapshots that were replaced too long ago and that nothing points to.
 
     Args:
         metadata: The table's metadata now.
         metadata_location: Its file; goes into the metadata log.
         oldest_ms: Snapshots replaced before this instant go (milliseconds since 1970, UTC).
         now_ms: Milliseconds since 1970 (UTC).
+        pinned: Snapshots that stay, beside those of branches and tags.
 
     Returns:
         The metadata without them, or None when there are none.
     """
-    heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()}
+    heads = {int(ref["snapshot-id"]) for ref in metadata.get("refs", {}).values()} | {*pinned}
     main = head_of(metadata)
     replaced = _replaced_at(metadata)
     kept = [

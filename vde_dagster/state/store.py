@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vde_dagster.state.news import NewsStore
     from vde_dagster.state.outdated import OutdatedStore
     from vde_dagster.state.pending import PendingStore
+    from vde_dagster.state.pin_history import PinHistory
     from vde_dagster.state.pins import PinStore
     from vde_dagster.state.publications import PublicationStore
     from vde_dagster.state.records import RecordStore
@@ -107,6 +108,13 @@ class StateStore:
         from vde_dagster.state.pending import PendingStore
 
         return PendingStore(self.database, self.fills)
+
+    @cached_property
+    def pin_history(self) -> PinHistory:
+        """Reading the pins of many versions."""
+        from vde_dagster.state.pin_history import PinHistory
+
+        return PinHistory(self.database)
 
     @cached_property
     def pins(self) -> PinStore:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, exists, select, union
+from sqlalchemy import ColumnElement, exists, func, select, union
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Environment
@@ -93,6 +93,20 @@ class VersionStore:
                 )
                 for row in conn.execute(query)
             ]
+
+    def number_at(self, name: str, at: datetime) -> int | None:
+        """Return the version that an environment was at, or None when it had none that is kept.
+
+        Args:
+            name: The environment.
+            at: The instant (UTC).
+        """
+        known = schema.environment_versions.c
+        query = select(func.max(known.version)).where(
+            known.environment == name, known.published_at <= at
+        )
+        with self.database.reading() as conn:
+            return conn.execute(query).scalar()
 
     def differing(self, name: str, version: int) -> list[int]:
         """Return earlier versions of an environment that may show something else than a version.

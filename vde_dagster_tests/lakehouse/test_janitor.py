@@ -260,6 +260,53 @@ def test_old_iceberg_snapshots_go_and_filled_intervals_stay(world: World, clock:
     assert again.version == 3
 
 
+def test_what_a_kept_version_pins_is_not_expired_and_goes_with_the_version(
+    world: World, clock: FakeClock
+) -> None:
+    publish(world, "1")
+    for number in (1, 2):
+        clock.advance(days=9)
+        job = Job(f"p{number}", "prod", number, (("orders", "1"),), days(*range(number + 2)))
+        world.process().apply(job)
+    clock.advance(days=9)
+    store = world.process().store
+    (ref,) = {table.ref for table in store.ledger.tables()}
+    kept = store.pin_history.kept(ref)
+    assert sorted(kept.values()) == [[("prod", number, number)] for number in (1, 2, 3)]
+    report = janitor(world, dry_run=True)
+    (held,) = [d for d in report.decisions if d.action == "keep_snapshots"]
+    assert "versions 1 to 2 of 'prod' pin them" in held.reason
+    # The first of the two days that version 1 was filled with is in no version.
+    assert told(janitor(world), "expire_snapshots") == [str(ref)]
+    metadata = world.process().lakehouse.table_metadata(ref)
+    assert {item["snapshot-id"] for item in metadata["snapshots"]} == kept.keys()
+    assert told(janitor(world), "expire_snapshots") == []
+    clock.advance(days=15)
+    assert told(janitor(world), "forget_version") == ["prod version 1"]
+    metadata = world.process().lakehouse.table_metadata(ref)
+    assert {item["snapshot-id"] for item in metadata["snapshots"]} == store.pin_history.kept(
+        ref
+    ).keys()
+    assert len(store.pin_history.kept(ref)) == 2
+
+
+def test_a_dropped_environment_pins_nothing(world: World, clock: FakeClock) -> None:
+    publish(world, "1")
+    publish(world, "1", name="dev")
+    clock.advance(days=1)
+    world.process().apply(Job("p1", "prod", 1, (("orders", "1"),), days(0, 1, 2)))
+    clock.advance(days=10)
+    store = world.process().store
+    (ref,) = {table.ref for table in store.ledger.tables()}
+    assert sorted(len(by) for by in store.pin_history.kept(ref).values()) == [1, 2]
+    store.environments.invalidate("dev")
+    janitor(world)
+    assert [name for by in store.pin_history.kept(ref).values() for name, _, _ in by] == [
+        "prod",
+        "prod",
+    ]
+
+
 def test_a_lost_race_leaves_no_metadata_file(
     world: World, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

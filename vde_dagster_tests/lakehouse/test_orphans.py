@@ -19,6 +19,7 @@ from pyiceberg.table import Table
 
 from vde_dagster.lakehouse import orphans, sweep
 from vde_dagster.lakehouse.cleaning import Cleaning, Decision
+from vde_dagster.lakehouse.expiry import expire_snapshots
 from vde_dagster.lakehouse.files import MetadataFiles, StoredFile
 from vde_dagster.lakehouse.fsck import fsck
 from vde_dagster.planning.table import PhysicalTable
@@ -261,7 +262,7 @@ def reader_of_a_forgotten_snapshot(made: Made, monkeypatch: pytest.MonkeyPatch) 
     made.world.clock.advance(days=30)  # type: ignore[attr-defined]
     process = made.world.process()
     run = Cleaning(process.store, process.lakehouse, RETENTION, timedelta(days=7), False)
-    sweep.expire_snapshots(run)
+    expire_snapshots(run)
     assert [decision.outcome for decision in run.decisions] == ["done"]
     made.clean()
     reader.to_arrow()

@@ -57,61 +57,20 @@ def history(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List the versions of an environment, newest first."""
+    """List the versions of an environment, newest first, with what each changed."""
     output = Output(as_json)
     with opened(project) as workspace:
-        from vde_dagster.cli.shapes import instant_json, short_time
+        from vde_dagster.cli.history_view import history_json, show_history
+        from vde_dagster.execution.version_changes import version_changes
         from vde_dagster.planning.environment import environment_name
 
         name = environment_name(environment)
-        versions = workspace.store.versions.history(name, limit)
-        if not versions:
+        changes = version_changes(workspace.warehouse, name, limit)
+        if not changes:
             raise UsageError(
                 f"there is no environment '{name}'", hint="`vde environments` lists them"
             )
-        rows = [
-            (
-                version.version,
-                short_time(version.published_at),
-                version.published_by,
-                version.plan_id,
-                version.added,
-                version.changed,
-                version.removed,
-                "dropped" if version.dropped else version.note,
-            )
-            for version in versions
-        ]
-        headers = (
-            "version",
-            "published (UTC)",
-            "by",
-            "plan",
-            "added",
-            "changed",
-            "removed",
-            "note",
-        )
-        output.result(
-            {
-                "environment": name,
-                "versions": [
-                    {
-                        "version": version.version,
-                        "published_at": instant_json(version.published_at),
-                        "published_by": version.published_by,
-                        "plan": version.plan_id,
-                        "note": version.note,
-                        "added": version.added,
-                        "changed": version.changed,
-                        "removed": version.removed,
-                        "dropped": version.dropped,
-                    }
-                    for version in versions
-                ],
-            },
-            lambda console: console.print(simple_table(headers, rows)),
-        )
+        output.result(history_json(name, changes), lambda console: show_history(console, changes))
 
 
 def rollback(

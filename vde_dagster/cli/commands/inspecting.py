@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from vde_dagster.cli.opening import opened
-from vde_dagster.cli.options import Debug, End, EnvironmentName, Json, ProjectDir, Start, time_range
+from vde_dagster.cli.options import Debug, End, Json, ProjectDir, Start, time_range
 from vde_dagster.cli.output import Output
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
@@ -21,6 +21,16 @@ Sql = Annotated[
 Raw = Annotated[
     bool,
     typer.Option("--raw", help="Run the SQL whatever it reads and calls, files and Java included."),
+]
+VersionName = Annotated[
+    str,
+    typer.Argument(
+        metavar="ENV", help="The environment, or a version of it: prod, prod@41, prod@2024-01-31."
+    ),
+]
+At = Annotated[
+    str | None,
+    typer.Option("--at", metavar="TIME", help="The version that was current then (UTC)."),
 ]
 RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="The most rows to return.")]
 
@@ -93,24 +103,31 @@ def table_name(
 
 
 def query(
-    environment: EnvironmentName,
+    environment: VersionName,
     sql: Sql,
+    at: At = None,
     limit: RowLimit = None,
     raw: Raw = False,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run a query on an environment's views."""
+    """Run a query on an environment's views, or on one of its versions as it was published.
+
+    Examples: vde query prod "SELECT count(*) FROM marts.daily"; the same of version 41 with
+    prod@41, of what was current at a time with prod --at 2026-11-01T06:00
+    """
     output = Output(as_json)
     with opened(project) as workspace:
-        result = workspace.query(environment, sql, limit, raw=raw)
+        result = workspace.query(environment, sql, limit, raw=raw, at=at)
         from vde_dagster.cli.rows_view import rows_json, show_rows
 
         output.result(
             {
                 **rows_json(result.columns, result.rows),
                 "publication": result.publication_id,
+                "version": result.version,
+                "read_live": list(result.read_live),
             },
             lambda console: show_rows(console, result.columns, result.rows),
         )
@@ -118,3 +135,6 @@ def query(
             from vde_dagster.cli.plan_view import count
 
             output.note(f"[dim]{count(len(result.rows), 'row')}[/]")
+            if result.read_live:
+                tables = ", ".join(result.read_live)
+                output.note(f"read as they are now, as versions pin no external tables: {tables}")

@@ -38,6 +38,8 @@ from vde_dagster.cli.options import (
 from vde_dagster.cli.output import Output, print_json
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from vde_dagster.execution.workspace import Workspace
 
 PlanId = Annotated[str, typer.Argument(metavar="ID", help="The plan, as `vde plan` printed it.")]
@@ -177,7 +179,8 @@ def diff(
     """Show how the project differs from an environment, or one environment from another.
 
     Compares model by model, and stores nothing. Examples: vde diff prod (the files with
-    production); vde diff dev prod (what dev shows with what production does)
+    production); vde diff dev prod (what dev shows with what production does); vde diff prod@41
+    prod@40 (two versions, with their data)
     """
     output = Output(as_json)
     with opened(project) as workspace:
@@ -196,13 +199,23 @@ def diff(
 
 
 def _diff_environments(output: Output, workspace: Workspace, environment: str, other: str) -> None:
-    from vde_dagster.cli.model_diffs import diff_json, difference_of, show_diffs
-    from vde_dagster.execution.compare_environments import compare_environments
-    from vde_dagster.planning.environment import environment_name
+    from vde_dagster.cli.model_diffs import diff_json, difference_of, show_data, show_diffs
+    from vde_dagster.execution.compare_data import compare_data
+    from vde_dagster.execution.compare_environments import compare_environments, named_environment
 
-    one, two = environment_name(environment), environment_name(other)
-    found = tuple(map(difference_of, compare_environments(workspace.warehouse, one, two)))
-    output.result(
-        {**diff_json(one, found), "other": two},
-        lambda console: show_diffs(console, two, found, same=f"{one} is what {two} is"),
-    )
+    new, old = (named_environment(workspace.warehouse, name) for name in (environment, other))
+    one, two = environment.strip().lower(), other.strip().lower()
+    found = tuple(map(difference_of, compare_environments(workspace.warehouse, new, old)))
+    # Of environments as they are now, definitions are compared; a version is its data, too.
+    versions = "@" in environment or "@" in other
+    data = compare_data(workspace.warehouse, new, old) if versions else ()
+    shown = {**diff_json(one, found), "other": two}
+    if versions:
+        shown["data"] = [difference.to_json() for difference in data]
+
+    def show(console: Console) -> None:
+        if found or not data:
+            show_diffs(console, two, found, same=f"{one} is what {two} is")
+        show_data(console, data)
+
+    output.result(shown, show)

@@ -1,0 +1,69 @@
+"""Which version of an environment is meant: `prod`, `prod@41`, `prod@2026-11-01T06:00`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.instants import parse_time
+from vde_dagster.errors import UsageError
+from vde_dagster.planning.environment import Environment, environment_name
+
+if TYPE_CHECKING:
+    from vde_dagster.state import StateStore
+
+
+def published_version(store: StateStore, text: str, at: str | None = None) -> Environment | None:
+    """Return the version of an environment that a text names; None where it names no version.
+
+    Args:
+        store: The state store.
+        text: An environment's name, perhaps with `@` and a version's number or a time (UTC).
+        at: A time (UTC), in place of what follows `@`: the version that was current then.
+
+    Raises:
+        UsageError: There is no such environment or version, or two are named.
+    """
+    name, sign, meant = text.partition("@")
+    name = environment_name(name)
+    if sign and at is not None:
+        raise UsageError(f"'{text}' names a version, and --at another", hint="give one of them")
+    if not sign and at is None:
+        return None
+    meant = at if at is not None else meant.strip()
+    number = int(meant) if meant.isdecimal() else _number_at(store, name, meant)
+    found = store.versions.at(name, number)
+    if found is None:
+        raise _unknown(store, name, f"no version {number}")
+    if store.versions.is_end(name, number):
+        raise UsageError(
+            f"version {number} of '{name}' is its end: it was dropped",
+            hint=f"see: vde history {name}",
+        )
+    return found
+
+
+def _number_at(store: StateStore, name: str, text: str) -> int:
+    at = parse_time(text, "the time of a version", store.database.clock.now())
+    number = store.versions.number_at(name, at)
+    if number is None:
+        raise _unknown(store, name, f"no version that is as old as {_shown(at)}")
+    return number
+
+
+def _unknown(store: StateStore, name: str, what: str) -> UsageError:
+    kept = store.versions.history(name)
+    if not kept:
+        from vde_dagster.execution.make_plans import no_environment
+
+        return no_environment(store, name)
+    first, last = kept[-1], kept[0]
+    return UsageError(
+        f"environment '{name}' has {what}",
+        hint=f"its versions are {first.version} (of {_shown(first.published_at)}) to "
+        f"{last.version}; history_days says how long they are kept",
+    )
+
+
+def _shown(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"

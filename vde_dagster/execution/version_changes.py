@@ -1,0 +1,149 @@
+"""What each version of an environment changed: definitions, data, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.lakehouse.pins import growth_between
+from vde_dagster.planning.interval import Interval, IntervalSet
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.state.pin_history import PinChange
+    from vde_dagster.state.pins import Growth
+    from vde_dagster.state.versions import EnvironmentVersion
+
+What = Literal["definitions", "data", "both", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataChange:
+    """A table whose rows a version of an environment shows otherwise than the one before.
+
+    Args:
+        models: The models that it serves.
+        is_new: Whether the version before did not show it.
+        rows: Rows in it, when known.
+        added: Rows that were written since, when known; one that is written anew counts twice.
+        removed: Rows that were deleted or written anew, when known.
+        intervals: What the version's plan filled (UTC).
+    """
+
+    models: tuple[ModelName, ...]
+    is_new: bool
+    rows: int | None
+    added: int | None
+    removed: int | None
+    intervals: IntervalSet
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        return {
+            "models": [str(name) for name in self.models],
+            "new": self.is_new,
+            "rows": self.rows,
+            "rows_added": self.added,
+            "rows_removed": self.removed,
+            "intervals": self.intervals.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChange:
+    """A version with what it changed.
+
+    Args:
+        version: The version.
+        data: The tables whose rows changed.
+    """
+
+    version: EnvironmentVersion
+    data: tuple[DataChange, ...]
+
+    @property
+    def what(self) -> What:
+        """Whether definitions changed, data, or both."""
+        version = self.version
+        if version.added or version.changed or version.removed:
+            return "both" if self.data else "definitions"
+        return "data" if self.data else "nothing"
+
+
+def version_changes(
+    warehouse: Warehouse, name: str, limit: int | None = None
+) -> list[VersionChange]:
+    """Return the versions of an environment with what each changed, newest first.
+
+    Args:
+        warehouse: The project's warehouse.
+        name: The environment.
+        limit: The most versions to return.
+    """
+    store = warehouse.store
+    versions = store.versions.history(name, limit)
+    if not versions:
+        return []
+    changes = store.pin_history.changes(name, versions[-1].version, versions[0].version)
+    plans = {version.version: version.plan_id for version in versions}
+    growths = _growths(warehouse, changes)
+    models = store.pin_history.models(name, {change.table_id for change in changes})
+    found: dict[int, list[DataChange]] = {}
+    for change in changes:
+        shown = [
+            model
+            for table_id, since, until, model in models
+            if table_id == change.table_id
+            and since <= change.version
+            and (until is None or until > change.version)
+        ]
+        growth = growths.get((change.version, change.table_id))
+        found.setdefault(change.version, []).append(
+            DataChange(
+                tuple(shown),
+                change.is_new,
+                change.rows,
+                growth.added if growth is not None else change.added,
+                growth.removed if growth is not None else change.removed,
+                _filled(warehouse, change.table_id, plans.get(change.version)),
+            )
+        )
+    return [
+        VersionChange(version, tuple(sorted(found.get(version.version, []), key=_models)))
+        for version in versions
+    ]
+
+
+def _models(change: DataChange) -> tuple[ModelName, ...]:
+    return change.models
+
+
+def _filled(warehouse: Warehouse, table_id: str, plan_id: str | None) -> IntervalSet:
+    if plan_id is None:
+        return IntervalSet()
+    log = warehouse.store.fills.log(table_id, plan_id)
+    return IntervalSet.of(Interval(row.start_at, row.end_at) for row in log)
+
+
+def _growths(warehouse: Warehouse, changes: Iterable[PinChange]) -> dict[tuple[int, str], Growth]:
+    """Count what tables gained that others moved, from their metadata as far as it goes back."""
+    unknown = [one for one in changes if one.added is None and not one.is_new]
+    if not unknown:
+        return {}
+    lakehouse = warehouse.lakehouse
+    with warehouse.store.database.reading() as conn:
+        places = warehouse.store.pins.places(conn, {one.table_id for one in unknown})
+    locations = lakehouse.metadata_locations(ref for ref, _ in places.values())
+    found: dict[tuple[int, str], Growth] = {}
+    for table_id, (ref, _) in places.items():
+        location = locations.get(ref)
+        if location is None or not lakehouse.files.exists(location):
+            continue
+        metadata = lakehouse.files.read_json(location)
+        for one in unknown:
+            if one.table_id == table_id:
+                growth = growth_between(metadata, one.before, one.snapshot_id)
+                found[one.version, table_id] = growth
+    return found

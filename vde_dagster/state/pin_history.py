@@ -1,0 +1,157 @@
+"""What pins say together: what versions keep of a table, and what each changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.planning.table import PREVIEW_PREFIX, TableRef
+from vde_dagster.state import schema
+from vde_dagster.state.database import Database
+
+_PIN = schema.pins.c
+
+
+@dataclass(frozen=True, slots=True)
+class PinChange:
+    """A table that a version pins otherwise than the version before.
+
+    Args:
+        version: The version.
+        table_id: The physical table.
+        snapshot_id: The Iceberg snapshot that it pins; None for a table without any.
+        rows: Rows in it, when known.
+        is_new: Whether the version before did not show the table.
+        before: The snapshot that was pinned before.
+        added: Rows that were added since, when known.
+        removed: Rows that were removed since, when known.
+    """
+
+    version: int
+    table_id: str
+    snapshot_id: int | None
+    rows: int | None
+    is_new: bool
+    before: int | None
+    added: int | None
+    removed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PinHistory:
+    """Reading the pins of many versions.
+
+    Args:
+        database: Where they are.
+    """
+
+    database: Database
+
+    def changes(self, environment: str, first: int, last: int) -> list[PinChange]:
+        """Return which tables' data versions of an environment changed, from one to another.
+
+        A pin of the same snapshot under another schema is no change of data.
+        """
+        earlier = schema.pins.alias("earlier")
+        query = (
+            select(
+                schema.pins,
+                earlier.c.valid_from.label("since"),
+                earlier.c.iceberg_snapshot_id.label("before"),
+            )
+            .select_from(
+                schema.pins.outerjoin(
+                    earlier,
+                    (earlier.c.environment == _PIN.environment)
+                    & (earlier.c.table_id == _PIN.table_id)
+                    & (earlier.c.valid_to == _PIN.valid_from),
+                )
+            )
+            .where(_PIN.environment == environment, _PIN.valid_from.between(first, last))
+            .order_by(_PIN.valid_from, _PIN.table_id)
+        )
+        with self.database.reading() as conn:
+            rows = conn.execute(query).all()
+        return [
+            PinChange(
+                version=row.valid_from,
+                table_id=row.table_id,
+                snapshot_id=row.iceberg_snapshot_id,
+                rows=row.row_count,
+                is_new=row.since is None,
+                before=row.before,
+                added=row.rows_added,
+                removed=row.rows_removed,
+            )
+            for row in rows
+            if row.since is None or row.before != row.iceberg_snapshot_id
+        ]
+
+    def models(
+        self, environment: str, table_ids: Collection[str]
+    ) -> list[tuple[str, int, int | None, ModelName]]:
+        """Return (table, first version, first version without it, model) of what showed tables."""
+        entry = schema.entries.c
+        name = (entry.model_namespace, entry.model_name)
+        query = select(entry.table_id, entry.valid_from, entry.valid_to, *name).where(
+            entry.environment == environment, entry.table_id.is_not(None)
+        )
+        with self.database.reading() as conn:
+            return [
+                (row[0], row[1], row[2], ModelName(row[3], row[4]))
+                for row in conn.execute(query.order_by(*name))
+                if row[0] in table_ids
+            ]
+
+    def kept(
+        self, ref: TableRef, forgotten: Collection[tuple[str, int]] = ()
+    ) -> dict[int, list[tuple[str, int, int]]]:
+        """Return the Iceberg snapshots of a table that versions of live environments pin.
+
+        Args:
+            ref: The table's place, which previews of it share.
+            forgotten: (environment, version) that are about to be forgotten.
+
+        Returns:
+            By snapshot (environment, first version, last version) of those that pin it.
+        """
+        table, head, known = (
+            schema.tables.c,
+            schema.environments.c,
+            schema.environment_versions.c,
+        )
+        preview = table.name.startswith(f"{ref.name}@{PREVIEW_PREFIX}", autoescape=True)
+        versions = (
+            select(_PIN.iceberg_snapshot_id, _PIN.environment, known.version)
+            .select_from(
+                schema.pins.join(schema.tables, table.table_id == _PIN.table_id)
+                .join(schema.environments, head.environment == _PIN.environment)
+                .join(
+                    schema.environment_versions,
+                    (known.environment == _PIN.environment)
+                    & (known.version >= _PIN.valid_from)
+                    & (_PIN.valid_to.is_(None) | (known.version < _PIN.valid_to)),
+                )
+            )
+            .where(
+                head.live,
+                table.namespace == ref.namespace,
+                (table.name == ref.name) | preview,
+                _PIN.iceberg_snapshot_id.is_not(None),
+            )
+            .order_by(_PIN.environment, known.version)
+        )
+        found: dict[int, dict[str, list[int]]] = {}
+        with self.database.reading() as conn:
+            rows: Iterable[Any] = conn.execute(versions)
+            for snapshot, environment, version in rows:
+                if (environment, version) not in forgotten:
+                    found.setdefault(snapshot, {}).setdefault(environment, []).append(version)
+        return {
+            snapshot: [(name, numbers[0], numbers[-1]) for name, numbers in by_name.items()]
+            for snapshot, by_name in found.items()
+        }
