@@ -33,6 +33,10 @@ def main(folder: str, start: str, end: str, now: str) -> int:
                     name: _model(model, folder, start, end, now)
                     for name, model in context.models.items()
                 }
+                said["models"] |= {
+                    audit.name: _standalone(audit, folder, start, end, now)
+                    for audit in context.standalone_audits.values()
+                }
                 said["tests"] = sorted(_tests(context))
                 said["dialect"] = str(context.config.model_defaults.dialect or "")
             except Exception as error:
@@ -149,6 +153,28 @@ def _model(model: Any, folder: str, start: str, end: str, now: str) -> dict[str,
         if told["query"] is None and told["query_problem"] is None:
             told["query_problem"] = "not rendered before it runs"
     return told
+
+
+def _standalone(audit: Any, folder: str, start: str, end: str, now: str) -> dict[str, Any]:
+    """Say of a standalone audit what is said of models, as one that is its own audit."""
+    query = audit.render_audit_query(start=start, end=end, execution_time=now)
+    return {
+        "file": os.path.relpath(str(audit._path), folder),
+        "name": audit.name,
+        "kind": "AUDIT",
+        "depends_on": sorted(audit.depends_on),
+        "audits": [_audit(audit.name, {})],
+        "cron": audit.cron,
+        "owner": audit.owner,
+        "tags": sorted(audit.tags),
+        "description": audit.description,
+        "grains": [],
+        "columns": {},
+        "python": False,
+        "dialect": str(audit.dialect),
+        "query": query.sql(dialect=audit.dialect),
+        "query_problem": None,
+    }
 
 
 def _audit(name: str, arguments: Any) -> str:

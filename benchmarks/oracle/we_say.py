@@ -68,7 +68,8 @@ def _problem(error: ProjectError) -> dict[str, Any]:
 
 
 def _model(model: Model, values: dict[str, str]) -> dict[str, Any]:
-    query = None if model.query is None else substitute_time_variables(model.query, values)
+    written = model.query if model.kind.is_read else model.audits[0].query
+    query = None if written is None else substitute_time_variables(written, values)
     return {
         "file": model.location.path.as_posix(),
         "kind": model.kind.name,

@@ -20,6 +20,7 @@ def test_every_file_loads_and_every_model_has_a_version(tmp_path: Path) -> None:
             f"{customer}.{model}"
             for customer, model in (("acme", "orders_a"), ("zeta", "orders_b"))
         ),
+        "default.shops_have_days",
         *(f"{customer}.code" for customer in ("acme", "zeta")),
         *(f"listed.list_{which}" for which in ("one", "two")),
         *(f"marts.{name}" for name in ("days", "history", "kept", "spine", "templated")),

@@ -53,7 +53,7 @@ def load_audit_file(path: Path, text: str, context: FileContext) -> LoadedFile:
 
 
 def _read(block: Block, definition: AuditDefinition, context: FileContext) -> LoadedModel:
-    header, given = block.header, block.header.properties
+    given = block.header.properties
     if "blocking" in given and definition.blocking:
         raise given["blocking"].error(
             "a standalone audit never stops a publication",
@@ -84,7 +84,7 @@ def _read(block: Block, definition: AuditDefinition, context: FileContext) -> Lo
         owner=given["owner"].text() if "owner" in given else context.settings.owner,
         tags=given["tags"].texts() if "tags" in given else (),
         stamp=given["stamp"].text() if "stamp" in given else None,
-        description=given["description"].text() if "description" in given else header.comment,
+        description=given["description"].text() if "description" in given else None,
         **read_times(given, context.settings),
     )
     return LoadedModel(model, reads)
