@@ -18,6 +18,7 @@ from vde_dagster.cli.commands import (
     describing,
     environments,
     evaluating,
+    formatting,
     graph,
     inspecting,
     intervals,
@@ -75,6 +76,7 @@ app.command("audit")(auditing.audit)
 app.command("evaluate")(evaluating.evaluate)
 app.command("table-diff")(evaluating.table_diff)
 app.command("lint")(linting.lint)
+app.command("format")(formatting.format_sql)
 app.command("dag")(graph.dag)
 app.command("lineage")(graph.lineage)
 app.command("table-name")(inspecting.table_name)

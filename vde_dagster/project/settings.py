@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from vde_dagster.errors import ProjectError
+from vde_dagster.sql.layout.options import LayoutOptions
 
 ENV_PREFIX = "VDE_"
 """How the environment variables begin that win over a project's files."""
@@ -192,6 +193,7 @@ class Settings:
         spark: Spark's settings.
         dagster: Dagster's settings.
         linter: The linter's settings.
+        format: How `vde format` lays SQL out.
         config_file: SQLMesh's configuration, if the project has one; relative to the root.
         config_warnings: What is to be said of it.
     """
@@ -239,6 +241,7 @@ class Settings:
     spark: SparkSettings = field(default_factory=SparkSettings)
     dagster: DagsterSettings = field(default_factory=DagsterSettings)
     linter: LinterSettings = field(default_factory=LinterSettings)
+    format: LayoutOptions = field(default_factory=LayoutOptions)
     config_file: str = ""
     config_warnings: tuple[str, ...] = ()
 

@@ -20,7 +20,6 @@ from vde_dagster.project.problem import Problem
 _OF_MODELS = {
     "references": "joins are read from queries",
     "validate_query": "every query is checked while planning",
-    "formatting": "no command formats files",
     "project": "a project is a folder",
     "optimize_query": "Spark runs queries as their authors wrote them",
     "assertions": "write them as audits (…)",

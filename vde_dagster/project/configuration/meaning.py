@@ -207,6 +207,7 @@ class _Reader:
             hours = self._hours("snapshot_ttl", values["snapshot_ttl"]) or 0
             self._set(("snapshot_ttl",), math.ceil(hours), "janitor_grace_hours")
         self._linter(values.get("linter"))
+        self._format(values.get("format"))
         self._variables(values.get("variables"), ("variables",))
         self._model_defaults(values.get("model_defaults"), ("model_defaults",))
 
@@ -220,6 +221,18 @@ class _Reader:
             names = [rules] if isinstance(rules, str) else sorted(rules)
             if names:
                 self._set(("linter", key), [name.lower() for name in names], "linter", key)
+
+    def _format(self, given: Any) -> None:
+        if given is None:
+            return
+        given = given if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
+        for key in ("indent", "pad", "max_text_width", "leading_comma"):
+            if key in given:
+                self._set(("format", key), given[key], "format", key)
+        functions = given.get("normalize_functions")
+        if functions:  # True is SQLGlot's own word for capitals.
+            text = "upper" if functions is True else str(functions).lower()
+            self._set(("format", "normalize_functions"), text, "format", "normalize_functions")
 
     def _hours(self, key: str, value: Any) -> float | None:
         if value is None:

@@ -26,11 +26,17 @@ from vde_dagster.project.settings import (
     SparkSettings,
     set_in_environment,
 )
+from vde_dagster.sql.layout.options import LayoutOptions
 from vde_dagster.sql.nesting import nested_too_deeply
 from vde_dagster.sql.scanner import SourceText
 
 _FIELDS = tuple(f for f in dataclasses.fields(Settings) if f.name not in NOT_SET)
-_NESTED = {"spark": SparkSettings, "dagster": DagsterSettings, "linter": LinterSettings}
+_NESTED: dict[str, type[Any]] = {
+    "spark": SparkSettings,
+    "dagster": DagsterSettings,
+    "linter": LinterSettings,
+    "format": LayoutOptions,
+}
 _HINTS = {
     "environment_suffix_target": "write schema (sales__dev.orders) or table (sales.orders__dev); "
     "catalog cannot be: a publication is one transaction of one Iceberg catalog"

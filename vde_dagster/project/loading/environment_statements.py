@@ -30,7 +30,7 @@ def environment_statements(
     Raises:
         ProjectError: One cannot be read, or a file of macros is wrong.
     """
-    folder = Folder(settings, Hasher(settings.root, {}), ParsedQueries(0), {})
+    folder = Folder(settings, Hasher(settings.root), ParsedQueries(0), {})
     source = own_files(folder)
     mistakes = source.prepare()
     if mistakes:

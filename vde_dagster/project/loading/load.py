@@ -70,6 +70,7 @@ class ProjectLoad:
         parsed: Takes the trees of the queries that are read; by default none is kept.
         sources: What models come from; by default all that there are.
         variables: Values that override the settings' variables; the cache cannot be used then.
+        instead: Contents that count in place of those of files; the cache is not written then.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class ProjectLoad:
         parsed: ParsedQueries | None = None,
         sources: Sequence[SourceFactory] | None = None,
         variables: Mapping[str, Any] | None = None,
+        instead: Mapping[str, bytes] | None = None,
     ) -> None:
         self.root = Path(root).resolve()
         if not self.root.is_dir():
@@ -90,7 +92,8 @@ class ProjectLoad:
         self.cache = ProjectCache.open(self.root, use=use_cache)
         load_dotenv(self.root)
         self._environment = dict(os.environ)  # The project's own code may change it.
-        self._hasher = Hasher(self.root, self.cache.stats)
+        self._hasher = Hasher(self.root, instead or {}, self.cache.stats)
+        self._writes_cache = use_cache and not instead
         self.settings = self._settings()
         if variables:
             lowered = {name.lower() for name in variables}
@@ -257,7 +260,7 @@ class ProjectLoad:
         shared = [mistake for found in self._shared_problems.values() for mistake in found]
         self.problems += shared
         gone = set(self.cache.records) - set(self._records)
-        if (fresh or gone) and self.use_cache and not shared:
+        if (fresh or gone) and self._writes_cache and not shared:
             self.cache.records = self._records
             self.cache.save_records()
 
@@ -265,7 +268,7 @@ class ProjectLoad:
         """Remember the files' hashes, and what sources keep, for the next process."""
         memories = self._folder.memories
         changed = self._index_changed or any(memory.changed for memory in memories.values())
-        if self.use_cache and (self._hasher.changed or changed):
+        if self._writes_cache and (self._hasher.changed or changed):
             self.cache.stats = self._hasher.stats
             self.cache.memories = {name: memory.values for name, memory in memories.items()}
             self.cache.save_index()

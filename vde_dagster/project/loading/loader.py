@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +56,7 @@ def load_project(
     use_cache: bool = True,
     parsed: ParsedQueries | None = None,
     sources: Sequence[SourceFactory] | None = None,
+    instead: Mapping[str, bytes] | None = None,
 ) -> Project:
     """Load the project in a folder.
 
@@ -67,12 +68,13 @@ def load_project(
         parsed: Takes the trees of the queries that are read, for planning; by default none is
             kept.
         sources: What models come from; by default all that there are, see `sources.registry`.
+        instead: Contents that count in place of those of files.
 
     Raises:
         ProjectError: The settings are wrong; when strict, any mistake. Several mistakes are one
             error that has them all, see `ProjectError.mistakes`.
     """
-    return _finish(ProjectLoad(root, use_cache, parsed, sources), strict)
+    return _finish(ProjectLoad(root, use_cache, parsed, sources, instead=instead), strict)
 
 
 def load_project_isolated(root: Path, *, strict: bool = True) -> Project:

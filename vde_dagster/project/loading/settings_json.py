@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vde_dagster.project.settings import DagsterSettings, LinterSettings, Settings, SparkSettings
+from vde_dagster.sql.layout.options import LayoutOptions
 
 
 def settings_to_json(settings: Settings) -> dict[str, Any]:
@@ -26,6 +27,7 @@ def settings_from_json(root: Path, values: dict[str, Any]) -> Settings:
         key: tuple(value) if isinstance(value, list) else value
         for key, value in given.pop("linter").items()
     }
+    layout = LayoutOptions(**given.pop("format"))
     spark["packages"] = tuple(spark["packages"])
     for name, value in given.items():
         if isinstance(value, list):
@@ -36,5 +38,6 @@ def settings_from_json(root: Path, values: dict[str, Any]) -> Settings:
         spark=SparkSettings(**spark),
         dagster=DagsterSettings(**dagster),
         linter=LinterSettings(**linter),
+        format=layout,
         **given,
     )

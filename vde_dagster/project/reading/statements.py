@@ -91,7 +91,7 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
     while True:
         begin = position
         tokens, end, position = _next_statement(source, position, dialect)
-        if tokens and _is_header(tokens):
+        if tokens and is_header(tokens):
             if header is not None:
                 blocks.append(_block(source, header, statements))
             comment = _comment(source, begin, tokens[0].start)
@@ -171,7 +171,8 @@ def is_audit_file(text: str) -> bool:
     return False
 
 
-def _is_header(tokens: list[Token]) -> bool:
+def is_header(tokens: list[Token]) -> bool:
+    """Say whether a statement's tokens, without comments, are a header."""
     return tokens[0].is_word("MODEL", "AUDIT") and (len(tokens) == 1 or tokens[1].text == "(")
 
 

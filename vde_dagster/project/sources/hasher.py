@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -29,10 +29,12 @@ class Hasher:
 
     Args:
         root: The project's folder.
+        instead: Contents that count in place of those of files.
         known: What an earlier process left: `[size, mtime_ns, ctime_ns, inode, hash]` by path.
     """
 
     root: Path
+    instead: Mapping[str, bytes] = field(default_factory=dict)
     known: dict[str, list[Any]] = field(default_factory=dict)
     stats: dict[str, list[Any]] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
@@ -55,7 +57,7 @@ class Hasher:
         Raises:
             OSError: It cannot be read.
         """
-        found = self._contents.get(path)
+        found = self.instead.get(path, self._contents.get(path))
         if found is None:
             full = os.path.join(self.root, path)
             identity = _identity(os.stat(full))
@@ -83,6 +85,8 @@ class Hasher:
         return self.stats != self.known
 
     def _hash(self, path: str) -> str:
+        if path in self.instead:
+            return content_digest(self.instead[path])
         full = os.path.join(self.root, path)
         try:
             stat = os.stat(full)

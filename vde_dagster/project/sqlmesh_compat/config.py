@@ -148,7 +148,9 @@ class ModelDefaultsConfig(Shape):
     allow_partials: Annotated[str | bool | None, Does(_AS_PROPERTY)] = None
     interval_unit: Annotated[Any, Does(_AS_PROPERTY)] = None
     enabled: Annotated[str | bool | None, Does(_AS_PROPERTY)] = None
-    formatting: Annotated[Any, _unused("there is no formatter")] = None
+    formatting: Annotated[Any, Does("whether `vde format` touches models; their property wins")] = (
+        None
+    )
     batch_concurrency: Annotated[int | None, Does(_OF_KINDS)] = None
     pre_statements: Annotated[list[Any] | None, Does(_STATEMENTS)] = None
     post_statements: Annotated[list[Any] | None, Does(_STATEMENTS)] = None
@@ -207,6 +209,19 @@ class LinterConfig(Shape):
     rules: Annotated[list[str] | str | None, Does("`linter.rules`")] = None
     warn_rules: Annotated[list[str] | str | None, Does("`linter.warn_rules`")] = None
     ignored_rules: Annotated[list[str] | str | None, Does("`linter.ignored_rules`")] = None
+
+
+class FormatConfig(Shape):
+    """How `vde format` lays SQL out."""
+
+    normalize: Annotated[Any, _unused("names stay as they are written")] = False
+    pad: Annotated[int, Does("`format.pad`")] = 2
+    indent: Annotated[int, Does("`format.indent`")] = 2
+    normalize_functions: Annotated[str | bool | None, Does("`format.normalize_functions`")] = None
+    leading_comma: Annotated[bool, Does("`format.leading_comma`")] = False
+    max_text_width: Annotated[int, Does("`format.max_text_width`")] = 80
+    append_newline: Annotated[Any, _unused("files always end with a line end")] = False
+    no_rewrite_casts: Annotated[Any, _unused("casts always stay as they are written")] = False
 
 
 class Config(Shape):
@@ -271,7 +286,7 @@ class Config(Shape):
         Any, _unused("`vde plan` in a workflow of your own, see docs/dagster.md")
     ] = None
     run: Annotated[Any, _unused("runs wait for a lease of their own accord")] = None
-    format: Annotated[Any, _unused("there is no formatter")] = None
+    format: Annotated[FormatConfig, Does("see below")] = Field(default_factory=FormatConfig)
     ui: Annotated[Any, _unused("the user interface is Dagster's")] = None
     plan: Annotated[PlanConfig, Does("see below")] = Field(default_factory=PlanConfig)
     migration: Annotated[Any, _unused("the state is migrated when it is opened")] = None
@@ -293,6 +308,7 @@ PARTS: dict[str, type[Shape]] = {
     "plan": PlanConfig,
     "model_naming": NameInferenceConfig,
     "linter": LinterConfig,
+    "format": FormatConfig,
 }
 """Keys of the root that have keys of their own; each gateway has those of `GatewayConfig`."""
 

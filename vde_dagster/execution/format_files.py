@@ -1,0 +1,186 @@
+"""Laying files of SQL out anew, where the same models with the same versions come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.atomic_files import replacing
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.project.formatting.format_text import format_text
+from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.reading.text_files import decoded
+from vde_dagster.project.selection import select
+from vde_dagster.project.sources.find_files import find_files
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.snapshot import Snapshot
+
+
+@dataclass(slots=True)
+class Formatted:
+    """What became of files.
+
+    Args:
+        looked_at: How many there were.
+        texts: New texts of those that were not laid out, by path.
+        left_alone: Those that are as they were, with why.
+    """
+
+    looked_at: int
+    texts: dict[str, str] = field(default_factory=dict)
+    left_alone: list[ProjectError] = field(default_factory=list)
+
+    @property
+    def changed(self) -> list[str]:
+        """The files that are, or would be, written anew."""
+        return sorted(self.texts)
+
+
+def format_files(workspace: Workspace, chosen: Sequence[str], *, check: bool) -> Formatted:
+    """Lay out files of models and audits.
+
+    Args:
+        workspace: The project.
+        chosen: Files, or patterns of models; all files if none.
+        check: Whether nothing is to be written.
+
+    Raises:
+        UsageError: A pattern matches nothing.
+        ProjectError: The project has a mistake, so that nobody can tell what its files mean.
+    """
+    paths = _paths(workspace, chosen)
+    done = Formatted(len(paths))
+    spare: dict[str, str] = {}
+    for path in paths:
+        _lay_out(workspace, path, done, spare)
+    if done.texts:
+        _keep_what_means_the_same(workspace, done, spare)
+    for path, text in {} if check else done.texts.items():
+        with replacing(workspace.root / path) as file:
+            file.write(text.encode())
+    return done
+
+
+def _paths(workspace: Workspace, chosen: Sequence[str]) -> list[str]:
+    """Return the files of SQL that are meant, relative to the root."""
+    every = find_files(workspace.settings).sql
+    if not chosen:
+        return list(every)
+    known, paths, patterns = set(every), set[str](), list[str]()
+    for one in chosen:
+        path = _relative(one, workspace.root)
+        if path in known:
+            paths.add(path)
+        elif one.endswith(".sql"):
+            raise UsageError(
+                f"there is no file of models or audits '{one}'",
+                hint="write its path from here, or from the project's folder",
+            )
+        else:
+            patterns.append(one)
+    if patterns:
+        models = workspace.project.models
+        found = select(models, patterns, workspace.warehouse.changed_files)
+        paths |= {models[name].location.path.as_posix() for name in found} & known
+    return sorted(paths)
+
+
+def _relative(path: str, root: Path) -> str:
+    """Return a path relative to the root, be it given from there, from here, or from the top."""
+    for folder in (root, Path.cwd()):
+        full = (folder / path).resolve()
+        if full.is_file() and full.is_relative_to(root):
+            return full.relative_to(root).as_posix()
+    return path
+
+
+def _lay_out(workspace: Workspace, path: str, done: Formatted, spare: dict[str, str]) -> None:
+    """Lay one file out, in `spare` without capitals, which take part in versions of statements."""
+    settings = workspace.settings
+    content = (workspace.root / path).read_bytes()
+    try:
+        text = decoded(Path(path), content)
+        made = format_text(Path(path), text, settings, settings.format)
+        if made is None or made.encode() == content:
+            return
+        done.texts[path] = made
+        as_written = replace(settings.format, keywords=False, normalize_functions="")
+        spare[path] = format_text(Path(path), text, settings, as_written) or made
+    except ProjectError as error:
+        done.left_alone.append(error)
+        done.texts.pop(path, None)
+
+
+def _keep_what_means_the_same(
+    workspace: Workspace, done: Formatted, spare: Mapping[str, str]
+) -> None:
+    """Leave alone what would be read as another model; each file has two tries."""
+    before = workspace.snapshots()
+    while done.texts:
+        wrong = _what_changes(workspace, before, done.texts)
+        if not wrong:
+            return
+        for path, reason in wrong.items():
+            if done.texts[path] != spare[path]:
+                done.texts[path] = spare[path]
+            else:
+                del done.texts[path]
+                location = SourceLocation(Path(path), 1)
+                done.left_alone.append(ProjectError(reason, location=location))
+
+
+def _what_changes(
+    workspace: Workspace, before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the files that would mean something else, with what."""
+    contents = {path: text.encode() for path, text in texts.items()}
+    try:
+        project = load_project(workspace.root, instead=contents)
+        after = workspace.warehouse.snapshots_of(project.models, warnings=[])
+    except ProjectError as error:
+        return _blamed(error, texts)
+    wrong: dict[str, str] = {}
+    others: set[ModelName] = set()
+    for name in (*before, *(name for name in after if name not in before)):
+        one, other = before.get(name), after.get(name)
+        if one is not None and other is not None and _meaning(one) == _meaning(other):
+            continue
+        others.add(name)
+        of = one or other
+        assert of is not None
+        if others.isdisjoint(of.parents):  # Else it may only follow; the next look says.
+            path = of.model.location.path.as_posix()
+            paths = [path] if path in texts else _without_models(before, texts)
+            wrong |= dict.fromkeys(paths, f"laid out, it would be another {name}")
+    return wrong
+
+
+def _blamed(error: ProjectError, texts: Mapping[str, str]) -> dict[str, str]:
+    found = {
+        mistake.location.path.as_posix(): f"laid out, it would not load: {mistake.message}"
+        for mistake in error.mistakes
+        if mistake.location is not None
+    }
+    own = {path: reason for path, reason in found.items() if path in texts}
+    return own or dict.fromkeys(texts, f"laid out, the project would not load: {error.message}")
+
+
+def _without_models(before: Mapping[ModelName, Snapshot], texts: Mapping[str, str]) -> list[str]:
+    """Return the files that hold audits alone; whose models changed else, nobody can tell."""
+    of_models = {snapshot.model.location.path.as_posix() for snapshot in before.values()}
+    return [path for path in texts if path not in of_models] or list(texts)
+
+
+def _meaning(snapshot: Snapshot) -> tuple[Any, ...]:
+    """Return everything that a snapshot says but the text of its file."""
+    model = replace(snapshot.model, source="", query=None, location=_NOWHERE)
+    versions = snapshot.id, snapshot.version.rows, snapshot.definition_hash, snapshot.layout_hash
+    return model, snapshot.columns, versions
+
+
+_NOWHERE = SourceLocation(Path("file"))

@@ -1,0 +1,193 @@
+"""Texts whose lines break where they have to: a small pretty printer.
+
+After Philip Wadler, "A prettier printer" (2003): a group is written in one line where it fits, else
+each of its lines breaks. Comments are the addition: those at a line's end stay there, whatever
+follows, and those on lines of their own get one.
+
+>>> words = Group(("f(", Nest(2, (SOFT, "one,", LINE, "two")), SOFT, ")"))
+>>> written(words, 80)
+'f(one, two)'
+>>> print(written(words, 8))
+f(
+  one,
+  two
+)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A place where a line may end, or has to.
+
+    Args:
+        flat: What stands there in a group that is one line.
+        lines: How many lines end where it has to; 0 where it may.
+    """
+
+    flat: str = ""
+    lines: int = 0
+
+
+LINE, SOFT = Break(" "), Break()
+HARD, BLANK = Break(lines=1), Break(lines=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """What is indented.
+
+    Args:
+        by: Blanks.
+        inside: What.
+    """
+
+    by: int
+    inside: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What is one line where it fits.
+
+    Args:
+        inside: What.
+    """
+
+    inside: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A comment.
+
+    Args:
+        text: As written.
+        behind: Whether it stands behind something in its line.
+    """
+
+    text: str
+    behind: bool
+
+    @property
+    def ends_line(self) -> bool:
+        """Whether nothing may follow it in its line."""
+        return not self.behind or self.text.startswith("--") or "\n" in self.text
+
+
+# A tuple of documents is one, too.
+Document = Any
+
+
+def written(document: Document, width: int) -> str:
+    """Write a document; lines have no blanks at their ends.
+
+    Args:
+        document: Texts, breaks, groups, and tuples of them; the text " " is a blank between texts.
+        width: Characters of a line.
+    """
+    out = _Lines()
+    waiting: list[tuple[int, bool, Document]] = [(0, False, document)]
+    while waiting:
+        indent, flat, one = waiting.pop()
+        if isinstance(one, str):
+            out.add(one, indent)
+        elif isinstance(one, tuple):
+            waiting.extend((indent, flat, part) for part in reversed(one))
+        elif isinstance(one, Nest):
+            waiting.append((indent + one.by, flat, one.inside))
+        elif isinstance(one, Group):
+            flat = flat or _fits(one.inside, width - out.column(indent), waiting)
+            waiting.append((indent, flat, one.inside))
+        elif isinstance(one, Remark):
+            out.remark(one, indent)
+        elif flat:
+            out.add(one.flat, indent)
+        else:
+            out.end(max(one.lines, 1))
+    return out.text
+
+
+class _Lines:
+    """What is written so far, and the blank or line end that comes before what follows."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._ends = 0
+        self._blank = False
+        self._start = 0
+
+    def column(self, indent: int) -> int:
+        if self._ends or not self.text:
+            return indent
+        return len(self.text) - self._start + self._blank
+
+    def add(self, text: str, indent: int) -> None:
+        if text in ("", " "):
+            self._blank = self._blank or bool(text)
+            return
+        if self._ends and self.text:
+            self.text += "\n" * self._ends
+            self._start = len(self.text)
+        if self._ends or not self.text:
+            self.text += " " * indent
+        elif self._blank:
+            self.text += " "
+        self._ends, self._blank = 0, False
+        self.text += text
+        if "\n" in text:
+            self._start = self.text.rindex("\n") + 1
+
+    def end(self, lines: int) -> None:
+        self._ends = max(self._ends, lines)
+
+    def remark(self, remark: Remark, indent: int) -> None:
+        ends = self._ends
+        if remark.behind and self.text:
+            self._ends, self._blank = 0, True
+        else:
+            self.end(1)
+        self.add(remark.text, indent)
+        self._blank = True
+        if remark.ends_line:
+            self.end(1)
+        if remark.behind:
+            self._ends = max(ends, self._ends)
+
+
+def _fits(document: Document, width: int, waiting: list[tuple[int, bool, Document]]) -> bool:
+    """Say whether a document, and what follows it up to a line's end, fit into one line."""
+    left, behind = width, len(waiting)
+    inside = [document]
+    flat = True
+    while left >= 0:
+        if not inside:
+            if not behind:
+                return True
+            behind -= 1
+            _, flat, following = waiting[behind]
+            inside = [following]
+        one = inside.pop()
+        if isinstance(one, str):
+            if "\n" in one:
+                return behind < len(waiting)
+            left -= len(one)
+        elif isinstance(one, tuple):
+            inside.extend(reversed(one))
+        elif isinstance(one, Nest | Group):
+            inside.append(one.inside)
+        elif isinstance(one, Remark):
+            if one.ends_line:
+                return behind < len(waiting)
+            left -= len(one.text) + 1
+        elif one.lines:
+            return behind < len(waiting)
+        elif behind < len(waiting) and not flat:
+            return True
+        else:
+            left -= len(one.flat)
+    return False

@@ -1,0 +1,239 @@
+"""Queries laid out as SQLGlot's pretty printer does, in their author's words and with macros.
+
+SQLGlot writes other words (`nvl` becomes `COALESCE`), moves comments, and knows no macros. Here
+every word, literal and comment is as it was written, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from vde_dagster.sql.layout.clauses import Clause, clauses_of, is_comment, is_query
+from vde_dagster.sql.layout.documents import (
+    HARD,
+    LINE,
+    SOFT,
+    Document,
+    Group,
+    Nest,
+    Remark,
+)
+from vde_dagster.sql.layout.nodes import Bracket, Leaf, Node
+from vde_dagster.sql.layout.options import LayoutOptions
+from vde_dagster.sql.layout.spacing import blank_between, text_of
+
+
+def remark(comment: Leaf) -> Remark:
+    """Return a comment as a part of a document."""
+    return Remark(comment.text, behind=not comment.begins_line)
+
+
+def split_list(nodes: Iterable[Node]) -> list[tuple[list[Node], list[Leaf]]]:
+    """Split nodes at commas; each item comes with the comments that stay in its last line."""
+    items: list[tuple[list[Node], list[Leaf]]] = [([], [])]
+    for node in nodes:
+        if isinstance(node, Leaf) and node.text == ",":
+            items.append(([], []))
+        elif is_comment(node) and not items[-1][0] and len(items) > 1 and not _own_line(node):
+            items[-2][1].extend([node] if isinstance(node, Leaf) else [])
+        else:
+            items[-1][0].append(node)
+    for own, behind in items:
+        while own and is_comment(own[-1]) and not _own_line(own[-1]):
+            last = own.pop()
+            behind[:0] = [last] if isinstance(last, Leaf) else []
+    return items
+
+
+def _own_line(node: Node) -> bool:
+    return isinstance(node, Leaf) and node.begins_line
+
+
+class QueryLayout:
+    """Lays out queries and expressions.
+
+    Args:
+        options: How they shall look.
+    """
+
+    def __init__(self, options: LayoutOptions) -> None:
+        self._options = options
+
+    def query(self, nodes: Sequence[Node]) -> Document:
+        """Lay out a query, or a statement that has one behind words of its own."""
+        parts: list[Document] = []
+        for clause in clauses_of(nodes):
+            parts += [HARD, *map(remark, clause.before), self._clause(clause)]
+        return tuple(parts)
+
+    def _clause(self, clause: Clause) -> Document:
+        if not clause.kind:
+            return self.expression(clause.body)
+        head = tuple(
+            (" " if number else "", self._keyword(leaf)) for number, leaf in enumerate(clause.head)
+        )
+        indent = self._options.indent
+        if clause.kind == "select":
+            return self._select(head, clause.body)
+        if clause.kind in ("list", "values"):
+            return head, Nest(indent, (HARD, self.items(clause.body, HARD)))
+        if clause.kind == "condition":
+            return head, Nest(indent, (HARD, self._condition(clause.body)))
+        if clause.kind == "on":
+            condition = " ", self._condition(clause.body)
+            return Nest(indent, (HARD, head, condition))
+        if clause.kind in ("with", "set"):
+            return head, " ", self.items(clause.body, " ")
+        several = len(split_list(clause.body)) > 1
+        return head, " ", Nest(indent if several else 0, Group(self.items(clause.body, LINE)))
+
+    def _select(self, head: Document, body: list[Node]) -> Document:
+        said: list[Node] = []
+        while body and isinstance(body[0], Leaf) and body[0].kind == "hint":
+            said.append(body.pop(0))
+        if body and isinstance(body[0], Leaf) and body[0].word == "ON":
+            said += body[:2]  # DISTINCT ON (…)
+            body = body[2:]
+        shown = (" ", self.expression(said)) if said else ()
+        return head, shown, Nest(self._options.indent, (HARD, self.items(body, HARD)))
+
+    def _keyword(self, node: Node) -> str:
+        assert isinstance(node, Leaf)
+        return node.word if node.word and self._options.keywords else node.text
+
+    def _condition(self, nodes: list[Node]) -> Document:
+        [*others, (own, behind)] = split_list(nodes)
+        if others:
+            return Group(self.items(nodes, LINE))
+        return Group(self.expression(own)), tuple(map(remark, behind))
+
+    def items(self, nodes: Sequence[Node], between: Document) -> Document:
+        """Lay out what commas separate."""
+        parts: list[Document] = []
+        split = split_list(nodes)
+        leads = self._options.leading_comma and between is HARD
+        for number, (own, behind) in enumerate(split):
+            last = number == len(split) - 1
+            if leads and number:
+                parts += [HARD, ", "]
+            parts.append(Group(self.expression(own)))
+            if not (last or leads):
+                parts.append(",")
+            parts += map(remark, behind)
+            if not (last or leads):
+                parts.append(between)
+        return tuple(parts)
+
+    def expression(self, nodes: Sequence[Node]) -> Document:
+        """Lay out what has no comma of its own: an expression, a table with its alias."""
+        return self._run(list(nodes), _connectors(nodes))
+
+    def _run(self, nodes: list[Node], breaks: set[int]) -> Document:
+        parts: list[Document] = []
+        before: Leaf | None = None
+        index = 0
+        while index < len(nodes):
+            node = nodes[index]
+            first = node.opening if isinstance(node, Bracket) else node
+            if before is not None and not is_comment(node):
+                blank = " " if blank_between(before, first) else ""
+                parts.append(LINE if index in breaks else blank)
+            end = _end_of_case(nodes, index)
+            if end is not None:
+                parts.append(self._case(nodes[index : end + 1]))
+                before, index = nodes[end], end + 1  # type: ignore[assignment]
+                continue
+            if isinstance(node, Bracket):
+                parts.append(self._bracket(node))
+                before = node.closing
+            elif is_comment(node):
+                parts.append(remark(node))
+            else:
+                parts.append(self._text(nodes, index))
+                before = node
+            index += 1
+        return tuple(parts)
+
+    def _text(self, nodes: list[Node], index: int) -> str:
+        before = nodes[index - 1] if index else None
+        following = nodes[index + 1] if index + 1 < len(nodes) else None
+        node = nodes[index]
+        assert isinstance(node, Leaf)
+        return text_of(
+            node,
+            before.closing if isinstance(before, Bracket) else before,
+            following.opening if isinstance(following, Bracket) else following,
+            self._options,
+        )
+
+    def _bracket(self, bracket: Bracket) -> Document:
+        opening, inside, closing = bracket.opening.text, bracket.inside, bracket.closing.text
+        if not inside:
+            return opening + closing
+        if opening == "<":
+            return opening, self.items(inside, " "), closing
+        pad = self._options.pad
+        if opening == "(" and is_query(inside):
+            return opening, Nest(pad, (HARD, self.query(inside))), HARD, closing
+        content = self._window(inside) or self.items(inside, LINE)
+        return Group((opening, Nest(pad, (SOFT, content)), SOFT, closing))
+
+    def _window(self, nodes: Sequence[Node]) -> Document | None:
+        """Lay out the bracket of a window: its parts are lines, where they do not fit."""
+        words = [node.word if isinstance(node, Leaf) else "" for node in nodes]
+        starts = [
+            index
+            for index, word in enumerate(words)
+            if (word in ("PARTITION", "ORDER") and words[index + 1 : index + 2] == ["BY"])
+            or (word in ("ROWS", "RANGE") and index and "BY" in words[:index])
+        ]
+        if not starts or "BY" not in words:
+            return None
+        ends = [*starts[1:], len(nodes)]
+        parts: list[Document] = [self.items(nodes[: starts[0]], LINE)] if starts[0] else []
+        for start, end in zip(starts, ends, strict=True):
+            parts += [LINE if parts else "", self.items(nodes[start:end], " ")]
+        return tuple(parts)
+
+    def _case(self, nodes: list[Node]) -> Document:
+        """Lay out CASE … END: its branches are lines, where they do not fit."""
+        starts, depth = [0], 0
+        for index, node in enumerate(nodes):
+            word = node.word if isinstance(node, Leaf) else ""
+            depth += (word == "CASE") - (word == "END")
+            if depth == 1 and word in ("WHEN", "ELSE"):
+                starts.append(index)
+        branches = [nodes[a:b] for a, b in zip(starts, [*starts[1:], len(nodes) - 1], strict=True)]
+        of = branches[0][1:]
+        case, end = (self._keyword(node) for node in (nodes[0], nodes[-1]))
+        head: Document = (case, " ", self._run(of, set())) if of else case
+        lines = tuple((LINE, Group(self._run(branch, set()))) for branch in branches[1:])
+        return Group((head, Nest(self._options.indent, lines), LINE, end))
+
+
+def _connectors(nodes: Sequence[Node]) -> set[int]:
+    """Return the places of AND and OR, but for those of BETWEEN and in CASE."""
+    found: set[int] = set()
+    between = depth = 0
+    for index, node in enumerate(nodes):
+        word = node.word if isinstance(node, Leaf) else ""
+        depth += (word == "CASE") - (word == "END")
+        if word == "BETWEEN":
+            between += 1
+        elif word == "AND" and between:
+            between -= 1
+        elif word in ("AND", "OR") and depth == 0:
+            found.add(index)
+    return found
+
+
+def _end_of_case(nodes: Sequence[Node], index: int) -> int | None:
+    """Return the place of the END of a CASE that begins at a node."""
+    depth = 0
+    for at in range(index, len(nodes)):
+        node = nodes[at]
+        word = node.word if isinstance(node, Leaf) else ""
+        depth += (word == "CASE") - (word == "END")
+        if depth <= 0:
+            return at if at > index else None
+    return None
