@@ -13,7 +13,6 @@ from vde_dagster_tests.projects import ProjectFolder
 
 IDLE = {
     "of a model": ("kind FULL, references (id)", "", "references", 3),
-    "of a command": ("kind FULL,\n  formatting false", "", "formatting", 4),
     "an engine": ("kind FULL, gateway big", "", "gateway", 3),
     "a session": ("kind FULL, session_properties (a = 1)", "", "SET before the query", 3),
     "rights": ("kind FULL, grants ('select' = ['me'])", "", "write GRANT between", 3),
@@ -32,7 +31,7 @@ USED = (
     "kind FULL, tags [project, formatting], description 'references, formatting', grain (id)",
     "kind FULL, clustered_by (id), physical_properties (project = 'x')",
     "kind VIEW, virtual_properties (references = 'x'), audits (not_null(columns := (id)))",
-    "kind VIEW (materialized false), owner project",
+    "kind VIEW (materialized false), owner project, formatting false",
     "kind INCREMENTAL_BY_UNIQUE_KEY (unique_key (id, x), disable_restatement true)",
 )
 

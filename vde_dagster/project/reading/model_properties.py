@@ -55,6 +55,7 @@ READ = frozenset(
         "skip_unchanged",
         "table_format",
         "storage_format",
+        "formatting",
     ]
 )
 
@@ -65,7 +66,6 @@ METADATA = frozenset(
     [
         "references",
         "validate_query",
-        "formatting",
         "project",
         "optimize_query",
         "assertions",
