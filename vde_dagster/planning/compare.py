@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.plan import Category, Change
 from vde_dagster.planning.snapshot import Snapshot
 
@@ -40,8 +41,8 @@ def _meaning(snapshot: Snapshot) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 
 def _category(new: Snapshot, old: Snapshot) -> Category:
-    same_fill = True if not new.has_table else new.fill_version == old.fill_version
-    if new.version.rows != old.version.rows or not same_fill:
+    same_fill = not new.has_table or new.fill_version == old.fill_version
+    if new.version.rows != old.version.rows or not (same_fill or becomes_table(new, old)):
         return Category.BREAKING
     new_columns = [(column.name, column.version) for column in new.columns]
     old_columns = [(column.name, column.version) for column in old.columns]
@@ -57,6 +58,11 @@ def _category(new: Snapshot, old: Snapshot) -> Category:
     if set(old_columns) <= set(new_columns):
         return Category.NON_BREAKING
     return Category.BREAKING
+
+
+def becomes_table(new: Snapshot, old: Snapshot) -> bool:
+    """Say whether a view becomes a table that is written whole, so that readers find the same."""
+    return new.has_table and not old.has_table and meaning_of(new.model.kind).replaces_all
 
 
 def reasons(

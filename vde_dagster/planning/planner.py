@@ -9,7 +9,7 @@ from datetime import datetime
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.assign_tables import assign_tables, is_deployed_already
 from vde_dagster.planning.audits_due import own_audits_due, with_audits_of_others
-from vde_dagster.planning.compare import classify, reasons
+from vde_dagster.planning.compare import becomes_table, classify, reasons
 from vde_dagster.planning.contracts import ContractBreak, Shown, contract_breaks
 from vde_dagster.planning.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.in_place import TableChange
@@ -37,6 +37,7 @@ from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.warehouse_state import WarehouseState
 
 _ANEW = "its history begins anew: what its table keeps of the past is no longer in its sources"
+_COMPUTED = "its rows are computed into a table, and what reads it finds the same"
 _UNREADABLE = "what is published of it is not known: its stored definition cannot be read"
 
 
@@ -171,6 +172,8 @@ def _planned(
             readiness.let_pass(snapshot, intervals)
             if any(parent in complete for parent in snapshot.parents):
                 complete[name] = available
+        if intervals and category is Category.REUSE and becomes_table(snapshot, old[name]):
+            category, why = Category.NON_BREAKING, (*why, _COMPUTED)
         skippable, always = False, ""
         in_run = request.kind is PlanKind.RUN and may_be_skipped(snapshot)
         if intervals and table is not None and in_run:
