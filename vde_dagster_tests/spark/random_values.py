@@ -68,7 +68,9 @@ def _make_table(
         for i in range(ROWS)
     ]
     frame = session.sql(" UNION ALL ".join(f"SELECT {line}" for line in lines))
-    frame.coalesce(1).cache().createOrReplaceTempView(name)
+    # As data, not as the query that made it, which Spark would plan again for every reader.
+    made = session.createDataFrame(frame.toArrow(), frame.schema)
+    made.createOrReplaceTempView(name)
 
 
 def _value(kind: str, number: int, rng: random.Random, *, overflow: bool) -> str:

@@ -50,6 +50,7 @@ _OF_CALL: dict[str, Rule] = {
     "positive": sign,
 }
 _OPERATORS = frozenset({"eq", "neq", "lt", "le", "nseq", "add", "sub", "mul"})
+_SIMPLE = frozenset({"ref", "lit", "bool", "Null"})
 _MOST_STEPS = 8
 
 
@@ -85,6 +86,8 @@ class Simplifier:
 
     def put(self, node: Node) -> Node:
         """The simple form of an expression."""
+        if node.tag in _SIMPLE:
+            return node
         done = self._memo.get(node)
         if done is None:
             done = self._memo[node] = self._simple(node)
@@ -92,7 +95,7 @@ class Simplifier:
         return done
 
     def _simple(self, node: Node) -> Node:
-        if node.tag in ("ref", "lit") or (node.tag == "window" and self._present):
+        if node.tag == "window" and self._present:
             return node  # A window is computed over rows that a later condition may leave out.
         parts = tuple([self.put(p) if p.__class__ is Node else p for p in node.parts])
         if node.tag == "case":

@@ -131,7 +131,10 @@ class Parts:
             return [change(node) for node in nodes]
 
         for rel in self.rels:
-            rel.outputs = [o.as_node(change(o.node)) for o in rel.outputs]
+            made = everywhere(o.node for o in rel.outputs)
+            rel.outputs = [
+                o if o.node is n else o.as_node(n) for o, n in zip(rel.outputs, made, strict=True)
+            ]
         for group in self.windowed:
             group.conditions = everywhere(group.conditions)
         for group in self.groups:

@@ -7,11 +7,15 @@ from vde_dagster.semantics.simplify.expressions import Simplifier
 from vde_dagster.semantics.simplify.facts import null_test
 from vde_dagster.semantics.simplify.parts import Parts
 
+_ASKING = frozenset({"Is", "nseq", "case"})
+_ASKING_CALLS = frozenset({"coalesce", "count"})
 _STRICT = frozenset({"eq", "neq", "lt", "le", "add", "sub", "mul"})
 
 
 def use_presence(parts: Parts) -> None:
     """Simplify what is made of a group's rows by what its conditions say of NULLs."""
+    if not any(map(_asks, parts.terms.nodes())):
+        return
     tails = {source.group: source for source in parts.derived() if source.op != "left"}
     tops = {rel.group: rel for rel in parts.rels}
     for group in parts.groups:
@@ -26,6 +30,11 @@ def use_presence(parts: Parts) -> None:
             source.columns = [simple.put(node) for node in source.columns]
             source.args = tuple(simple.put(node) for node in source.args)
             source.keys = tuple(simple.put(node) for node in source.keys)
+
+
+def _asks(node: Node) -> bool:
+    """Whether the value of an expression depends on what is NULL in another way than others do."""
+    return node.tag in _ASKING or (node.tag == "call" and node.parts[0] in _ASKING_CALLS)
 
 
 def _present(condition: Node) -> set[Node]:
