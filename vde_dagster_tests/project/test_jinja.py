@@ -171,3 +171,19 @@ def test_a_broken_file_of_macros_is_one_mistake(write_project: WriteProject) -> 
     root = write_project({**models, "macros/m.sql": "\n{% macro f( %}"})
     (problem,) = load_project(root, strict=False).problems
     assert str(problem).startswith("macros/m.sql:1: Jinja: expected token")
+
+
+def test_a_model_goes_on_behind_an_audit_in_its_file(load_model: LoadModel) -> None:
+    model = load_model(
+        """
+        MODEL (name a.m, audits (few), dialect bigquery);
+        AUDIT (name few);
+        SELECT * FROM @this_model WHERE n > 3;
+        JINJA_QUERY_BEGIN;
+        SELECT {{ 1 + 1 }} AS n, 'it\\'s' AS t FROM x.t
+        JINJA_END;
+        """
+    )
+
+    assert model.query == "SELECT 2 AS n, 'it\\'s' AS t FROM x.t"
+    assert [audit.name for audit in model.audits] == ["few"]

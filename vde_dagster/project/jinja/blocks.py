@@ -54,6 +54,7 @@ def _templates(expander: Expander) -> Templates:
     names: dict[str, Any] = {name: TimeValue(name) for name in VALUES}
     names |= {name: partial(macro, evaluator) for name, macro in scope.macros.items()}
     names["runtime_stage"] = _STAGE
+    names |= scope.environment
     names["gateway"] = lambda: scope.settings.get("gateway")
 
     def var(name: str, *default: Any, **named: Any) -> Any:

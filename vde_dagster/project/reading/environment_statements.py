@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.project.jinja.blocks import render_block
+from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.reading.model_defaults import setting_text
 from vde_dagster.project.reading.rendering import render_statement
 from vde_dagster.project.reading.variable_texts import sql_literal
+from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, scan, split_top_level
 
 if TYPE_CHECKING:
@@ -40,10 +43,23 @@ def read_environment_statements(
         )
         source = setting_text(context.settings, text)
         expander = Expander(source, scope)
-        backslash = scope.dialect in BACKSLASH_DIALECTS
-        tokens = [t for t in scan(source, backslash=backslash) if t.kind != "comment"]
-        for part in split_top_level(tokens, ";"):
-            if part:
-                expanded = expander.statements(part[0].start, part[-1].end)
-                made += (render_statement(expander, one) for one in expanded)
+        for expanded in _expanded(expander, backslash=scope.dialect in BACKSLASH_DIALECTS):
+            made.append(render_statement(expander, expanded))
     return tuple(made)
+
+
+def _expanded(expander: Expander, *, backslash: bool) -> Iterator[Expanded]:
+    """Yield the statements of a text, be they SQL or what blocks of Jinja make."""
+    blocks = jinja_blocks(expander.source, backslash=backslash)
+    bodies = {block.start: block for block in blocks if block.kind != "comment"}
+    plain = without_blocks(expander.source, blocks)
+    astray = find_jinja(plain, backslash=backslash)
+    if astray is not None:
+        raise expander.source.error(JINJA, astray, JINJA_HINT)
+    tokens = [t for t in scan(plain, backslash=backslash) if t.kind != "comment"]
+    for part in split_top_level(tokens, ";"):
+        body = bodies.get(part[0].start) if part else None
+        if body is not None:
+            yield from render_block(expander, body.body, body.body_end)
+        elif part and not part[0].is_word("JINJA_END"):
+            yield from expander.statements(part[0].start, part[-1].end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,26 @@ from vde_dagster.project.settings import Settings
 from vde_dagster.sql.scanner import SourceText, scan
 
 
+@dataclass(frozen=True, slots=True)
 class _Setting(SourceText):
-    """Text made of a setting: all of its places are those of the settings' file."""
+    """Text made of a setting: its places are those of the settings' file.
+
+    Args:
+        root: The project's folder.
+    """
+
+    root: Path
 
     def location(self, offset: int) -> SourceLocation:
-        """Return the file."""
-        return SourceLocation(self.path)
+        """Return the line of the file that has the words at an offset, where only one has."""
+        begin = self.text.rfind("\n", 0, offset) + 1
+        words = self.text[begin:].partition("\n")[0].strip()
+        try:
+            lines = (self.root / self.path).read_text().splitlines()
+        except (OSError, UnicodeDecodeError):
+            lines = []
+        found = [number for number, line in enumerate(lines, start=1) if words and words in line]
+        return SourceLocation(self.path, found[0] if len(found) == 1 else None)
 
 
 def default_properties(settings: Settings, scope: MacroScope) -> Mapping[str, Value]:
@@ -46,7 +61,7 @@ def default_properties(settings: Settings, scope: MacroScope) -> Mapping[str, Va
     ]
     if not given:
         return {}
-    source = _Setting(Path(_file(settings)), f"MODEL ({', '.join(given)})")
+    source = _Setting(Path(_file(settings)), f"MODEL ({', '.join(given)})", settings.root)
     header = parse_header(source, list(scan(source)))
     return expanded_header(header, scope, {}).properties
 
@@ -60,7 +75,7 @@ def default_statements(settings: Settings, key: str) -> list[SourceText]:
 
 def setting_text(settings: Settings, statement: str) -> SourceText:
     """Return a statement of the settings as a text of their file."""
-    return _Setting(Path(_file(settings)), statement.rstrip().rstrip(";"))
+    return _Setting(Path(_file(settings)), statement.rstrip().rstrip(";"), settings.root)
 
 
 def default_mistakes(settings: Settings) -> list[tuple[str, ProjectError]]:

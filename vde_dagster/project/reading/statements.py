@@ -21,6 +21,8 @@ from vde_dagster.sql.scanner import (
 _BEGIN, _END = "ON_VIRTUAL_UPDATE_BEGIN", "ON_VIRTUAL_UPDATE_END"
 _UNSUPPORTED = {"METRIC": "metrics are not supported"}
 JINJA_QUERY, JINJA_STATEMENT = "JINJA_QUERY_BEGIN", "JINJA_STATEMENT_BEGIN"
+_QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", JINJA_QUERY})
+"""How queries begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,43 +85,50 @@ def split_blocks(source: SourceText, default_dialect: str) -> list[Block]:
     if jinja is not None:
         raise source.error(JINJA, jinja, JINJA_HINT)
     refuse_too_deep(source, backslash=backslash)
-    dialect = default_dialect
-    blocks: list[Block] = []
-    header: Header | None = None
-    statements: list[Statement] = []
+    dialect = own_dialect = default_dialect
+    begun: list[tuple[Header, list[Statement]]] = []
     position = 0
     while True:
         begin = position
         tokens, end, position = _next_statement(source, position, dialect)
         if tokens and is_header(tokens):
-            if header is not None:
-                blocks.append(_block(source, header, statements))
             comment = _comment(source, begin, tokens[0].start)
-            header, statements = replace(parse_header(source, tokens), comment=comment), []
+            header = replace(parse_header(source, tokens), comment=comment)
             named = header.properties.get("dialect")
             dialect = named.sql_dialect() if named else default_dialect
+            own_dialect = own_dialect if begun else dialect
+            begun.append((header, []))
         elif tokens:
             first = tokens[0]
             message = _UNSUPPORTED.get(first.text.upper())
             if message is not None:
                 raise source.error(message, first.start, "rewrite it with Python macros")
-            if header is None:
+            if not begun:
                 raise source.error(
                     f"the file begins with '{first.text}' and not with a header",
                     first.start,
                     "begin it with MODEL (name schema.model); or AUDIT (name my_audit);",
                 )
             body = bodies.get(first.start)
+            header, statements = begun[-1]
             if body is None:
                 statements.append(Statement(first.start, end, first.text.upper()))
             else:
                 statements.append(Statement(body.body, body.body_end, first.text.upper()))
                 position = body.end
+            if header.word == "AUDIT" and begun[0][0].word == "MODEL" and _is_query(statements[-1]):
+                # An audit inside of a model's file ends with its query; the model goes on.
+                begun.append(begun[0])
+                dialect = own_dialect
         if position > len(source.text):
             break
-    if header is not None:
-        blocks.append(_block(source, header, statements))
-    return blocks
+    # A model that went on stands there again; each block is one.
+    once = {id(header): (header, statements) for header, statements in begun}
+    return [_block(source, header, statements) for header, statements in once.values()]
+
+
+def _is_query(statement: Statement) -> bool:
+    return statement.first in _QUERIES
 
 
 def _comment(source: SourceText, start: int, end: int) -> str | None:

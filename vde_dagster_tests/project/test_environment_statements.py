@@ -1,0 +1,70 @@
+"""`before_all` and `after_all`: how their texts are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.configuration.settings_source import load_settings
+from vde_dagster.project.loading.environment_statements import environment_statements
+
+Write = Callable[[Mapping[str, str]], Path]
+
+
+def read(root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Read both as the environment `dev` runs them."""
+    settings = load_settings(root)
+    return environment_statements(settings, "dev", schemas=["a__dev"], views=["a__dev.m"])
+
+
+def test_blocks_of_jinja_make_statements(write_project: Write) -> None:
+    text = '''
+    from sqlmesh.core.config import Config, ModelDefaultsConfig
+
+    config = Config(
+        model_defaults=ModelDefaultsConfig(dialect="spark"),
+        before_all=["""
+            SET a.b = 1;
+            JINJA_STATEMENT_BEGIN;
+            {% for schema in schemas %}
+            CREATE TABLE log.{{ this_env }} AS SELECT '{{ schema }}' AS s, '{{ start_ds }}' AS d;
+            {% endfor %}
+            JINJA_END;
+            SET a.b = 2
+        """],
+        after_all=["JINJA_STATEMENT_BEGIN; REFRESH TABLE {{ views[0] }}; JINJA_END;"],
+    )
+    '''
+
+    before, after = read(write_project({"config.py": text}))
+
+    assert before[0] == "SET a.b = 1"
+    assert before[1].startswith("CREATE TABLE log.dev AS SELECT 'a__dev' AS s, ")
+    assert before[2:] == ("SET a.b = 2",)
+    assert after == ("REFRESH TABLE a__dev.m",)
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("SELECT @nothing", "config.yaml:5.*nothing"),
+        ("|\n    SET a.b = 1;\n    SELECT @nothing()", "config.yaml:7.*nothing"),
+    ],
+)
+def test_mistakes_have_the_line_of_the_configuration(
+    write_project: Write, statement: str, says: str
+) -> None:
+    text = f"model_defaults:\n  dialect: spark\nbefore_all:\n  - SET x = 1\n  - {statement}\n"
+
+    with pytest.raises(ProjectError, match=says):
+        read(write_project({"config.yaml": text}))
+
+
+def test_jinja_outside_of_blocks_is_refused(write_project: Write) -> None:
+    text = 'before_all = ["SET a.b = {{ this_env }}"]'
+
+    with pytest.raises(ProjectError, match=r"pyproject.toml:2.*Jinja is read only in blocks"):
+        read(write_project({"pyproject.toml": f"[tool.vde]\n{text}\n"}))
