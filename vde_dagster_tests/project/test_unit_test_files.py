@@ -181,3 +181,25 @@ def test_a_changed_file_of_rows_is_read_again(write_project: WriteProject) -> No
     (root / "tests/t.csv").unlink()
     with pytest.raises(ProjectError, match=r"tests/t.csv cannot be read: there is no such file"):
         load_project(root)
+
+
+def test_types_of_expected_columns_may_stand_beside_the_query(write_project: WriteProject) -> None:
+    root = write_project(
+        {
+            "models/m.sql": "MODEL (name a.m); SELECT 1 AS n, 2 AS k",
+            "tests/test_m.yaml": """
+                test_m:
+                  model: a.m
+                  outputs:
+                    columns: {n: INT, k: INT, other: INT}
+                    query:
+                      columns: {k: BIGINT}
+                      rows: [{n: null, k: 2}]
+            """,
+        }
+    )
+
+    [test] = load_project(root).tests
+
+    assert test.expected is not None
+    assert dict(test.expected.types) == {"n": "INT", "k": "BIGINT"}

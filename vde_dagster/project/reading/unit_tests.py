@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,17 @@ def _is_rows(value: Any) -> bool:
     return isinstance(value, list) or (isinstance(value, dict) and set(value) == {"rows"})
 
 
+_OUTPUT_KEYS = ("query", "ctes", "partial", "columns")
+
+
+def _with_types(table: TestTable, types: Mapping[str, Any]) -> TestTable:
+    """Give the columns of a table types that are told elsewhere, where it has none itself."""
+    own = dict(table.types)
+    told = {str(name): str(type_) for name, type_ in types.items()}
+    known = {name: type_ for name, type_ in told.items() if name in table.columns}
+    return replace(table, types=tuple({**known, **own}.items()))
+
+
 @dataclass(frozen=True, slots=True)
 class _Reader:
     document: YamlDocument
@@ -80,17 +91,19 @@ class _Reader:
         inputs = self._mapping((*keys, "inputs"), body.get("inputs") or {})
         outputs = self._mapping((*keys, "outputs"), body["outputs"])
         for key in outputs:
-            if key not in ("query", "ctes", "partial"):
+            if key not in _OUTPUT_KEYS:
                 raise self.document.error(
                     (*keys, "outputs", key),
                     f"unknown key '{key}' of outputs",
-                    suggest(key, ("query", "ctes", "partial")),
+                    suggest(key, _OUTPUT_KEYS),
                 )
         partial = bool(outputs.get("partial", False))
         ctes = self._mapping((*keys, "outputs", "ctes"), outputs.get("ctes") or {})
         expected = None
         if "query" in outputs:
             expected = self._rows((*keys, "outputs", "query"), outputs["query"], partial)
+            types = self._mapping((*keys, "outputs", "columns"), outputs.get("columns") or {})
+            expected = _with_types(expected, types)
         elif not ctes:
             raise self.document.error((*keys, "outputs"), "the test expects nothing", "add query:")
         return UnitTest(
