@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from itertools import pairwise
-from pathlib import Path
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Environment
@@ -17,8 +15,7 @@ from vde_dagster.project.macros.time_variables import (
     time_variable_values,
 )
 from vde_dagster.project.table_names import TableNames
-from vde_dagster.sql.edits import Edit, apply_edits
-from vde_dagster.sql.scanner import SourceText, scan, unquote
+from vde_dagster.sql.dotted_names import replace_dotted_names
 
 
 def virtual_update(
@@ -75,27 +72,17 @@ def over_views(statement: str, view_of: Callable[[ModelName], str | None], catal
     """Let the names of models mean the environment's views, wherever they stand in a statement.
 
     Statements such as GRANT are in no grammar that is known here, so names are found by their
-    words: a schema, a dot and a name that are a model's.
+    words: a schema, a dot and a name that are a model's, with its catalog or without.
 
     Args:
         statement: Spark SQL.
         view_of: Tells the quoted name of a model's view, or None for what has none.
         catalog: The Spark catalog's name.
     """
-    names = TableNames(catalog, "default")
-    tokens = [t for t in scan(SourceText(Path("statement"), statement)) if t.kind != "comment"]
-    edits = []
-    for index, (schema, dot) in enumerate(pairwise(tokens)):
-        if dot.text != "." or index + 2 >= len(tokens):
-            continue
-        before = tokens[index - 1].text if index else ""
-        behind = tokens[index + 3].text if index + 3 < len(tokens) else ""
-        own = tokens[index + 2]
-        kinds = {schema.kind, own.kind}
-        if before == "." or behind in (".", "(") or not kinds <= {"word", "quoted"}:
-            continue
-        name = names.model_name_or_none([unquote(schema), unquote(own)])
-        view = view_of(name) if name is not None else None
-        if view is not None:
-            edits.append(Edit(schema.start, own.end, view))
-    return apply_edits(statement, edits)
+    names = TableNames(catalog, "default", any_catalog=True)
+
+    def view(parts: list[str]) -> str | None:
+        name = names.model_name_or_none(parts)
+        return view_of(name) if name is not None else None
+
+    return replace_dotted_names(statement, view)

@@ -141,7 +141,7 @@ def test_one_that_fails_before_all_leaves_everything_as_it_was(folder: ProjectFo
     engine = FakeSpark()
     with pytest.raises(ExecutionError, match="a statement of before_all failed") as raised:
         apply(folder, engine)
-    assert str(raised.value.location) == "config.yaml:2"
+    assert str(raised.value.location) == "config.yaml"
     assert "fail('before_all')" in raised.value.message
     assert engine.statements == 0
     workspace = open_fake(folder.root, engine)

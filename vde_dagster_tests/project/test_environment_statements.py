@@ -10,6 +10,7 @@ import pytest
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.configuration.settings_source import load_settings
 from vde_dagster.project.loading.environment_statements import environment_statements
+from vde_dagster.project.loading.loader import load_project
 
 Write = Callable[[Mapping[str, str]], Path]
 
@@ -68,3 +69,28 @@ def test_jinja_outside_of_blocks_is_refused(write_project: Write) -> None:
 
     with pytest.raises(ProjectError, match=r"pyproject.toml:2.*Jinja is read only in blocks"):
         read(write_project({"pyproject.toml": f"[tool.vde]\n{text}\n"}))
+
+
+def test_names_lose_a_catalog_that_is_the_own_one_under_another_name(write_project: Write) -> None:
+    files = {
+        "config.yaml": """
+            model_defaults: {dialect: spark}
+            before_all: [ANALYZE TABLE shop.raw.m COMPUTE STATISTICS, REFRESH TABLE crm.raw.m]
+        """,
+        "models/m.sql": """
+            MODEL (name shop.raw.m);
+            SELECT 1 AS shop, 2 AS x;
+            ON_VIRTUAL_UPDATE_BEGIN;
+            GRANT SELECT ON VIEW Shop.raw.m TO x;
+            ON_VIRTUAL_UPDATE_END;
+        """,
+    }
+    root = write_project(files)
+
+    [model] = load_project(root).models.values()
+
+    assert model.on_virtual_update == ("GRANT SELECT ON VIEW `raw`.`m` TO x",)
+    assert read(root)[0] == (
+        "ANALYZE TABLE `raw`.`m` COMPUTE STATISTICS",
+        "REFRESH TABLE crm.raw.m",
+    )

@@ -14,7 +14,11 @@ from vde_dagster.project.macros.calls import call_query_function
 from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.python.files import where_raised
-from vde_dagster.project.reading.rendering import render, render_statement
+from vde_dagster.project.reading.rendering import (
+    render,
+    render_last_statement,
+    render_statement,
+)
 from vde_dagster.project.reading.sql_models import FileContext
 from vde_dagster.project.reading.temporary_views import session_statements, with_temporary_views
 from vde_dagster.sql.scanner import SourceText
@@ -70,7 +74,7 @@ def read_parts(
             key: [_expanded(text, location, context, dialect) for text in listed]
             for key, listed in texts.items()
         }
-        later = tuple(render_statement(*one) for one in expanded["on_virtual_update"])
+        later = tuple(render_last_statement(*one) for one in expanded["on_virtual_update"])
     if function is not None:
         text = _call(function, location, context, dialect)
         with _placed(location):

@@ -10,7 +10,7 @@ from vde_dagster.project.jinja.blocks import render_block
 from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.reading.model_defaults import setting_text
-from vde_dagster.project.reading.rendering import render_statement
+from vde_dagster.project.reading.rendering import render_last_statement
 from vde_dagster.project.reading.variable_texts import sql_literal
 from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja, jinja_blocks, without_blocks
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, scan, split_top_level
@@ -44,7 +44,7 @@ def read_environment_statements(
         source = setting_text(context.settings, text)
         expander = Expander(source, scope)
         for expanded in _expanded(expander, backslash=scope.dialect in BACKSLASH_DIALECTS):
-            made.append(render_statement(expander, expanded))
+            made.append(render_last_statement(expander, expanded))
     return tuple(made)
 
 

@@ -19,6 +19,7 @@ from vde_dagster.project.macros.relation_columns import Columns
 from vde_dagster.project.reading.column_forms import column_forms, may_have_column_forms
 from vde_dagster.project.reading.output_columns import ColumnsOf, NotToldError
 from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.dotted_names import replace_dotted_names
 from vde_dagster.sql.foreign import spark_text
 from vde_dagster.sql.nothing import NOTHING, without_nothing
 from vde_dagster.sql.other_forms import NoSparkForm, spark_forms
@@ -243,6 +244,16 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
     if has_placeholder(expanded.text):
         tree = restore_parameters(tree)
     return _translated(tree, expander, expanded, "statement")
+
+
+def render_last_statement(expander: Expander, expanded: Expanded) -> str:
+    """Write a statement that runs over views: its names lose a catalog that is the project's own.
+
+    In no other statement can names be told by their words alone.
+    """
+    text = render_statement(expander, expanded)
+    names = expander.scope.names
+    return text if names is None else replace_dotted_names(text, names.without_own_catalog)
 
 
 def _parse(expander: Expander, expanded: Expanded, what: str) -> tuple[list[Token], exp.Expr]:

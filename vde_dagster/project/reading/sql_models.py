@@ -31,7 +31,12 @@ from vde_dagster.project.reading.header import Header, Value
 from vde_dagster.project.reading.header_macros import bare
 from vde_dagster.project.reading.model_defaults import default_statements
 from vde_dagster.project.reading.model_properties import ModelProperties, read_model_properties
-from vde_dagster.project.reading.rendering import Rendered, render, render_statement
+from vde_dagster.project.reading.rendering import (
+    Rendered,
+    render,
+    render_last_statement,
+    render_statement,
+)
 from vde_dagster.project.reading.signals import SignalDefinition, read_signals
 from vde_dagster.project.reading.statements import (
     JINJA_QUERY,
@@ -253,10 +258,11 @@ def name_of(
 
 def _default_statements(key: str, expander: Expander, context: FileContext) -> tuple[str, ...]:
     """Read the statements that the settings have for every model."""
+    write = render_last_statement if key == "on_virtual_update" else render_statement
     made = []
     for source in default_statements(context.settings, key):
         one = Expander(source, context.scope(expander.scope.dialect))
-        made.append(render_statement(one, one.expand(0, len(source.text))))
+        made.append(write(one, one.expand(0, len(source.text))))
     return tuple(made)
 
 
@@ -271,7 +277,7 @@ def _on_virtual_update(
             "remove the block",
         )
     texts = (one for statement in block.on_virtual_update for one in statement.expand(expander))
-    return tuple(render_statement(expander, one) for one in texts)
+    return tuple(render_last_statement(expander, one) for one in texts)
 
 
 def _without_query(
