@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
@@ -535,3 +536,38 @@ def test_external_models_are_those_of_the_default_gateway(load: Load) -> None:
 )
 def test_one_gateway_needs_no_name(write_project: WriteProject, name: str, text: str) -> None:
     assert _settings(write_project, {name: text}).variables["a"] == 1
+
+
+def test_a_persons_own_configuration_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("SHOP_DIALECT", raising=False)
+    root, own = tmp_path / "shop", tmp_path / "home" / ".sqlmesh" / "config.yaml"
+    root.mkdir()
+    (root / "config.yaml").write_text(
+        "model_defaults: {dialect: \"{{ env_var('SHOP_DIALECT') }}\", start: 2024-01-01}\n"
+        "variables: {a: 1, b: 1}\nbefore_all: [SELECT 1]\n"
+    )
+    with pytest.raises(ProjectError):
+        read_settings(root)
+    own.parent.mkdir(parents=True)
+    own.write_text("env_vars: {SHOP_DIALECT: duckdb}\nvariables: {b: 2}\nbefore_all: [SELECT 2]\n")
+
+    settings = read_settings(root)
+
+    assert settings.dialect == "duckdb"
+    assert settings.variables == {"a": 1, "b": 2}
+    assert settings.before_all == ("SELECT 2",)
+    assert "SHOP_DIALECT" not in os.environ
+
+    (root / "config.yaml").rename(root / "old.yaml")
+    (root / "config.py").write_text(
+        "from sqlmesh.core.config import Config, ModelDefaultsConfig\n"
+        "defaults = ModelDefaultsConfig(dialect='spark')\n"
+        "config = Config(model_defaults=defaults, before_all=['SELECT 1'])\n"
+    )
+    assert read_settings(root).before_all == ("SELECT 1", "SELECT 2")
+
+    own.write_text("model_defaults:\n  dialect: duckdb\n  nothing: 1\n")
+    with pytest.raises(ProjectError) as raised:
+        read_settings(root)
+    assert str(raised.value.location) == f"{own}:3"

@@ -9,6 +9,8 @@ import pytest
 import yaml
 from sqlglot import parse_one
 
+from vde_dagster.errors import ProjectError
+from vde_dagster.project.reading.model_properties import canonical_type
 from vde_dagster.sql.foreign import spark_text
 
 CASES: dict[str, list[dict[str, Any]]] = yaml.safe_load(
@@ -35,3 +37,20 @@ def test_an_expression_that_spark_has_not_is_refused(case: dict[str, Any]) -> No
 
     assert problem is not None
     assert case["says"] in problem
+
+
+@pytest.mark.parametrize(
+    ("dialect", "declared", "spark"),
+    [
+        ("bigquery", "INT", "BIGINT"),
+        ("bigquery", "STRUCT<a INTEGER, b ARRAY<SMALLINT>>", "STRUCT<a: BIGINT, b: ARRAY<BIGINT>>"),
+        ("duckdb", "INT", "INT"),
+    ],
+)
+def test_declared_types_are_what_they_are_in_their_dialect(
+    dialect: str, declared: str, spark: str
+) -> None:
+    def fail(message: str, hint: str | None) -> ProjectError:
+        return ProjectError(message, hint=hint)
+
+    assert canonical_type(declared, dialect, fail) == spark

@@ -35,7 +35,7 @@ def variables_that_set() -> list[str]:
 
 
 def read_config(root: Path) -> WrittenConfig | None:
-    """Read the configuration file of a folder, and the environment variables that add to it.
+    """Read the configuration file of a folder, a person's own, and the variables that add to it.
 
     Returns:
         What is written; None where there is no file.
@@ -52,18 +52,32 @@ def read_config(root: Path) -> WrittenConfig | None:
             hint="keep one of them",
             location=SourceLocation(Path(names[1])),
         )
-    path = Path(names[0])
+    from vde_dagster.project.configuration.personal_config import (
+        personal_environment,
+        personal_files,
+        read_personal_config,
+        with_personal_config,
+    )
+
+    personal = read_personal_config()
+    with personal_environment(personal):
+        written = _read_file(root, Path(names[0]))
+    if personal is not None:
+        written = with_personal_config(written, personal)
+    written.seen.paths.update(map(str, personal_files()))
+    _add_environment(written.values)
+    return written
+
+
+def _read_file(root: Path, path: Path) -> WrittenConfig:
     text = decoded(path, (root / path).read_bytes())
     if path.suffix == ".py":
         from vde_dagster.project.configuration.python_config import read_python_config
 
-        written = read_python_config(root, path, text)
-    else:
-        from vde_dagster.project.configuration.yaml_config import read_yaml_config
+        return read_python_config(root, path, text)
+    from vde_dagster.project.configuration.yaml_config import read_yaml_config
 
-        written = read_yaml_config(path, text)
-    _add_environment(written.values)
-    return written
+    return read_yaml_config(path, text)
 
 
 def _add_environment(values: dict[str, Any]) -> None:

@@ -22,15 +22,19 @@ class WrittenConfig:
         values: What it says.
         lines: Line of every value by the keys that lead to it, as far as it is known.
         seen: Files and environment variables that decided what it says.
+        above: What won over it, key by key.
     """
 
     path: Path
     values: dict[str, Any]
     lines: dict[KeyPath, int] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
+    above: WrittenConfig | None = None
 
     def location(self, keys: KeyPath) -> SourceLocation:
         """Return the place of a value, or of the nearest thing around it."""
+        if self.above is not None and keys in self.above.lines:
+            return self.above.location(keys)
         while keys and keys not in self.lines:
             keys = keys[:-1]
         return SourceLocation(self.path, self.lines.get(keys))

@@ -284,6 +284,8 @@ def canonical_type(
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
+    from vde_dagster.sql.foreign_calls import with_spark_calls
+
     if too_deep(SourceText(Path("type"), text)) is not None:
         raise error(f"the type '{text}' is nested too deeply", NESTED_HINT)
     if any(text.count(begin) != text.count(end) for begin, end in ("<>", "()", "[]")):
@@ -295,7 +297,7 @@ def canonical_type(
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types")) from None
     if not _is_type(type_):
         raise error(f"'{text}' is not a type", suggest(text, _SIMPLE_TYPES, "types"))
-    return type_.sql(dialect="spark")
+    return with_spark_calls(type_, dialect)[0].sql(dialect="spark")
 
 
 def _is_type(found: exp.Expr) -> bool:
