@@ -79,18 +79,17 @@ class TableNames:
         except UsageError:
             return None
 
-    def without_own_catalog(self, parts: Sequence[str]) -> str | None:
-        """Return a name of three parts without a catalog that means the own one; None for others.
+    def in_own_catalog(self, parts: Sequence[str]) -> str | None:
+        """Return a name of three parts in the own catalog as Spark knows it; None for others.
 
-        Spark does not know the names that a project's files call the own catalog by.
+        Spark does not know the other names that a project's files call its catalog by.
         """
         if len(parts) != 3:
             return None
-        catalog = parts[0].lower()
-        meant = self.catalogs.get(catalog, None if catalog != self.catalog.lower() else "")
+        meant = self.catalogs.get(parts[0].lower())
         if meant is None or meant.lower() not in ("", self.catalog.lower()):
             return None
-        return ".".join(quote(part) for part in parts[1:])
+        return ".".join(quote(part) for part in (self.catalog, *parts[1:]))
 
     def foreign_table(self, name: ModelName) -> tuple[str, str, str] | None:
         """Return catalog, schema and name of a table of another catalog; None for all others."""

@@ -71,7 +71,7 @@ def test_jinja_outside_of_blocks_is_refused(write_project: Write) -> None:
         read(write_project({"pyproject.toml": f"[tool.vde]\n{text}\n"}))
 
 
-def test_names_lose_a_catalog_that_is_the_own_one_under_another_name(write_project: Write) -> None:
+def test_the_own_catalog_has_the_name_that_spark_knows(write_project: Write) -> None:
     files = {
         "config.yaml": """
             model_defaults: {dialect: spark}
@@ -89,8 +89,8 @@ def test_names_lose_a_catalog_that_is_the_own_one_under_another_name(write_proje
 
     [model] = load_project(root).models.values()
 
-    assert model.on_virtual_update == ("GRANT SELECT ON VIEW `raw`.`m` TO x",)
+    assert model.on_virtual_update == ("GRANT SELECT ON VIEW `lakehouse`.`raw`.`m` TO x",)
     assert read(root)[0] == (
-        "ANALYZE TABLE `raw`.`m` COMPUTE STATISTICS",
+        "ANALYZE TABLE `lakehouse`.`raw`.`m` COMPUTE STATISTICS",
         "REFRESH TABLE crm.raw.m",
     )

@@ -247,13 +247,13 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
 
 
 def render_last_statement(expander: Expander, expanded: Expanded) -> str:
-    """Write a statement that runs over views: its names lose a catalog that is the project's own.
+    """Write a statement that runs over views: its names are in the catalogs that Spark knows.
 
     In no other statement can names be told by their words alone.
     """
     text = render_statement(expander, expanded)
     names = expander.scope.names
-    return text if names is None else replace_dotted_names(text, names.without_own_catalog)
+    return text if names is None else replace_dotted_names(text, names.in_own_catalog)
 
 
 def _parse(expander: Expander, expanded: Expanded, what: str) -> tuple[list[Token], exp.Expr]:
