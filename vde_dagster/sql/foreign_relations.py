@@ -19,10 +19,12 @@ def with_spark_relations(tree: exp.Expr) -> str | None:
     """
     from sqlglot import exp
 
-    wanted = (exp.Join, exp.Anonymous, exp.Columns, exp.JSONTable, exp.Select)
+    wanted = (exp.Join, exp.Anonymous, exp.Columns, exp.JSONTable, exp.Select, exp.ReadParquet)
     for node in list(tree.find_all(*wanted)):
         if isinstance(node, exp.JSONTable):
             return "JSON_TABLE"
+        if isinstance(node, exp.ReadParquet) and len(node.expressions) > 1:
+            return "READ_PARQUET with options"
         if isinstance(node, exp.Select):
             if not node.expressions and not node.args.get("kind"):
                 node.select(exp.Literal.number(1), copy=False)  # Rows without columns.

@@ -132,7 +132,16 @@ def _from_dialect(text: str, dialect: str) -> str:
     signs = any(key.startswith("%") for key in own.TIME_MAPPING)
     if "%" in text and not signs:
         return text
-    return (format_time(text, own.TIME_MAPPING, own.TIME_TRIE) or text).replace("strict", "")
+    found = (format_time(text, own.TIME_MAPPING, own.TIME_TRIE) or text).replace("strict", "")
+    # A format without directives tells no time in any dialect: it can only be meant as Spark's.
+    return found if "%" in found else _from_spark_or_none(text) or found
+
+
+def _from_spark_or_none(text: str) -> str | None:
+    try:
+        return _from_spark(text)
+    except ValueError:
+        return None
 
 
 def _from_spark(text: str) -> str:
