@@ -82,5 +82,6 @@ def _is_star(columns: exp.Columns) -> bool:
     if not isinstance(columns.this, exp.Star) or columns.this.args.get("except_"):
         return False
     if columns.args.get("unpack"):
-        return isinstance(columns.parent, exp.Struct | exp.Coalesce | exp.Func)
+        # Others are written with something around each argument, which here is all of them.
+        return isinstance(columns.parent, exp.Struct | exp.Coalesce)
     return isinstance(columns.parent, exp.Select)
