@@ -45,6 +45,10 @@ FILES = {
     "models/total.sql": "MODEL (name marts.total, kind FULL); "
     "SELECT sum(v) AS v FROM staging.shown",
 }
+WITH_MORE = {
+    "n.name": "n.name, m.title",
+    "n.id = e.id": "n.id = e.id LEFT JOIN raw.more AS m ON m.id = e.id",
+}
 FRESH = dict.fromkeys((*(f"marts.daily {day}" for day in DAYS), "marts.total"), True)
 
 
@@ -118,6 +122,29 @@ def test_assets_depend_on_the_tables_behind_views_and_views_on_what_they_name(
     }
 
 
+def test_a_table_that_begins_to_read_what_reads_it_in_production_closes_no_circle(
+    folder: ProjectFolder,
+) -> None:
+    joined = (folder.root / VIEW).read_text()
+    for old, new in WITH_MORE.items():
+        folder.edit(VIEW, old, new)
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    folder.write(VIEW, joined)
+    folder.write(
+        "models/more.sql",
+        "MODEL (name raw.more, kind FULL); SELECT v AS id, 'a' AS title FROM marts.total",
+    )
+    specs = model_specs(load_catalog(folder))
+    found = {
+        str(name): {dep.asset_key.to_user_string() for dep in spec.deps}
+        for name, spec in specs.items()
+    }
+    assert found["raw.more"] == {"marts/total"}
+    assert found["marts.total"] == {"raw/events", "raw/names", "staging/shown"}
+    assert found["marts.daily"] == {"raw/events", "raw/names", "raw/more", "staging/shown"}
+
+
 def test_what_is_computed_anew_behind_views_makes_what_reads_it_stale_and_nothing_else(
     folder: ProjectFolder, outside: Workspace, instance: dg.DagsterInstance
 ) -> None:
@@ -143,10 +170,9 @@ def test_readers_that_keep_their_tables_are_fresh_when_a_view_begins_or_ends_to_
 ) -> None:
     cursor = must(tick(folder, instance))
     versions = {name: version_of(folder, name) for name in ("marts.daily", "marts.total")}
-    with_more = "n.name, m.title", "n.id = e.id LEFT JOIN raw.more AS m ON m.id = e.id"
-    without = "n.name", "n.id = e.id"
-    for before, after in ((without, with_more), (with_more, without)):
-        for old, new in zip(before, after, strict=True):
+    without_more = {new: old for old, new in WITH_MORE.items()}
+    for edits in (WITH_MORE, without_more):
+        for old, new in edits.items():
             folder.edit(VIEW, old, new)
         outside.reload()
         assert fresh(folder, instance) == FRESH

@@ -2,7 +2,7 @@
 
 # Dagster reads the annotations of its functions, so they are not postponed here.
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from vde_dagster.orchestration.events.provenance import data_version, newest_rec
 from vde_dagster.orchestration.events.publication import combination_of
 from vde_dagster.orchestration.events.unit_test_checks import unit_test_checks
 from vde_dagster.orchestration.failures import as_failure
+from vde_dagster.orchestration.models.behind_views import without_circles
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.models.partitions import partition_mapping, requested
@@ -42,11 +43,19 @@ def model_specs(
         virtual_views: Whether assets of VIEW models are virtual.
     """
     out = {}
-    for name, model in catalog.live.models.items():
+    models = catalog.live.models
+    direct = {
+        name: [parent for parent in model.snapshot.model.depends_on if parent != name]
+        for name, model in models.items()
+    }
+    behind = without_circles(
+        direct, {name: model.current.behind for name, model in models.items() if model.current}
+    )
+    for name, model in models.items():
         spec = catalog.specs[name]
         current = model.current
         out[name] = spec.replace_attributes(
-            deps=[*spec.deps, *_deps(catalog, model)],
+            deps=[*spec.deps, *_deps(catalog, model, (*direct[name], *behind.get(name, ())))],
             partitions_def=catalog.partitions[name],
             code_version=current.key if current else None,
         )
@@ -58,11 +67,10 @@ def model_specs(
     return out
 
 
-def _deps(catalog: AssetCatalog, model: LiveModel) -> Iterator[dg.AssetDep]:
-    behind = model.current.behind if model.current is not None else ()
-    for parent in (*model.snapshot.model.depends_on, *behind):
-        if parent == model.name:
-            continue
+def _deps(
+    catalog: AssetCatalog, model: LiveModel, parents: Iterable[ModelName]
+) -> Iterator[dg.AssetDep]:
+    for parent in parents:
         known = catalog.live.models.get(parent)
         mapping = partition_mapping(model, known, catalog.partitions) if known else None
         yield dg.AssetDep(catalog.key(parent), partition_mapping=mapping)

@@ -5,7 +5,9 @@ A view shows what its parents hold at once: its own events never tell that rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.snapshot import Snapshot
@@ -26,6 +28,38 @@ def behind_views(snapshot: Snapshot, find: Find) -> tuple[ModelName, ...]:
     direct = snapshot.model.depends_on
     seen: set[ModelName] = {snapshot.name, *direct}
     return tuple(sorted({found for parent in direct for found in _tables(parent, find, seen)}))
+
+
+def without_circles(
+    direct: Mapping[ModelName, Sequence[ModelName]], behind: Mapping[ModelName, Sequence[ModelName]]
+) -> dict[ModelName, tuple[ModelName, ...]]:
+    """Leave out tables behind views by which a model would depend on itself.
+
+    What a model reads directly is what its file says, what is behind views is what production
+    shows: a view that no longer reads a table, and the table that now reads what is made of the
+    view, would close a circle, and Dagster would load nothing.
+
+    Args:
+        direct: What each model reads.
+        behind: The tables that it reads through views.
+
+    >>> a, b = ModelName("db", "a"), ModelName("db", "b")
+    >>> without_circles({a: [b], b: []}, {b: [a]})[b]
+    ()
+    """
+    kept = {name: tuple(tables) for name, tables in behind.items()}
+    while True:
+        graph = {name: (*parents, *kept.get(name, ())) for name, parents in direct.items()}
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            circle = list(pairwise(error.args[1]))
+            closing = [(above, name) for above, name in circle if above in kept.get(name, ())]
+            for above, name in closing:
+                kept[name] = tuple(table for table in kept[name] if table != above)
+            if closing:
+                continue
+        return kept
 
 
 def _tables(name: ModelName, find: Find, seen: set[ModelName]) -> Iterator[ModelName]:
