@@ -209,6 +209,11 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
         "external_models.yaml",
         "a value cannot be read: Exceeds the limit",
     ),
+    "a name with a variable without a name": (
+        {"models/m.sql": b"MODEL (\n  name a.m_@{}\n);\nSELECT 1 AS a"},
+        "models/m.sql:2",
+        "property 'name'",
+    ),
     "a name without its schema": (
         {"models/m.sql": MODEL + b"SELECT a\nFROM lake..things"},
         "models/m.sql:3",

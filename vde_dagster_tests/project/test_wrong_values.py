@@ -14,6 +14,7 @@ import pytest
 from vde_dagster.errors import ProjectError
 from vde_dagster.planning.build_snapshots import build_snapshots
 from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.problem import Problem
 from vde_dagster.project.reading.schema import model_schema
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -137,6 +138,66 @@ def test_a_wrong_value_gives_one_message_with_line_name_and_hint(
         look_at(folder)
     line = 1 + next(i for i, one in enumerate(text.split("\n")) if one.strip().startswith(name))
     one_clear_message(caught.value, "models/m.sql", line, name)
+
+
+COLUMNS = {
+    "INCREMENTAL_BY_TIME_RANGE": ("time_column nosuch",),
+    "INCREMENTAL_BY_PARTITION": ("partitioned_by (nosuch)", "partitioned_by (id, months(nosuch))"),
+    "INCREMENTAL_BY_UNIQUE_KEY": (
+        "unique_key nosuch",
+        "unique_key (id, COALESCE(nosuch, 1))",
+        "merge_filter (source.nosuch > 1)",
+        "when_matched (WHEN MATCHED THEN UPDATE SET target.nosuch = source.x)",
+        "when_matched (WHEN MATCHED THEN UPDATE SET target.x = source.nosuch)",
+    ),
+    "SCD_TYPE_2_BY_TIME": ("unique_key nosuch", "updated_at_name nosuch"),
+    "SCD_TYPE_2_BY_COLUMN": ("unique_key (id, nosuch)", "columns (x, nosuch)"),
+    "": (
+        "partitioned_by (nosuch)",
+        "clustered_by (id, nosuch)",
+        "grain (id, nosuch)",
+        "grains ((id, x), nosuch)",
+        "column_descriptions (nosuch = 'nothing')",
+        "columns (id INT, x INT, day DATE, updated_at TIMESTAMP, nosuch INT)",
+        "audits (not_null(columns := (id, nosuch)))",
+        "audits (accepted_range(column := nosuch, min_v := 1))",
+    ),
+}
+"""Properties that name a column which the query has not."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"), [(kind, one) for kind, several in COLUMNS.items() for one in several]
+)
+def test_an_unknown_column_is_told_at_its_own_line(
+    kind: str, written: str, folder: ProjectFolder
+) -> None:
+    name, value = written.split(" ", 1)
+    text = header(kind if name != "partitioned_by" else "", name, value)
+    text = text.replace("  name db.m,", "  name db.m,\n  cron '@daily',")
+    if kind and name == "partitioned_by":
+        text = text.replace("kind FULL", f"kind {kind}")
+    folder.write("models/m.sql", text)
+
+    found = told(folder)
+
+    line = 1 + next(i for i, one in enumerate(text.split("\n")) if "nosuch" in one)
+    assert [(one.location.path, one.location.line) for one in found if one.location] == [
+        (Path("models/m.sql"), line)
+    ]
+    assert "nosuch" in found[0].message
+    assert found[0].hint
+
+
+def told(folder: ProjectFolder) -> list[ProjectError | Problem]:
+    """Return what planning says of a project: one error, or warnings."""
+    warnings: list[Problem] = []
+    project = load_project(folder.root)
+    try:
+        build_snapshots(project.models, lambda _: None, warnings=warnings)
+    except ProjectError as error:
+        return [*error.mistakes]
+    return [*warnings]
 
 
 def look_at(folder: ProjectFolder) -> None:

@@ -100,7 +100,8 @@ def _words_in_header(model: Model) -> Iterator[tuple[int, str]]:
     for (before, token), following in zip(pairwise(header), behind, strict=False):
         # MERGE clauses have commas of their own: `…, target.b = source.b`.
         is_assigned = following in (".", "=") or token.is_word("WHEN")
-        if before.text in ("(", ",") and not is_assigned and depth in (1, 2):
+        names = before.text in ("(", ",") and token.text != ")"
+        if names and not is_assigned and depth in (1, 2):
             yield depth, token.text.casefold()
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
 

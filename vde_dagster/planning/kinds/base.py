@@ -78,7 +78,7 @@ class Meaning:
                     f"{model.name} has a column '{column.name}', which its kind "
                     f"{model.kind.name} adds",
                     hint="give the query's column another name",
-                    location=model.location,
+                    location=place_in_header(model, "kind", column.name),
                 )
         return tuple(
             OutputColumn(
@@ -115,8 +115,16 @@ class Meaning:
         return rows
 
 
-def version_of(model: Model, version: SemanticVersion, column: str) -> str:
+def version_of(
+    model: Model, version: SemanticVersion, column: str, *, named_in: str = "kind"
+) -> str:
     """Return the version of a column that a kind names.
+
+    Args:
+        model: The model.
+        version: What its query means.
+        column: The column.
+        named_in: The property of the header that names it.
 
     Raises:
         ProjectError: The query has no such column.
@@ -129,7 +137,7 @@ def version_of(model: Model, version: SemanticVersion, column: str) -> str:
     raise ProjectError(
         f"{model.name} has no output column '{column}', which its kind {model.kind.name} names",
         hint=f"its columns are {', '.join(version.columns)}",
-        location=place_in_header(model, "kind", column),
+        location=place_in_header(model, named_in, column),
     )
 
 

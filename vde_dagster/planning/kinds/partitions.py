@@ -76,6 +76,9 @@ def _over_versions(model: Model, version: SemanticVersion) -> list[str]:
     out = []
     for text in model.partitioned_by:
         columns = _columns_of(model, text)
-        names = {name.lower(): version_of(model, version, name) for name in columns}
+        names = {
+            name.lower(): version_of(model, version, name, named_in="partitioned_by")
+            for name in columns
+        }
         out.append(_read(model, text).renamed(names))
     return sorted(out)

@@ -173,7 +173,7 @@ def _replacement(
     if word.kind == "string":
         text = with_values(unquote(word), variables)
         return word.end, "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    if word.text == "{":
+    if word.text == "{" and len(following) > 2:
         inner, closing = following[1], following[2]
         own = variables.get(inner.text.lower())
         if own is not None and closing.text == "}":
