@@ -163,15 +163,18 @@ def test_columns_that_nobody_can_tell_are_a_mistake(
     assert message in str(caught.value)
 
 
-def test_a_name_without_a_schema_is_the_only_model_of_that_name(tmp_path: Path) -> None:
+def test_a_name_without_a_schema_is_the_model_that_is_named_with_one(tmp_path: Path) -> None:
     files = {
         "models/b.sql": PARENT,
+        "models/c.sql": "MODEL (name d.parent); SELECT 1 AS x",
         "models/a.sql": "MODEL (name a.m); SELECT @STAR(parent, exclude := [note]) FROM b.parent",
     }
 
-    expanded = "SELECT `parent`.`id` AS `id`, `parent`.`name` AS `name` FROM b.parent"
-    assert query(load(tmp_path, files)) == expanded
+    for _ in range(2):
+        expanded = "SELECT `parent`.`id` AS `id`, `parent`.`name` AS `name` FROM b.parent"
+        assert query(load(tmp_path, files)) == expanded
 
-    other = {"models/c.sql": "MODEL (name c.parent); SELECT 1 AS x"}
-    with pytest.raises(ProjectError, match=r"columns of default\.parent are not known"):
-        load(tmp_path, other)  # Which of both is meant nobody says, and nothing remembered does.
+    for other in ("e.parent", "d.parent JOIN b.parent AS p"):
+        text = f"MODEL (name a.m); SELECT @STAR(parent) FROM {other}"
+        with pytest.raises(ProjectError, match=r"columns of default\.parent are not known"):
+            load(tmp_path, {"models/a.sql": text})

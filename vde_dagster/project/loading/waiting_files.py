@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -72,14 +73,15 @@ class WaitingFiles:
         return replace(file, uses=tuple(sorted({*file.uses, *uses}))) if uses else file
 
     def _by_last_part(self) -> list[str]:
-        """Let names without a schema stand for the only model of that name; return for which files.
+        """Let names without a schema stand for what the file names with one; return which files.
 
-        So does SQLMesh's `columns_to_types`, which looks for a table by as many parts as are given.
+        So does SQLMesh's `columns_to_types`, which looks for one of the tables that the model reads
+        by as many parts as are given.
         """
         told = []
         for path, wanted in self._waiting.items():
-            alike = [name for name in self._files if name.name == wanted.name.name]
-            if wanted.shortened and len(alike) == 1 and self._told(alike[0]):
+            alike = [name for name in self._files if _is_named(name, wanted)]
+            if len(alike) == 1 and self._told(alike[0]):
                 self._known.columns[wanted.name] = self._known.columns[alike[0]]
                 self._known.files[wanted.name] = self._known.files[alike[0]]
                 self._known.shortened.add(wanted.name)
@@ -127,3 +129,12 @@ class WaitingFiles:
         self._known.files[name] = frozenset(files)
         self._known.columns[name] = columns
         return columns
+
+
+def _is_named(name: ModelName, wanted: ColumnsWantedError) -> bool:
+    """Say whether the file that asks names a model, with its schema, which may have a catalog."""
+    if not wanted.asked_in or name.name != wanted.name.name:
+        return False
+    schema = re.escape(name.namespace.rpartition("__")[2])
+    written = rf"\b{schema}[`\"]?\s*\.\s*[`\"]?{re.escape(name.name)}\b"
+    return re.search(written, wanted.asked_in, re.IGNORECASE) is not None

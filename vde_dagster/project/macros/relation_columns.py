@@ -27,16 +27,14 @@ class ColumnsWantedError(BaseException):
     Args:
         name: The model whose columns are wanted.
         mistake: What is wrong if nobody can tell them; None where the file does without.
-        shortened: Whether the name was written without a schema.
+        asked_in: The file's text where the name was written without a schema, else empty.
     """
 
-    def __init__(
-        self, name: ModelName, mistake: ProjectError | None, shortened: bool = False
-    ) -> None:
+    def __init__(self, name: ModelName, mistake: ProjectError | None, asked_in: str = "") -> None:
         super().__init__(str(name))
         self.name = name
         self.mistake = mistake
-        self.shortened = shortened
+        self.asked_in = asked_in
 
 
 @dataclass(slots=True)
@@ -47,7 +45,8 @@ class KnownColumns:
         columns: By model; None where the files do not tell them.
         files: By model, the files that decide them.
         asked: The models that the file which is being read asked for.
-        shortened: Names without a schema that stand for the one model of that name in any schema.
+        shortened: Names without a schema that stand for the one model of that name which the file
+            names with its schema.
     """
 
     columns: dict[ModelName, Columns | None] = field(default_factory=dict)
@@ -56,7 +55,7 @@ class KnownColumns:
     shortened: set[ModelName] = field(default_factory=set)
 
     def of(
-        self, name: ModelName, mistake: ProjectError | None = None, shortened: bool = False
+        self, name: ModelName, mistake: ProjectError | None = None, asked_in: str = ""
     ) -> Columns | None:
         """Return the columns of a model, or None where its files do not tell them.
 
@@ -64,7 +63,7 @@ class KnownColumns:
             ColumnsWantedError: They are not known yet.
         """
         if self.columns.get(name) is None and (mistake is not None or name not in self.columns):
-            raise ColumnsWantedError(name, mistake, shortened)
+            raise ColumnsWantedError(name, mistake, asked_in)
         self.asked.add(name)
         return self.columns[name]
 
@@ -88,4 +87,5 @@ def columns_of(expander: Expander, relation: str) -> Columns:
         "declare them: in the model's header, or in external_models.yaml",
     )
     shortened = len(split_identifier(relation.strip())) == 1
-    return scope.known_columns.of(name, mistake, shortened) or {}
+    asked_in = expander.source.text if shortened else ""
+    return scope.known_columns.of(name, mistake, asked_in) or {}
