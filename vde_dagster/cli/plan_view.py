@@ -60,16 +60,18 @@ def show_plan(
     idle = [model for model in plan.models if model.skips is not None]
     less = saved(model.skips for model in idle if model.skips is not None)
     free = [m for m in plan.models if not m.builds and m.change is not Change.UNCHANGED]
+    audited = [model for model in _audited(plan) if model.change is Change.UNCHANGED]
     for title, models in (
         (f"[bold]computes[/] {count(len(works), 'model')}", works),
         (f"[bold]skips[/] {count(len(idle), 'model')}{less}", idle),
         (f"[bold]changes without computing[/] {count(len(free), 'model')}", free),
+        (f"[bold]audits[/] {count(len(audited), 'model')} without computing", audited),
     ):
         if models:
             branch = tree.add(title)
             for model in models:
                 _add_model(branch, plan, model, previous, diffs)
-    untouched = len(plan.models) - len(works) - len(idle) - len(free)
+    untouched = len(plan.models) - len(works) - len(idle) - len(free) - len(audited)
     if untouched:
         tree.add(f"[dim]leaves {count(untouched, 'model')} as they are[/]")
     _add_views(tree, plan)
@@ -129,6 +131,9 @@ def show_summary(console: Console, plan: Plan) -> None:
     idle = [model.skips for model in plan.builds if model.skips is not None]
     if idle:
         console.print(f"skips     {count(len(idle), 'model')}{saved(idle)}")
+    audited = _audited(plan)
+    if audited:
+        console.print(f"audits    {count(len(audited), 'model')} without computing")
     changes = Counter(model.change for model in plan.models)
     shown = [f"{changes[change]} {change.value}" for change in Change if changes[change]]
     console.print(f"models    {', '.join(shown)}")
@@ -145,6 +150,10 @@ def show_summary(console: Console, plan: Plan) -> None:
     if plan.outdates:
         console.print(f"outdates  {count(len(plan.outdates), 'table')} of others")
     show_warnings(console, plan)
+
+
+def _audited(plan: Plan) -> list[PlannedModel]:
+    return [model for model in plan.models if model.audits and not model.builds]
 
 
 def _title(plan: Plan) -> str:
@@ -171,8 +180,9 @@ def _add_model(
     elif model.builds:
         again = "  again" if model.restate else ""
         line.append(f"{again}  {describe_intervals(plan, model)}", style="cyan")
-    elif model.audits:
-        line.append("  audits the rows that are there", style="cyan")
+    if model.audits:
+        rows = "that stay" if model.builds else "that are there"
+        line.append(f"  audits the rows {rows}", style="cyan")
     if version := plan.version_of(model):
         line.append(f"  {version}", style="dim")
     node = branch.add(line)

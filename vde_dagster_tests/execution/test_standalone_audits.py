@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timezone
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.cli.plan_view import show_plan, show_summary
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan import Category, Change, Plan, PlannedModel
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -112,6 +115,24 @@ def test_plans_run_it_when_it_or_what_it_reads_changes(
     assert len(runs(plan)) == 1
     assert not plan.builds
     assert not plan.views
+
+
+def test_plans_show_what_is_only_audited(workspace: Workspace, folder: ProjectFolder) -> None:
+    workspace.apply(workspace.plan("prod", now=MONDAY))
+    folder.edit("models/items.sql", "2 AS price", "5 AS price")
+    workspace.reload()
+    plan = workspace.plan("prod", now=MONDAY)
+    console = Console(file=StringIO(), width=100)
+
+    show_plan(console, plan, {})
+    show_summary(console, plan)
+
+    assert isinstance(console.file, StringIO)
+    shown = console.file.getvalue()
+    assert "audits 1 model without computing" in shown
+    assert "default.assert_prices  unchanged  audits the rows that are there" in shown
+    assert "leaves 2 models as they are" in shown
+    assert "audits    1 model without computing" in shown
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def plan_metadata(
     previous = store.snapshots.load(
         sorted({m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id})
     )
-    changed = [m for m in plan.models if m.change is not Change.UNCHANGED or m.builds]
+    changed = [m for m in plan.models if m.change is not Change.UNCHANGED or m.builds or m.audits]
     versions = _versions_before(store, plan, previous)
     records = [_record(model, plan, versions.get(model.name)) for model in changed[:MAX_RECORDS]]
     text = plan_markdown(plan, previous, estimate, readers, names)
@@ -229,6 +229,7 @@ def _computes(model: PlannedModel, snapshot: Snapshot | None) -> str:
     if model.skips is not None:
         return f"skipped, {model.skips.why}"
     again = ", again" if model.restate else ""
+    again += ", audits what stays" if model.audits else ""
     recorded = ", recorded as filled, not computed" if model.records_only else ""
     if not snapshot.is_incremental:
         return f"whole table{again}{recorded}"
