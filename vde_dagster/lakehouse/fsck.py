@@ -32,6 +32,7 @@ Problem = Literal[
     "view_replaced",
     "table_gone",
     "shown_table_not_live",
+    "pin_gone",
     "stranger",
     "orphans",
 ]
@@ -88,6 +89,7 @@ def fsck(lakehouse: Lakehouse, orphan_grace: timedelta | None = None) -> tuple[F
     findings = _views(views, pointers)
     findings += _files(lakehouse, pointers, views, by_ref)
     findings += _shown_tables(lakehouse, tables, pointers)
+    findings += _pins(lakehouse, pointers)
     findings += _strangers(pointers, by_ref)
     grace = Retention().uncommitted_grace if orphan_grace is None else orphan_grace
     findings += _orphans(lakehouse, tables.values(), pointers, grace)
@@ -186,6 +188,28 @@ def _not_served(
     if table.created and table.ref not in pointers:
         return "table_gone", f"its table {table.ref} is not in the catalog"
     return None
+
+
+def _pins(lakehouse: Lakehouse, pointers: dict[TableRef, Pointer]) -> list[Finding]:
+    """Find versions that pin Iceberg snapshots which their tables no longer have."""
+    pinned = lakehouse.store.pin_history.of_live_environments()
+
+    def check(ref: TableRef) -> Finding | None:
+        pointer = pointers.get(ref)
+        if pointer is None or not lakehouse.files.exists(pointer.location):
+            return None  # That is a finding of its own.
+        metadata = lakehouse.files.read_json(pointer.location)
+        there = {int(snapshot["snapshot-id"]) for snapshot in metadata.get("snapshots", [])}
+        lost = sorted(by for snapshot, by in pinned[ref].items() if snapshot not in there)
+        if not lost:
+            return None
+        versions = ", ".join(f"{name}@{version}" for name, version in lost)
+        detail = f"Iceberg snapshots were expired that versions pin: {versions}"
+        advice = "another program than vde did so; what those versions showed cannot be read again"
+        return Finding("pin_gone", str(ref), detail, advice)
+
+    found = lakehouse.files.each(check, sorted(pinned, key=str))
+    return [finding for finding in found if finding is not None]
 
 
 def _strangers(

@@ -6,14 +6,28 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.table import PREVIEW_PREFIX, TableRef
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
+from vde_dagster.state.tables import parse_place
 
-_PIN = schema.pins.c
+_PIN, _TABLE, _HEAD = schema.pins.c, schema.tables.c, schema.environments.c
+_VERSION = schema.environment_versions.c
+_KEPT = (
+    schema.pins.join(schema.tables, _TABLE.table_id == _PIN.table_id)
+    .join(schema.environments, _HEAD.environment == _PIN.environment)
+    .join(
+        schema.environment_versions,
+        (_VERSION.environment == _PIN.environment)
+        & (_VERSION.version >= _PIN.valid_from)
+        & (_PIN.valid_to.is_(None) | (_VERSION.version < _PIN.valid_to)),
+    )
+)
+"""Pins with the versions that they hold for."""
+_LIVE = _HEAD.live & _PIN.iceberg_snapshot_id.is_not(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,31 +133,16 @@ class PinHistory:
         Returns:
             By snapshot (environment, first version, last version) of those that pin it.
         """
-        table, head, known = (
-            schema.tables.c,
-            schema.environments.c,
-            schema.environment_versions.c,
-        )
-        preview = table.name.startswith(f"{ref.name}@{PREVIEW_PREFIX}", autoescape=True)
+        preview = _TABLE.name.startswith(f"{ref.name}@{PREVIEW_PREFIX}", autoescape=True)
         versions = (
-            select(_PIN.iceberg_snapshot_id, _PIN.environment, known.version)
-            .select_from(
-                schema.pins.join(schema.tables, table.table_id == _PIN.table_id)
-                .join(schema.environments, head.environment == _PIN.environment)
-                .join(
-                    schema.environment_versions,
-                    (known.environment == _PIN.environment)
-                    & (known.version >= _PIN.valid_from)
-                    & (_PIN.valid_to.is_(None) | (known.version < _PIN.valid_to)),
-                )
-            )
+            select(_PIN.iceberg_snapshot_id, _PIN.environment, _VERSION.version)
+            .select_from(_KEPT)
             .where(
-                head.live,
-                table.namespace == ref.namespace,
-                (table.name == ref.name) | preview,
-                _PIN.iceberg_snapshot_id.is_not(None),
+                _LIVE,
+                _TABLE.namespace == ref.namespace,
+                (_TABLE.name == ref.name) | preview,
             )
-            .order_by(_PIN.environment, known.version)
+            .order_by(_PIN.environment, _VERSION.version)
         )
         found: dict[int, dict[str, list[int]]] = {}
         with self.database.reading() as conn:
@@ -155,3 +154,29 @@ class PinHistory:
             snapshot: [(name, numbers[0], numbers[-1]) for name, numbers in by_name.items()]
             for snapshot, by_name in found.items()
         }
+
+    def of_live_environments(self) -> dict[TableRef, dict[int, tuple[str, int]]]:
+        """Return what kept versions of live environments pin.
+
+        Returns:
+            By table, and by its Iceberg snapshots, an environment and version that pins it.
+        """
+        query = (
+            select(
+                _TABLE.namespace,
+                _TABLE.name,
+                _PIN.iceberg_snapshot_id,
+                _PIN.environment,
+                func.max(_VERSION.version),
+            )
+            .select_from(_KEPT)
+            .where(_LIVE)
+            .group_by(_TABLE.namespace, _TABLE.name, _PIN.iceberg_snapshot_id, _PIN.environment)
+        )
+        found: dict[TableRef, dict[int, tuple[str, int]]] = {}
+        with self.database.reading() as conn:
+            rows: Iterable[Any] = conn.execute(query)
+            for namespace, name, snapshot, environment, version in rows:
+                ref = TableRef(namespace, parse_place(name)[0])
+                found.setdefault(ref, {})[snapshot] = (environment, version)
+        return found

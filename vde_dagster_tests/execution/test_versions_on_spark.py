@@ -87,7 +87,7 @@ def test_versions_read_as_they_were(
         workspace.query("prod@3", "SELECT more FROM shop.sales")
     changes = {one.version.version: one for one in version_changes(workspace.warehouse, "prod")}
     assert [changes[version].what for version in range(1, 8)] == [
-        *("both", "data", "both", "both", "data", "definitions", "both")
+        *("both", "data", "both", "definitions", "data", "definitions", "both")
     ]
     (sales,) = [one for one in changes[2].data if str(one.models[0]) == "shop.sales"]
     assert (sales.rows, sales.added, sales.removed) == (9, 3, 0)

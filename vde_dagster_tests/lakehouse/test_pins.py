@@ -8,6 +8,8 @@ import pytest
 from sqlalchemy import func, select
 
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
+from vde_dagster.lakehouse.commit import change_table, read_table
+from vde_dagster.lakehouse.fsck import fsck
 from vde_dagster.lakehouse.pins import growth_between
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.state import StateStore, schema
@@ -147,6 +149,21 @@ def test_a_table_that_the_catalog_lost_is_published_without_a_pin(
         conn.exec_driver_sql("DELETE FROM iceberg_tables WHERE table_namespace = 'vde_physical'")
     assert warehouse.publish(made) == 3
     assert warehouse.shown(3) == {}
+
+
+def test_a_pin_that_another_program_expired_is_named(warehouse: Warehouse) -> None:
+    made = warehouse.make("one")
+    warehouse.engine.fill(made, day(0), "p")
+    warehouse.publish(made)
+    warehouse.publish(made, moves=(made,))
+    warehouse.publish(made, moves=(made,))
+    assert [one for one in fsck(warehouse.lakehouse) if one.problem == "pin_gone"] == []
+    table = read_table(warehouse.lakehouse, made.ref)
+    fewer = {**table.metadata, "snapshots": table.metadata["snapshots"][1:]}
+    change_table(warehouse.lakehouse, table, made.ref, fewer, "test")
+    (finding,) = [one for one in fsck(warehouse.lakehouse) if one.problem == "pin_gone"]
+    assert finding.detail.endswith("that versions pin: prod@1")
+    assert finding.is_damage
 
 
 def commit(number: int, parent: int | None, **summary: object) -> dict[str, object]:
