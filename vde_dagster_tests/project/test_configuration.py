@@ -571,3 +571,31 @@ def test_a_persons_own_configuration_wins(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ProjectError) as raised:
         read_settings(root)
     assert str(raised.value.location) == f"{own}:3"
+
+
+def test_two_projects_in_one_process_share_no_modules(tmp_path: Path) -> None:
+    text = (
+        "from pathlib import Path\n"
+        "from shared.names import WHO\n"
+        "from sqlmesh.core.config import Config, ModelDefaultsConfig\n"
+        "where = (Path(__file__).parent / 'where.txt').read_text()\n"
+        "config = Config(model_defaults=ModelDefaultsConfig(dialect='spark'),\n"
+        "    variables={'who': WHO, 'where': where})\n"
+    )
+    for name in ("one", "two"):
+        (tmp_path / name / "shared").mkdir(parents=True)
+        (tmp_path / name / "config.py").write_text(text)
+        (tmp_path / name / "where.txt").write_text(f"in {name}")
+        (tmp_path / name / "shared" / "names.py").write_text(f"WHO = '{name}'\n")
+
+    read = [read_settings(tmp_path / name).variables for name in ("one", "two", "one")]
+
+    assert [(one["who"], one["where"]) for one in read] == [
+        ("one", "in one"),
+        ("two", "in two"),
+        ("one", "in one"),
+    ]
+
+    (tmp_path / "one" / "where.txt").write_text("elsewhere")
+    (tmp_path / "one" / "shared" / "names.py").write_text("WHO = 'another'\n")
+    assert read_settings(tmp_path / "one").variables == {"who": "another", "where": "elsewhere"}
