@@ -74,9 +74,7 @@ def test_an_apply_names_the_master_and_only_a_terminal_hears_of_starting(
     folder.write("pyproject.toml", f'[tool.vde.spark]\nmaster = "{master}"')
     command = [sys.executable, "-m", "vde_dagster.cli", "apply", "prod", "--yes"]
     command += ["--project", str(folder.root)]
-    began = time.monotonic()
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert time.monotonic() - began < 20
     assert ended.returncode == 1
     said = f"the Spark master {master} cannot be reached: nobody listens at 127.0.0.1"
     assert f"error: {said}" in ended.stderr
