@@ -10,6 +10,7 @@ from vde_dagster.semantics.simplify.constants import put_constants
 from vde_dagster.semantics.simplify.existence import joins_as_exists, tests_as_exists
 from vde_dagster.semantics.simplify.expressions import simplify_expressions
 from vde_dagster.semantics.simplify.filters import move_filters
+from vde_dagster.semantics.simplify.full_joins import weaken_full_joins
 from vde_dagster.semantics.simplify.groupings import drop_groupings, drop_groupings_of_sets
 from vde_dagster.semantics.simplify.limits import merge_limits
 from vde_dagster.semantics.simplify.outer_joins import strengthen_joins
@@ -28,6 +29,7 @@ def simplify(rel: Rel, terms: Terms) -> None:
     """
     parts = Parts.of(rel, terms)
     simplify_expressions(parts)
+    weaken_full_joins(parts)
     strengthen_joins(parts)
     tests_as_exists(parts)
     drop_groupings(parts)

@@ -15,11 +15,17 @@ def move_filters(parts: Parts) -> None:
         for source in group.sources:
             if _takes_filters(source, parts):
                 group.conditions += _known_of(source, parts)
+        for condition in list(group.conditions):
+            if condition.tag == "exists":
+                _hand_out(condition.parts[0].group, group, parts)
         _complete(group, parts)
     given: set[Group] = set()
     for group in reversed(parts.groups):
         if group in given:
             _complete(group, parts)
+        for inner in _asked_for(group):
+            if inner not in parts.shared:
+                _complete_inside(inner, group.conditions, parts)
         for source in group.sources:
             if source in parts.frozen:
                 continue
@@ -37,11 +43,36 @@ def _complete(group: Group, parts: Parts) -> None:
 
 def _complete_optional(source: Derived, around: Group, parts: Parts) -> None:
     """What holds around an outer join holds for the columns that it compares with."""
-    inner = source.group
     given = [c for c in around.conditions if not _names(c, source)]
-    found = closed(inner.conditions, parts.terms, given)
+    _complete_inside(source.group, given, parts)
+
+
+def _complete_inside(inner: Group, given: list[Node], parts: Parts) -> None:
+    known = [c for c in given if columns_of(c) is not None]
+    found = closed(inner.conditions, parts.terms, known)
     if not _empty(found) or _may_be_dropped(inner):
         inner.conditions = found
+
+
+def _asked_for(group: Group) -> list[Group]:
+    """The groups of EXISTS and NOT EXISTS among a group's conditions."""
+    asked = [c.parts[0] if c.tag == "not" else c for c in group.conditions]
+    return [c.parts[0].group for c in asked if c.tag == "exists"]
+
+
+def _hand_out(inner: Group, around: Group, parts: Parts) -> None:
+    """What an EXISTS asks of the rows around it is asked of them anyway."""
+    if inner in parts.shared:
+        return
+    own = set(inner.sources)
+    of_others = [c for c in inner.conditions if _only_of_others(c, own)]
+    around.conditions += of_others
+    inner.conditions = [c for c in inner.conditions if c not in of_others]
+
+
+def _only_of_others(condition: Node, own: set[Any]) -> bool:
+    columns = columns_of(condition)
+    return bool(columns) and not any(c.parts[0] in own for c in columns or ())
 
 
 def _empty(conditions: list[Node]) -> bool:
