@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from vde_dagster.semantics.names import Scope
+    from vde_dagster.semantics.names import NamedSource, Scope
 
 
 class Node:
@@ -226,9 +226,11 @@ class Rel:
     """What a query returns.
 
     `local` marks the right side of a semi or anti join, whose conditions name sources beside it.
+    `rest` has the columns besides the outputs, where a star stands for columns that are not known.
     """
 
     group: Group
     outputs: list[Output]
     scope: Scope
     local: bool = False
+    rest: NamedSource | None = None

@@ -50,6 +50,8 @@ class Binder:
         self.functions = frozenset(name.lower() for name in functions) | self.scalar_functions
         self.doubt: str | None = None
         self.mistakes: list[SemanticError] = []
+        self.partial: str | None = None
+        """Why columns may exist that nobody knows of, once a star of such was read."""
         self.noted: list[Noted] = []
         self.to_check: list[exp.Expr] = []
         """What `checks.expressions` looks at when all types are known."""
@@ -63,7 +65,12 @@ class Binder:
         return self.terms.make("unknown", *operands)
 
     def mistaken(self, mistake: SemanticError) -> Node:
-        """Keep a mistake for the end, and go on, so that all of a query's are told at once."""
+        """Keep a mistake for the end, and go on, so that all of a query's are told at once.
+
+        Where a star stood for unknown columns, it may be none.
+        """
+        if self.partial is not None:
+            return self.give_up(self.partial)
         self.mistakes.append(mistake)
         return self.give_up(mistake.unplaced)
 

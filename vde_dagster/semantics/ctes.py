@@ -76,13 +76,15 @@ def define(with_: exp.Expr | None, ctes: Ctes, outer: Scope | None) -> Ctes:
 
 def read(definition: CteDef, reach: Ctes, binder: Binder) -> Rel:
     """What the CTE returns, read anew each time so that every reading is a source of its own."""
-    from vde_dagster.semantics.queries import bind_query
+    from vde_dagster.semantics.queries import bind_partial
 
     if definition.apart is not None:
         return _copy(definition.apart, binder)
     binder.cte_readings += 1
-    rel = bind_query(binder, definition.query, definition.outer, reach)
+    rel = bind_partial(binder, definition.query, definition.outer, reach)
     if binder.cte_readings > binder.CTE_BUDGET:
+        if rel.rest is not None:
+            raise Unsupported("many readings of a CTE whose columns are not known")
         definition.apart = rel
         return _copy(rel, binder)
     return rel

@@ -23,6 +23,7 @@ class NamedSource:
         types: Column name to type.
         leaf: The table, when the entry is one.
         open: The columns are not known: any name may exist.
+        rest: Where the columns come from that a subquery has by the star of an open source.
         wraps: Outer joins that put the entry on their NULL-supplied side, inside out.
         hidden: Columns that a USING merged, left out of an unqualified star.
         repeated: Names that several columns have.
@@ -36,6 +37,7 @@ class NamedSource:
     leaf: Leaf | None = None
     leaf_names: dict[str, str] = field(default_factory=dict)
     open: bool = False
+    rest: NamedSource | None = None
     wraps: list[Derived | FullJoin] = field(default_factory=list)
     hidden: set[str] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
@@ -48,6 +50,8 @@ class NamedSource:
     def get(self, name: str, terms: Terms) -> Node:
         """The expression of a column, as seen from the scope that the entry is in."""
         node = self.nodes.get(name)
+        if node is None and self.rest is not None:
+            node = self.nodes[name] = self.rest.get(name, terms)
         if node is None:
             assert self.leaf is not None
             physical = self.leaf_names.get(name, name)
@@ -78,6 +82,7 @@ class Scope:
     has_window: bool = False
     ungrouped: list[Node] = field(default_factory=list)
     lambdas: list[dict[str, Node]] = field(default_factory=list)
+    rest: list[NamedSource] = field(default_factory=list)
 
 
 class Found(NamedTuple):

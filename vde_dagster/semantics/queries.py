@@ -23,7 +23,7 @@ from vde_dagster.semantics.inference import infer
 from vde_dagster.semantics.names import NamedSource, Scope
 from vde_dagster.semantics.relations import bind_from, conditions
 from vde_dagster.semantics.rewrite import complete_windows, rewrite
-from vde_dagster.semantics.stars import expand
+from vde_dagster.semantics.stars import expand, unknown
 from vde_dagster.semantics.windows import define_windows, sort_key
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _SELECT_ARGS = {
     *("with_", "expressions", "hint", "distinct", "from_", "joins", "laterals", "where", "group"),
     *("having", "qualify", "windows", "distribute", "sort", "cluster", "order", "limit", "offset"),
 }
+_TRIMS = ("order", "limit", "offset")
 _WRAPPER_ARGS = {"this", "with_", "alias", "order", "limit", "offset", "joins"}
 _SET_ARGS = {"this", "expression", "with_", "distinct", "by_name", "order", "limit", "offset"}
 _NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
@@ -40,7 +41,15 @@ _NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
 
 
 def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: ctes.Ctes) -> Rel:
-    """Read a query.
+    """Read a query all of whose columns are known; arguments and errors as for `bind_partial`."""
+    rel = bind_partial(binder, e, outer, known)
+    if rel.rest is not None:
+        raise unknown(rel.rest)
+    return rel
+
+
+def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: ctes.Ctes) -> Rel:
+    """Read a query; it may have columns that nobody knows yet, as its `rest`.
 
     Args:
         binder: The context.
@@ -59,6 +68,8 @@ def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: ctes.Cte
     if isinstance(e, exp.Subquery):
         _only(e, _WRAPPER_ARGS)
         known = ctes.define(e.args.get("with_"), known, outer)
+        if not any(e.args.get(key) for key in _TRIMS):
+            return bind_partial(binder, e.this, outer, known)
         return _trim(binder, e, bind_query(binder, e.this, outer, known))
     if isinstance(e, exp.Values):
         scope = Scope(outer, known)
@@ -127,10 +138,20 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: ctes.Ctes
     qualify = nodes[size + len(having) : size + len(having) + len(qualify)]
     order = nodes[len(nodes) - len(order) :] if order else []
     group.conditions += qualify
-    rel = Rel(group, outputs, scope)
+    rel = Rel(group, outputs, scope, rest=_rest(e, scope, grouped=grouping is not None))
     if e.args.get("distinct") is not None:
         rel, order = _distinct(binder, e.args["distinct"], rel, order)
     return _limited(binder, e, rel, order)
+
+
+def _rest(e: exp.Select, scope: Scope, *, grouped: bool) -> NamedSource | None:
+    """The table that has the columns which a star stands for besides those that are known."""
+    if not scope.rest:
+        return None
+    decides = grouped or any(e.args.get(key) for key in ("distinct", "limit", "offset"))
+    if decides or len(set(scope.rest)) > 1:
+        raise unknown(scope.rest[0])
+    return scope.rest[0]
 
 
 def _condition(binder: Binder, e: exp.Select, clause: str, scope: Scope) -> list[Node]:
@@ -152,7 +173,7 @@ def _select_list(
     outputs: list[Output] = []
     for i, item in enumerate(e.expressions):
         if item.__class__ is not exp.Alias and item.is_star:
-            outputs += expand(binder, item, scope)
+            outputs += expand(binder, item, scope, partial=True)
             continue
         inner = item.this if isinstance(item, (exp.Alias, exp.Aliases)) else item
         if generator_kind(inner) is not None:
@@ -289,7 +310,7 @@ def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
 
 def _trim(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
     """ORDER BY and LIMIT after parentheses or a set operation, over its output columns."""
-    if not any(e.args.get(key) for key in ("order", "limit", "offset")):
+    if not any(e.args.get(key) for key in _TRIMS):
         return rel
     entry = NamedSource(
         parts=("",),

@@ -18,6 +18,7 @@ from vde_dagster.semantics.joins import using_columns
 from vde_dagster.semantics.membership import memberships_as_exists
 from vde_dagster.semantics.names import NamedSource, Scope
 from vde_dagster.semantics.normalise import conjuncts, negate
+from vde_dagster.semantics.stars import unknown
 from vde_dagster.semantics.uniqueness import at_most_one
 
 if TYPE_CHECKING:
@@ -98,8 +99,15 @@ def _alias_columns(e: exp.Expr) -> list[str]:
     return [c.name.lower() for c in columns or []]
 
 
-def _entry(outputs: list[Output], parts: tuple[str, ...], names: list[str]) -> NamedSource:
+def _entry(
+    outputs: list[Output],
+    parts: tuple[str, ...],
+    names: list[str],
+    rest: NamedSource | None = None,
+) -> NamedSource:
     """The entry of a subquery's columns, renamed by an alias list."""
+    if names and rest is not None:
+        raise unknown(rest)
     if names and len(names) != len(outputs):
         raise Unsupported("an alias list of another length than the columns")
     renamed = names or [output.name for output in outputs]
@@ -110,6 +118,8 @@ def _entry(outputs: list[Output], parts: tuple[str, ...], names: list[str]) -> N
         types={name: o.type for name, o in zip(renamed, outputs, strict=True)},
         repeated={name for name in renamed if renamed.count(name) > 1},
         written={} if names else {o.name: o.written for o in outputs},
+        open=rest is not None,
+        rest=rest,
     )
 
 
@@ -152,7 +162,7 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
         scope.correlation.found |= rel.scope.correlation.found
         if definition.names:
             rel = _renamed(rel, definition.names)
-        return Sources(rel.group, [_entry(rel.outputs, (alias or parts[0],), names)])
+        return Sources(rel.group, [_entry(rel.outputs, (alias or parts[0],), names, rel.rest)])
     entry = binder.table(parts, ".".join(part.name for part in e.parts))
     if alias:
         entry.parts = (alias,)
@@ -167,6 +177,8 @@ def _named_table(binder: Binder, e: exp.Table, names: list[str], scope: Scope) -
 
 
 def _renamed(rel: Rel, names: list[str]) -> Rel:
+    if rel.rest is not None:
+        raise unknown(rel.rest)
     if len(names) != len(rel.outputs):
         raise Unsupported("a CTE's column list of another length than its columns")
     outputs = [Output(n, o.node, o.type) for n, o in zip(names, rel.outputs, strict=True)]
@@ -174,7 +186,7 @@ def _renamed(rel: Rel, names: list[str]) -> Rel:
 
 
 def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
-    from vde_dagster.semantics.queries import bind_query
+    from vde_dagster.semantics.queries import bind_partial
 
     inner = e.this
     if e.args.get("pivots") or e.args.get("sample"):
@@ -184,9 +196,9 @@ def _subquery(binder: Binder, e: exp.Subquery, scope: Scope) -> Sources:
         if e.alias:
             raise Unsupported("an alias of a join in parentheses")
     else:
-        rel = bind_query(binder, _without_alias(e), scope.parent, scope.ctes)
+        rel = bind_partial(binder, _without_alias(e), scope.parent, scope.ctes)
         scope.correlation.found |= rel.scope.correlation.found
-        made = Sources(rel.group, [_entry(rel.outputs, _alias(e), _alias_columns(e))])
+        made = Sources(rel.group, [_entry(rel.outputs, _alias(e), _alias_columns(e), rel.rest)])
     return _nested_joins(binder, e, made, scope)
 
 

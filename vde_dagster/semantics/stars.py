@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from vde_dagster.semantics.binder import Binder
 
 
-def expand(binder: Binder, item: exp.Expr, scope: Scope) -> list[Output]:
+def expand(binder: Binder, item: exp.Expr, scope: Scope, *, partial: bool = False) -> list[Output]:
     """The columns that a star stands for, in order.
+
+    Args:
+        binder: The query's context.
+        item: The star.
+        scope: The tables that it stands for.
+        partial: Let the scope keep the tables whose columns are not known, as its `rest`.
 
     Raises:
         Unsupported: A table's columns are not known, or the star has a form that is not.
     """
+    rest: list[NamedSource] | None = [] if partial else None
     if isinstance(item, exp.Column | exp.Dot):
         names, star = _parts(item)
         qualifier = tuple(name.lower() for name in names)
@@ -30,7 +37,7 @@ def expand(binder: Binder, item: exp.Expr, scope: Scope) -> list[Output]:
         if len(entries) > 1:
             raise Unsupported(f"several tables are called {'.'.join(qualifier)}")
         # A table of the name goes before a column of the name.
-        outputs = _all(binder, entries[0]) if entries else _fields(binder, names, scope)
+        outputs = _all(binder, entries[0], rest) if entries else _fields(binder, names, scope)
     elif isinstance(item, exp.Star):
         star = item
         if not scope.entries:
@@ -40,10 +47,13 @@ def expand(binder: Binder, item: exp.Expr, scope: Scope) -> list[Output]:
             for name, (node, kind) in scope.merged.items()
         ]
         for entry in scope.entries:
-            outputs += [o for o in _all(binder, entry) if o.name not in entry.hidden]
+            outputs += [o for o in _all(binder, entry, rest) if o.name not in entry.hidden]
     else:
         raise Unsupported("a star of an unknown form")
-    return _changed(binder, star, outputs, scope)
+    if rest:
+        scope.rest += rest
+        binder.partial = binder.partial or str(unknown(rest[0]))
+    return _changed(binder, star, outputs, scope, partial=bool(rest))
 
 
 def _parts(item: exp.Expr) -> tuple[list[str], Any]:
@@ -88,9 +98,16 @@ def _merged_name(scope: Scope, name: str) -> str | None:
     return next((e.written.get(name) for e in scope.entries if e.has(name)), None)
 
 
-def _all(binder: Binder, entry: NamedSource) -> list[Output]:
+def unknown(entry: NamedSource) -> Unsupported:
+    """Why the star of an open source cannot be expanded."""
+    return Unsupported(f"the columns of {'.'.join(entry.parts)} are not known")
+
+
+def _all(binder: Binder, entry: NamedSource, rest: list[NamedSource] | None) -> list[Output]:
     if entry.open:
-        raise Unsupported(f"the columns of {'.'.join(entry.parts)} are not known")
+        if rest is None:
+            raise unknown(entry)
+        rest.append(entry)
     if entry.repeated:
         raise Unsupported(f"{'.'.join(entry.parts)} has several columns of one name")
     return [
@@ -99,7 +116,9 @@ def _all(binder: Binder, entry: NamedSource) -> list[Output]:
     ]
 
 
-def _changed(binder: Binder, star: Any, outputs: list[Output], scope: Scope) -> list[Output]:
+def _changed(
+    binder: Binder, star: Any, outputs: list[Output], scope: Scope, *, partial: bool
+) -> list[Output]:
     from vde_dagster.semantics.expressions import bind
 
     if star.args.get("ilike"):
@@ -114,10 +133,15 @@ def _changed(binder: Binder, star: Any, outputs: list[Output], scope: Scope) -> 
     for alias in star.args.get("replace") or []:
         node = bind(binder, alias.this, scope)
         kind = infer(alias.this)
+        name = alias.alias.lower()
+        if partial and all(o.name != name for o in outputs):
+            outputs.append(Output(name, node, kind, alias.alias))
         for i, output in enumerate(outputs):
             if output.name == alias.alias.lower():
                 outputs[i] = Output(output.name, node, kind, output.written)
     renamed = {a.this.name.lower(): a.alias for a in star.args.get("rename") or []}
+    if renamed and partial:
+        raise Unsupported("* RENAME of columns that are not known")
     if renamed:
         outputs = [
             Output(renamed[o.name].lower(), o.node, o.type, renamed[o.name])

@@ -33,7 +33,7 @@ def version(query: str) -> SemanticVersion:
     return semantic_version(query, SCHEMA, parents=PARENTS)
 
 
-@pytest.mark.parametrize("case", load("same.yaml"))
+@pytest.mark.parametrize("case", load("same.yaml") + load("open_stars.yaml"))
 def test_same(case: list[str]) -> None:
     before, after = map(version, case)
     assert before.opaque is None
