@@ -45,9 +45,9 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> tuple[str, str | None]:
             return "", what
         if isinstance(node, exp.DataType) and node.this in (exp.DType.TIME, exp.DType.TIMETZ):
             return "", "the type TIME"
-        if isinstance(node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate) and not _told(
-            node, dialect
-        ):
+        if isinstance(
+            node, exp.StrToTime | exp.StrToDate | exp.TsOrDsToDate | exp.TimeToStr
+        ) and not _told(node, dialect):
             return "", "a time format that is computed"
     problem = with_spark_relations(tree)
     if problem is not None:
@@ -70,5 +70,9 @@ def spark_text(tree: exp.Expr, dialect: str = "") -> tuple[str, str | None]:
 
 def _told(node: exp.Expr, dialect: str) -> bool:
     """Say whether a format is one that could be written in Spark's letters."""
+    from sqlglot import exp
+
     form = node.args.get("format")
+    if dialect == "duckdb" and isinstance(node, exp.TimeToStr) and node.this.is_string:
+        return True  # Its strftime takes the format first, too.
     return form is None or form.is_string or dialect in ("", "databricks", "spark2")

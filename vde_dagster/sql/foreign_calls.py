@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vde_dagster.sql.foreign_dates import spark_date_part
+from vde_dagster.sql.foreign_values import spark_value
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 _LOCAL_TIMES = frozenset({"duckdb", "postgres", "redshift"})
 """Dialects in which AT TIME ZONE goes one way from a local time and the other from an instant."""
 
-_BOUNDARIES = frozenset({"duckdb", "redshift", "tsql", "fabric"})
+_BOUNDARIES = frozenset({"duckdb", "redshift", "tsql", "fabric", "clickhouse"})
 """Dialects whose DATEDIFF always counts the ends of units; of others' SQLGlot says it."""
 _UNITS = {
     "MS": "MILLISECOND",
@@ -48,14 +49,19 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> tuple[exp.Expr, str | None
     asked = (exp.Date, exp.Timestamp, exp.CurrentDate, exp.AtTimeZone, exp.Anonymous, exp.DataType)
     others = (exp.DateDiff, exp.TsOrDsDiff, exp.Struct, exp.Cast, exp.JSONFormat)
     parts = (exp.Extract, exp.DayOfWeek, exp.DayOfWeekIso, exp.Is)
+    values = (exp.Greatest, exp.Least, exp.Dayname, exp.Monthname, exp.TimeToStr, exp.Div)
+    spans = (exp.DateTrunc, exp.TimestampTrunc, exp.DatetimeTrunc, exp.DatetimeDiff)
+    bits = (exp.BitwiseXor, exp.BitwiseOr, exp.BitwiseAnd)
     local: set[int] = set()
     for node in reversed(
-        list(tree.find_all(*asked, *others, *parts))
+        list(tree.find_all(*asked, *others, *parts, *values, *spans, *bits))
     ):  # What is inside comes first.
         if isinstance(node, exp.DataType):
             short = (exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT)
             if dialect == "bigquery" and node.this in short:
                 node.set("this", exp.DType.BIGINT)  # All its names of integers mean INT64.
+            if dialect == "snowflake" and isinstance(node.parent, exp.TryCast):
+                _widen(node)
             continue
         if isinstance(node, exp.Struct):
             _name_fields(node)
@@ -95,13 +101,31 @@ def _made(node: exp.Expr, dialect: str, local: set[int]) -> tuple[exp.Expr | Non
         return exp.cast(node.expressions[0], "TIMESTAMP", dialect="spark"), None
     if isinstance(node, exp.Is):
         return _negated(node), None
+    if isinstance(node, exp.DatetimeDiff):
+        return _boundaries(node, dialect)
     if isinstance(node, exp.DateDiff | exp.TsOrDsDiff):
         counts = node.args.get("date_part_boundary") or dialect in _BOUNDARIES
         return _boundaries(node, dialect) if counts else (None, None)
     made_json = _made_json(node) if dialect in _NULLS_IN_JSON else None
     if made_json is not None:
         return _with_nulls(made_json), None
+    made_value, problem = spark_value(node, dialect)
+    if made_value is not None or problem is not None:
+        return made_value, problem
     return spark_date_part(node, dialect)
+
+
+def _widen(type_: exp.DataType) -> None:
+    """Give Snowflake's names of integers the 38 digits that they have there.
+
+    Only of TRY_CAST, which would be NULL without a word; a CAST of what is too large fails.
+    """
+    from sqlglot import exp
+
+    if type_.this in exp.DataType.INTEGER_TYPES:
+        digits = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (38, 0)]
+        type_.set("this", exp.DType.DECIMAL)
+        type_.set("expressions", digits)
 
 
 def _negated(node: exp.Is) -> exp.Expr | None:
@@ -193,7 +217,7 @@ def _in_zone(node: exp.AtTimeZone, local: set[int]) -> exp.Expr | None:
 
 
 def _boundaries(
-    node: exp.DateDiff | exp.TsOrDsDiff, dialect: str
+    node: exp.DateDiff | exp.TsOrDsDiff | exp.DatetimeDiff, dialect: str
 ) -> tuple[exp.Expr | None, str | None]:
     """Count the ends of units between two times, where Spark's DATEDIFF counts whole units."""
     from sqlglot import exp

@@ -1,0 +1,129 @@
+"""Calls and operators of other dialects whose values Spark's of the same name do not have.
+
+Sources are the manuals: which GREATEST passes over NULLs, where `/` of integers is an integer
+(PostgreSQL, Redshift, Trino, T-SQL), and on which day a week begins (BigQuery: Sunday).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_WHOLE_NAMES = frozenset({"duckdb", "mysql"})
+"""Dialects whose DAYNAME and MONTHNAME write the whole name; Spark's write three letters."""
+_SUNDAY_WEEKS = frozenset({"tsql", "fabric"})
+"""Dialects whose weeks begin on Sunday without being asked; BigQuery's tree says it."""
+
+
+def spark_value(node: exp.Expr, dialect: str) -> tuple[exp.Expr | None, str | None]:
+    """Write a call or a division so that Spark gives the value that it had.
+
+    Args:
+        node: A part of a query, which is not changed.
+        dialect: SQLGlot dialect that it was written in.
+
+    Returns:
+        What stands for it, or None where it stays as it is; and None, or what cannot be written.
+    """
+    from sqlglot import exp
+
+    if isinstance(node, exp.Greatest | exp.Least):
+        return _null_with_nulls(node), None
+    if isinstance(node, exp.Dayname | exp.Monthname):
+        return (_whole_name(node) if dialect in _WHOLE_NAMES else None), None
+    if isinstance(node, exp.TimeToStr) and dialect == "duckdb":
+        return _format_second(node), None
+    if isinstance(node, exp.BitwiseXor | exp.BitwiseOr | exp.BitwiseAnd):
+        return _in_brackets(node), None
+    if isinstance(node, exp.Div):
+        return _whole_division(node), None
+    if isinstance(node, exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc):
+        return _week_of_sunday(node, dialect)
+    return None, None
+
+
+def is_whole(node: exp.Expr) -> bool:
+    """Say whether an expression is an integer, as far as it alone tells."""
+    from sqlglot import exp
+
+    node = node.unnest()
+    if isinstance(node, exp.Literal):
+        return node.is_int
+    if isinstance(node, exp.Cast):
+        return node.to.this in exp.DataType.INTEGER_TYPES
+    if isinstance(node, exp.Neg):
+        return is_whole(node.this)
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Mod):
+        return is_whole(node.this) and is_whole(node.expression)
+    return isinstance(node, exp.Count | exp.CountIf | exp.Length | exp.IntDiv | exp.RowNumber)
+
+
+def _null_with_nulls(node: exp.Greatest | exp.Least) -> exp.Expr | None:
+    """Return NULL where an argument is NULL, which Spark passes over."""
+    from sqlglot import exp
+
+    given = [node.this, *node.expressions]
+    if node.args.get("ignore_nulls") is not False or len(given) < 2:
+        return None
+    any_null = exp.or_(*(exp.Is(this=one.copy(), expression=exp.Null()) for one in given))
+    name = "GREATEST" if isinstance(node, exp.Greatest) else "LEAST"
+    among = exp.Anonymous(this=name, expressions=[one.copy() for one in given])
+    return exp.Case(ifs=[exp.If(this=any_null, true=exp.Null())], default=among)
+
+
+def _whole_name(node: exp.Dayname | exp.Monthname) -> exp.Expr | None:
+    from sqlglot import exp
+
+    if node.args.get("abbreviated"):
+        return None
+    letters = exp.Literal.string("EEEE" if isinstance(node, exp.Dayname) else "MMMM")
+    return exp.Anonymous(this="DATE_FORMAT", expressions=[node.this.copy(), letters])
+
+
+def _format_second(node: exp.TimeToStr) -> exp.Expr | None:
+    """Write `strftime('%Y', day)` as `strftime(day, '%Y')`: DuckDB reads both."""
+    from sqlglot import exp
+
+    form, value = node.this, node.args["format"]
+    if not form.is_string or value.is_string:
+        return None
+    return exp.TimeToStr(this=value.copy(), format=form.copy())
+
+
+def _in_brackets(node: exp.Binary) -> exp.Expr | None:
+    """Keep together what was a call, such as `xor(a, b)`, or was bound more closely."""
+    from sqlglot import exp
+
+    parent = node.parent
+    around = isinstance(parent, exp.Binary | exp.Neg | exp.Not)
+    return exp.paren(node.copy()) if around and type(parent) is not type(node) else None
+
+
+def _whole_division(node: exp.Div) -> exp.Expr | None:
+    """Write a division of integers as DIV, where the dialect's `/` leaves out the rest."""
+    from sqlglot import exp
+
+    if not node.args.get("typed") or not (is_whole(node.this) and is_whole(node.expression)):
+        return None
+    return exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
+
+
+def _week_of_sunday(node: exp.Expr, dialect: str) -> tuple[exp.Expr | None, str | None]:
+    """Find the Sunday of a week: the day before the Monday of what is a day later."""
+    from sqlglot import exp
+
+    unit = node.args.get("unit")
+    if unit is None:
+        return None, None
+    told = unit.name.upper() if isinstance(unit, exp.WeekStart) else ""
+    if told not in ("", "MONDAY", "SUNDAY"):
+        return None, f"weeks that begin on {told.capitalize()}"
+    if told != "SUNDAY" and not (dialect in _SUNDAY_WEEKS and unit.name.upper() == "WEEK"):
+        return None, None
+    if not isinstance(node, exp.DateTrunc):
+        return None, "weeks that begin on Sunday"
+    later = exp.Anonymous(this="DATE_ADD", expressions=[node.this.copy(), exp.Literal.number(1)])
+    monday = exp.Anonymous(this="TRUNC", expressions=[later, exp.Literal.string("WEEK")])
+    return exp.Anonymous(this="DATE_ADD", expressions=[monday, exp.Literal.number(-1)]), None
