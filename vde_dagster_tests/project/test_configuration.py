@@ -420,6 +420,19 @@ def test_defaults_of_models_hold_for_what_models_do_not_say(load: Load) -> None:
 PAGE = Path(__file__).parents[2] / "docs" / "sqlmesh.md"
 
 
+def test_a_macro_in_a_default_of_a_table_is_expanded(load: Load) -> None:
+    config = """
+model_defaults:
+  dialect: spark
+  physical_properties: {a: "@IF(@size > 2, 'large', 'small')", b: "you@example.org"}
+variables: {size: 3}
+"""
+    project = load({"config.yaml": config, "models/m.sql": "MODEL (name a.m, kind FULL); SELECT 1"})
+
+    (model,) = project.models.values()
+    assert model.table_properties == (("a", "large"), ("b", "you@example.org"))
+
+
 def make_key_table() -> str:
     """Write the table of keys of the documentation."""
     lines = []

@@ -146,9 +146,14 @@ def _with_macros(value: Any) -> bool:
 
 def _sql(value: Any) -> str:
     if isinstance(value, Mapping):
-        return f"({', '.join(f'{_sql(str(k))} = {_sql(v)}' for k, v in value.items())})"
+        return f"({', '.join(f'{_sql(str(k))} = {_inner(v)}' for k, v in value.items())})"
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     if isinstance(value, bool):
         return "true" if value else "false"
     return "null" if value is None else str(value)
+
+
+def _inner(value: Any) -> str:
+    """Write a value of a table: what begins like a macro is one, as in SQLMesh."""
+    return value if isinstance(value, str) and value.startswith("@") else _sql(value)
