@@ -3,25 +3,79 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import Debug, Json, ProjectDir, Select
 from vde_dagster.cli.output import Output
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.unit_testing.create_test import Wanted
+
+Create = Annotated[
+    str | None,
+    typer.Option("--create", metavar="MODEL", help="Write a test of a model, of rows in ENV."),
+]
+Of = Annotated[
+    str, typer.Option("--environment", "-e", metavar="ENV", help="Whose rows --create takes.")
+]
+Queries = Annotated[
+    list[str] | None,
+    typer.Option("--query", metavar="PARENT=SQL", help="Rows of a parent, for --create."),
+]
+Variables = Annotated[
+    list[str] | None,
+    typer.Option("--var", metavar="NAME=VALUE", help="A variable of the test, or its start, end."),
+]
+RowLimit = Annotated[int, typer.Option("--limit", min=0, help="The most rows of each parent.")]
+TestName = Annotated[str | None, typer.Option("--name", "-n", help="The new test's name.")]
+TestPath = Annotated[
+    str | None, typer.Option("--path", "-p", help="The new test's file, in the folder of tests.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", "-o", help="Replace the file.")]
+IncludeCtes = Annotated[bool, typer.Option("--include-ctes", help="Expect the rows of CTEs, too.")]
 
 
 def run_tests(
     select: Select = None,
+    create: Create = None,
+    environment: Of = "prod",
+    query: Queries = None,
+    var: Variables = None,
+    limit: RowLimit = 10,
+    name: TestName = None,
+    path: TestPath = None,
+    overwrite: Overwrite = False,
+    include_ctes: IncludeCtes = False,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run the project's unit tests.
+    """Run the project's unit tests, or write one with --create.
 
     They run on Spark; nothing is written to the warehouse. An apply does not run again what passed
-    here.
+    here. Examples: vde test --select marts.daily;
+    vde test --create marts.daily --query "raw.orders=SELECT * FROM raw.orders WHERE id < 5"
     """
+    if create is not None:
+        from vde_dagster.execution.unit_testing.create_test import Wanted
+
+        wanted = Wanted(
+            create,
+            environment,
+            _pairs("--query", query),
+            limit,
+            _values(_pairs("--var", var)),
+            name,
+            path,
+            overwrite,
+            include_ctes,
+        )
+        _create(project, wanted, Output(as_json))
+        return
     output = Output(as_json)
     with opened(project) as workspace:
         from vde_dagster.cli.test_results import results_json, show_results
@@ -51,3 +105,52 @@ def run_tests(
         output.result(results_json(results), lambda console: show_results(console, results))
     if not all(result.passed for result in results):
         raise typer.Exit(1)
+
+
+def _create(project: Path, wanted: Wanted, output: Output) -> None:
+    with opened(project) as workspace:
+        from vde_dagster.cli.plan_view import count
+        from vde_dagster.execution.unit_testing.create_test import create_test
+
+        done = create_test(workspace, wanted)
+        given = ", ".join(f"{rows} of {parent}" for parent, rows in done.inputs.items())
+        output.result(
+            {
+                "file": done.path,
+                "name": done.name,
+                "inputs": done.inputs,
+                "outputs": done.outputs,
+            },
+            lambda console: console.print(
+                f"wrote {done.name} to {done.path}: {count(done.outputs, 'row')} "
+                f"come of {given or 'nothing'}",
+                markup=False,
+                soft_wrap=True,
+            ),
+        )
+
+
+def _values(texts: dict[str, str]) -> dict[str, Any]:
+    """Read numbers, dates and lists as the test's file will have them."""
+    import yaml
+
+    try:
+        return {name: yaml.safe_load(text) for name, text in texts.items()}
+    except yaml.YAMLError:
+        raise UsageError(
+            "a value of --var cannot be read", hint="write it as YAML has it: --var size=5"
+        ) from None
+
+
+def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
+    """Read `NAME=VALUE`."""
+    pairs = {}
+    for text in given or ():
+        name, sign, value = text.partition("=")
+        if not (name.strip() and sign and value.strip()):
+            raise UsageError(
+                f"{option} '{text}' is not of the form NAME=VALUE",
+                hint=f"write {option} name=value",
+            )
+        pairs[name.strip()] = value.strip()
+    return pairs

@@ -69,25 +69,51 @@ def run_test(test: UnitTest, snapshots: Mapping[ModelName, Snapshot], engine: En
         ProjectError: See `check_test`.
     """
     snapshot = check_test(test, snapshots)
+    differences: list[tuple[str, RowDifference]] = []
+    try:
+        for part, expected in _expectations(test):
+            if part is not None and snapshot.model.python is not None:
+                continue
+            columns, rows = rows_of(test, snapshots, engine, part)
+            differences.append((part or "query", _difference(expected, columns, rows, engine)))
+    except ExecutionError as error:
+        return TestResult(test, error=error.message)
+    return TestResult(test, tuple((part, found) for part, found in differences if found))
+
+
+def rows_of(
+    test: UnitTest,
+    snapshots: Mapping[ModelName, Snapshot],
+    engine: Engine,
+    part: str | None = None,
+) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]:
+    """Return the columns, with their types, and rows that a test's model makes of its inputs.
+
+    Args:
+        test: The test.
+        snapshots: The project's models.
+        engine: The engine.
+        part: A common table expression of the query, or None for the whole.
+
+    Raises:
+        ProjectError: The query has no such expression.
+        ExecutionError: Spark failed.
+    """
+    snapshot = snapshots[test.model]
     if test.tested is not None:
         snapshot = replace(snapshot, model=test.tested)
     sources = {
         parent: as_query(table, _types(snapshots.get(parent))) for parent, table in test.inputs
     }
-    differences: list[tuple[str, RowDifference]] = []
-    try:
-        if snapshot.model.python is not None:
-            if test.expected is not None:
-                columns, rows = _run_python(test, snapshot, sources, engine)
-                differences.append(("query", _difference(test.expected, columns, rows, engine)))
-        else:
-            for part, expected in _expectations(test):
-                sql = _query(test, snapshot.model, sources, part)
-                columns, rows = engine.query(sql)
-                differences.append((part or "query", _difference(expected, columns, rows, engine)))
-    except ExecutionError as error:
-        return TestResult(test, error=error.message)
-    return TestResult(test, tuple((part, found) for part, found in differences if found))
+    if snapshot.model.python is not None:
+        return _run_python(test, snapshot, sources, engine)
+    return engine.query(_query(test, snapshot.model, sources, part))
+
+
+def ctes_of(test: UnitTest, snapshots: Mapping[ModelName, Snapshot]) -> tuple[str, ...]:
+    """Return the names of the common table expressions of a test's model, in order."""
+    model = test.tested or snapshots[test.model].model
+    return _ctes(model.query) if model.query else ()
 
 
 def _expectations(test: UnitTest) -> list[tuple[str | None, TestTable]]:
@@ -122,17 +148,22 @@ def _query(test: UnitTest, model: Model, sources: Mapping[ModelName, str], part:
 
 def _select_cte(test: UnitTest, sql: str, name: str) -> str:
     from vde_dagster.sql.shape import with_clause
-    from vde_dagster.sql.trees import parse_query
 
-    with_ = parse_query(sql).args.get("with_")
     clause = with_clause(sql)
-    if clause is None or with_ is None or name not in [cte.alias for cte in with_.expressions]:
+    if clause is None or name not in _ctes(sql):
         raise ProjectError(
             f"the test '{test.name}' expects rows of '{name}', which {test.model} does not define",
             hint="name a common table expression of the query",
             location=test.location,
         )
     return f"{clause} SELECT * FROM {quote(name)}"
+
+
+def _ctes(sql: str) -> tuple[str, ...]:
+    from vde_dagster.sql.trees import parse_query
+
+    with_ = parse_query(sql).args.get("with_")
+    return tuple(cte.alias for cte in with_.expressions) if with_ is not None else ()
 
 
 def _times(test: UnitTest) -> tuple[Interval, datetime]:

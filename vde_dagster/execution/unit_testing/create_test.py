@@ -1,0 +1,177 @@
+"""A unit test made of rows that are there: the parents' in an environment, and what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.atomic_files import replacing
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.unit_testing.run import ctes_of, rows_of, run_test
+from vde_dagster.execution.unit_testing.yaml_values import yaml_value
+from vde_dagster.project.find_model import find_model
+from vde_dagster.project.loading.with_variables import with_variables
+from vde_dagster.project.macros.expansion import MacroScope
+from vde_dagster.project.reading.unit_tests import load_unit_tests
+from vde_dagster.project.unit_values import UnitTest
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+
+Table = tuple[Sequence[tuple[str, str]], Sequence[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What test is to be made.
+
+    Args:
+        model: The tested model.
+        environment: Whose rows the parents have.
+        queries: Queries for rows of parents, by their names; others give their first rows.
+        limit: The most rows of a parent.
+        variables: The test's variables, `start`, `end` and `execution_time` among them.
+        name: The test's name; `test_` and the model's by default.
+        path: Its file in the folder of tests; the test's name by default.
+        overwrite: Whether a file that is there is replaced.
+        include_ctes: Whether rows of common table expressions are expected too.
+    """
+
+    model: str
+    environment: str
+    queries: Mapping[str, str] = field(default_factory=dict)
+    limit: int = 10
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+    path: str | None = None
+    overwrite: bool = False
+    include_ctes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A test that was written.
+
+    Args:
+        name: Its name.
+        path: Its file, relative to the project's root.
+        inputs: How many rows each parent has.
+        outputs: How many rows are expected.
+    """
+
+    name: str
+    path: str
+    inputs: dict[str, int]
+    outputs: int
+
+
+def create_test(workspace: Workspace, wanted: Wanted) -> Created:
+    """Write a test of a model that passes.
+
+    Args:
+        workspace: The project.
+        wanted: Which test.
+
+    Raises:
+        UsageError: There is no such model or environment, a file is there, or values cannot be
+            written; or the test would not pass again. Nothing is written.
+        ExecutionError: Spark failed.
+    """
+    models, settings = workspace.project.models, workspace.settings
+    model = find_model(models, wanted.model, settings.default_namespace)
+    if models[model].query is None and models[model].python is None:
+        raise UsageError(
+            f"{model} has neither a query nor code to be tested", hint="name another model"
+        )
+    name = wanted.name or f"test_{model.name}"
+    path = Path(settings.tests_dir) / (wanted.path or f"{name}.yaml")
+    if (workspace.root / path).exists() and not wanted.overwrite:
+        raise UsageError(
+            f"there is a file {path}", hint="name another with --path, or replace it: --overwrite"
+        )
+    tables = _rows_of_parents(workspace, model, wanted)
+    body: dict[str, Any] = {"model": str(model)}
+    if wanted.variables:
+        body["vars"] = dict(wanted.variables)
+    body["inputs"] = {str(parent): _table(*table) for parent, table in tables.items()}
+    body["outputs"] = {"query": []}
+    test = _read(workspace, path, name, body)
+    body["outputs"] = _outputs(workspace, test, wanted)
+    _make_sure_it_passes(workspace, _read(workspace, path, name, body))
+    with replacing(workspace.root / path) as file:
+        file.write(_text(name, body).encode())
+    counts = {str(parent): len(rows) for parent, (_, rows) in tables.items()}
+    return Created(name, path.as_posix(), counts, len(body["outputs"]["query"]))
+
+
+def _rows_of_parents(
+    workspace: Workspace, model: ModelName, wanted: Wanted
+) -> dict[ModelName, Table]:
+    parents = workspace.project.models[model].depends_on
+    default = workspace.settings.default_namespace
+    queries = {ModelName.parse(name, default): sql for name, sql in wanted.queries.items()}
+    for name in queries:
+        if name not in parents:
+            raise UsageError(
+                f"{model} does not read {name}",
+                hint=f"it reads {', '.join(map(str, parents)) or 'nothing'}",
+            )
+    tables: dict[ModelName, Table] = {}
+    for parent in parents:
+        sql = queries.get(parent, f"SELECT * FROM {quote(parent.namespace)}.{quote(parent.name)}")
+        found = workspace.query(wanted.environment, sql, wanted.limit)
+        tables[parent] = found.columns, found.rows
+    return tables
+
+
+def _table(columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    return {"columns": dict(columns), "rows": _rows(columns, rows)}
+
+
+def _rows(
+    columns: Sequence[tuple[str, str]], rows: Sequence[tuple[Any, ...]]
+) -> list[dict[str, Any]]:
+    names = [name for name, _ in columns]
+    return [
+        {name: yaml_value(value, name) for name, value in zip(names, row, strict=True)}
+        for row in rows
+    ]
+
+
+def _outputs(workspace: Workspace, test: UnitTest, wanted: Wanted) -> dict[str, Any]:
+    snapshots, engine = workspace.snapshots(), workspace.engine()
+    parts = ctes_of(test, snapshots) if wanted.include_ctes else ()
+    found = {part: _rows(*rows_of(test, snapshots, engine, part)) for part in parts}
+    query = _rows(*rows_of(test, snapshots, engine))
+    return {"ctes": found, "query": query} if found else {"query": query}
+
+
+def _make_sure_it_passes(workspace: Workspace, test: UnitTest) -> None:
+    result = run_test(test, workspace.snapshots(), workspace.engine())
+    if not result.passed:
+        raise UsageError(
+            f"{test.model} does not return the same rows twice, so no test was written: "
+            f"{result.summary}",
+            hint="what depends on the time holds still with --var execution_time=2024-01-01",
+        )
+
+
+def _read(workspace: Workspace, path: Path, name: str, body: Mapping[str, Any]) -> UnitTest:
+    """Read a test as it will be read from its file, with the model as its variables make it."""
+
+    def no_file(path: str) -> str:
+        raise FileNotFoundError(path)
+
+    settings, project = workspace.settings, workspace.project
+    scope = MacroScope({}, {}, settings.dialect, settings={}, names=project.names)
+    [test] = load_unit_tests(path, _text(name, body), project.names, scope, no_file)
+    return with_variables(test, workspace.root, project.models)
+
+
+def _text(name: str, body: Mapping[str, Any]) -> str:
+    import yaml
+
+    return str(yaml.safe_dump({name: body}, sort_keys=False, allow_unicode=True, width=100))
