@@ -142,3 +142,15 @@ def test_an_audit_may_define_macros_before_its_query(load_model: LoadModel) -> N
     )
 
     assert [audit.query for audit in model.audits] == ["SELECT * FROM @this_model WHERE id > 3 * 2"]
+
+
+def test_arguments_of_own_audits_may_be_variables_and_macros(load_model: LoadModel) -> None:
+    text = "AUDIT (name a); SELECT * FROM @this_model WHERE id > @most AND day = @on"
+    model = load_model(
+        "MODEL (name a.m, audits (a(most := @size + @EVAL(1 + 1), on := @start_date)));\n"
+        "SELECT 1 AS id, DATE '2024-01-01' AS day",
+        {"audits/a.sql": text, "pyproject.toml": "[tool.vde.variables]\nsize = 3"},
+    )
+    assert [audit.query for audit in model.audits] == [
+        "SELECT * FROM @this_model WHERE id > 3 + 2 AND day = @start_date"
+    ]

@@ -297,8 +297,13 @@ def _render_custom(
     arguments: dict[str, str],
     context: AuditContext,
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
+    expander = _argument_expander(call, context)
     try:
-        sql, reads = expanded_query(definition, arguments, context)
+        given = {key: expander.expand_text(text) for key, text in arguments.items()}
+    except ProjectError as error:
+        raise _error(call, f"audit {call.name}: {error.message}", error.hint) from error
+    try:
+        sql, reads = expanded_query(definition, given, context)
     except ProjectError as error:
         if error.unknown is not None and error.unknown.what == "variable":
             missing = error.unknown.name
