@@ -56,6 +56,8 @@ def _with_constant(tag: str, other: Node, constant: Node, facts: Facts) -> Node:
 
 def _uncast(node: Node, other: Node, facts: Facts) -> Node:
     """An operand without a cast that comparing it with the other makes by itself."""
+    if node.tag not in ("cast", "lit"):
+        return node
     kind = facts.type(other)
     while node.tag == "cast" and facts.widens(node) and not is_null(node):
         inner = facts.type(node.parts[2])

@@ -20,6 +20,7 @@ WHOLE = ("TINYINT<>", "SMALLINT<>", INT, BIGINT)
 """Integer types from the narrowest to the widest."""
 _SUFFIXES = {"L": BIGINT, "S": "SMALLINT<>", "Y": "TINYINT<>", "D": DOUBLE, "F": "FLOAT<>"}
 _TIMES = {"TIMESTAMPTZ<>", "TIMESTAMPLTZ<>", "TIMESTAMPNTZ<>"}
+_BARE = {"this", "expressions", "nested"}
 _PLAIN = frozenset({*WHOLE, TEXT, BOOL, DATE, DOUBLE, "FLOAT<>", "BINARY<>"} | _TIMES)
 _COMPARED = ("eq", "neq", "lt", "le", "nseq")
 _TOTAL = frozenset({"lower", "upper", "trim", "length", "concat", "coalesce", "startswith"}) | {
@@ -224,7 +225,13 @@ def of_null(node: Node, terms: Terms) -> Node:
 
 def plain_type(kind: Any) -> str | None:
     """The key of a type without parts, length, collation or anything else."""
-    return _plain(type_key(kind)) if kind is not None else None
+    if kind is None:
+        return None
+    if kind.args.keys() <= _BARE and not kind.args.get("expressions"):
+        key = f"{kind.this.name}<>"  # As `type_key` has it, which takes its time.
+        if key in _PLAIN:
+            return key
+    return _plain(type_key(kind))
 
 
 def _plain(key: str) -> str | None:

@@ -59,12 +59,14 @@ def calculate(node: Node, facts: Facts) -> Node:
     two: Node
     one, two = node.parts
     for constant, other in ((one, two), (two, one)):
+        if constant.tag not in ("lit", "Null"):
+            continue
         kind = facts.type(other)
         if kind not in _NUMBERS:
             continue
         if constant.tag == "Null" and facts.never_fails(other):
             return facts.null(kind)
-        if constant.tag != "lit" or (tag == "sub" and constant is not two):
+        if constant.tag == "Null" or (tag == "sub" and constant is not two):
             continue
         value = integer(constant)
         changes_type = kind not in (INT, BIGINT, DOUBLE)
