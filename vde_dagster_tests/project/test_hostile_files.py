@@ -75,6 +75,15 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
         "models/m.sql:2",
         "the macro @f failed",
     ),
+    "a materialization of a file without a name": (
+        {
+            "materializations/m.py": b"from vde_dagster import materialization\n__name__ = None\n\n\n"
+            b"@materialization('keep')\ndef keep(context, rows):\n    return rows\n",
+            "models/m.sql": b"MODEL (name a.m,\n  kind CUSTOM (materialization 'kept'));\nSELECT 1 AS a",
+        },
+        "models/m.sql:1",
+        "asks for the materialization 'kept'",
+    ),
     "a macro that returns a function": (
         {
             "macros/m.py": b"from vde_dagster import macro\n\n\n@macro()\ndef f(evaluator):\n"

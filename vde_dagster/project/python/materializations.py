@@ -31,5 +31,6 @@ def read_materializations(
     return {
         name: FoundCode(f"{path}:{function.__name__}", code, outside)
         for name, function in collector.materializations.items()
-        if function.__module__.endswith(f".{own}")  # Others are imported from their files.
+        # Others are imported from their files; a file may have set its own name to None.
+        if (function.__module__ or f".{own}").endswith(f".{own}")
     }
