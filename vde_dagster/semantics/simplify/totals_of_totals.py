@@ -190,7 +190,7 @@ def _put_union(union: SetOperation, steps: _Steps, parts: Parts) -> bool:
         assert grouping is not None
         for i, output in enumerate(branch.outputs):
             total = _total_of(branch, i)
-            if total is not None:
+            if total is not None and _name(total) is not None:
                 body = total.parts[0]
                 of = terms.make("lit", "n", "1") if body.tag == "count rows" else body.parts[1]
                 kind = value_type(of)
@@ -234,4 +234,6 @@ def _name(total: Node) -> str | None:
 
 def _argument_type(total: Node) -> exp.DType | None:
     body = total.parts[0]
+    if _name(total) is None:
+        return None
     return exp.DType.INT if body.tag == "count rows" else value_type(body.parts[1])
