@@ -78,7 +78,8 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
     "a materialization of a file without a name": (
         {
             "materializations/m.py": b"from vde_dagster import materialization\n"
-            b"__name__ = None\n\n\n@materialization('keep')\ndef keep(context, rows):\n    return rows\n",
+            b"__name__ = None\n\n\n@materialization('keep')\n"
+            b"def keep(context, rows):\n    return rows\n",
             "models/m.sql": b"MODEL (name a.m,\n  kind CUSTOM (materialization 'kept'));\n"
             b"SELECT 1 AS a",
         },
