@@ -28,7 +28,7 @@ def join(node: Node, facts: Facts) -> Node:
         for p in node.parts
         if not any(inside[q] < inside[p] and _safe(inside[p] - inside[q], facts) for q in inside)
     ]
-    if tag == "and" or len(kept) < 2:
+    if tag == "and" or len(kept) < 2 or any(p.tag != "and" for p in kept):
         return facts.joined(tag, kept)
     shared = set.intersection(*(inside[p] for p in kept))
     if not shared:
