@@ -32,7 +32,7 @@ _MAYBE = re.compile(
     rf"(?:::|\bAS)\s*(?:{'|'.join(_TYPES)}|DOUBLE\s+PRECISION)\b|(?:^|[\s,(=\[])\["
     r"|\bEXCLUDE\b|\b(?:IGNORE|RESPECT)\s+NULLS\b|\bMATERIALIZED\b|\bFETCH\b"
     r"|\b(?:ANY|SOME|ALL)\s*\(|\bDISTINCT\s+ON\b|\b(?:ASOF|POSITIONAL)\s+(?:LEFT\s+)?JOIN\b"
-    r"|,\s*(?:--[^\n]*\s*|/\*(?:[^*]|\*(?!/))*\*/\s*)*(?:\b(?:FROM|WHERE|GROUP|HAVING|ORDER|UNION)\b|\)|\Z)"
+    r"|,\s*(?:--[^\n]*(?:\n\s*|\Z)|/\*(?:[^*]|\*(?!/))*\*/\s*)*(?:\b(?:FROM|WHERE|GROUP|HAVING|ORDER|UNION)\b|\)|\Z)"
     r"|\bSIMILAR\s+TO\b|\bUSING\s+SAMPLE\b|\b(?!OVER\b)\w+\s*\([^()]*\bORDER\s+BY\b",
     re.IGNORECASE,
 )

@@ -43,3 +43,13 @@ def test_a_form_that_spark_has_not_is_refused(load_model: LoadModel, case: dict[
         load_model(f"MODEL (name a.m);\n{case['written']}")
 
     assert case["says"] in str(caught.value)
+
+
+def test_lines_of_dashes_behind_a_comma_are_read_at_once(load_model: LoadModel) -> None:
+    dashes = "-" * 200
+
+    model = load_model(
+        f"MODEL (name a.m);\nSELECT 1 AS a,\n{dashes}\n2 AS b,\n{dashes}\nFROM x.t\n"
+    )
+
+    assert model.query == "SELECT 1 AS a, 2 AS b FROM x.t"
