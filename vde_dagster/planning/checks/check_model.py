@@ -9,7 +9,7 @@ from vde_dagster.planning.checks.audits import audited_columns
 from vde_dagster.planning.checks.filling import commits_of, reads_itself, unfiltered
 from vde_dagster.planning.checks.idle import idle_properties, idle_statements
 from vde_dagster.planning.checks.known import Known
-from vde_dagster.planning.checks.merges import merged_values
+from vde_dagster.planning.checks.merges import merged_again, merged_values
 from vde_dagster.planning.checks.named_columns import named_columns, transforms, undeclared
 from vde_dagster.planning.checks.queries import query_problems
 from vde_dagster.planning.checks.time_columns import time_columns
@@ -26,6 +26,7 @@ _CHECKS = (
     unfiltered,
     time_columns,
     merged_values,
+    merged_again,
     commits_of,
     idle_properties,
     idle_statements,

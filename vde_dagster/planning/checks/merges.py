@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.checks.known import Known
@@ -10,6 +12,20 @@ from vde_dagster.planning.checks.places import place_in_header
 from vde_dagster.planning.checks.queries import NAMES
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.problem import Problem
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_COUNTING = frozenset(
+    (
+        *("try_add", "try_subtract", "try_multiply", "try_divide", "concat", "concat_ws"),
+        *("array_append", "array_prepend", "array_insert"),
+        *("date_add", "date_sub", "dateadd", "add_months", "timestampadd"),
+    )
+)
+"""Functions of which another call makes another value; COALESCE or GREATEST choose one."""
+_ASKING = frozenset({"if", "iff", "nvl2"})
+"""Functions whose first argument chooses a value."""
 
 
 def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
@@ -38,6 +54,31 @@ def merged_values(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterat
     yield from _refused(known, found.output_types, types)
 
 
+def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find sums over the table's own rows in a model that merges an interval more than once.
+
+    SQLMesh calls such models non-idempotent, and says nothing of their lookback:
+    https://sqlmesh.readthedocs.io/en/stable/concepts/models/model_kinds/
+    """
+    model = known.model
+    kind = model.kind
+    if not (kind.earlier_intervals or model.allow_partials) or not kind.assignments:
+        return
+    why = f"lookback {kind.earlier_intervals}" if kind.earlier_intervals else "allow_partials"
+    what = "lookback" if kind.earlier_intervals else "allow_partials"
+    changed = {name.lower() for name, text in kind.assignments if text.lower() != _of_table(name)}
+    for column, text in dict(kind.assignments).items():
+        if changed.isdisjoint(_counted(text)):
+            continue
+        yield Problem(
+            f"{model.name}: its kind adds to what the table holds ({column} = {text}), and {why} "
+            "merges the same rows again with later runs: they are counted more than once",
+            f"remove {what}, or set '{column}' to values of source that the query computes whole",
+            place_in_header(model, "kind", "set", column),
+            certain=False,
+        )
+
+
 def _refused(
     known: Known, values: Mapping[str, str], types: Mapping[str, str]
 ) -> Iterator[Problem]:
@@ -53,6 +94,48 @@ def _refused(
                 f"write CAST(… AS {type_}), or give the column another type",
                 place_in_header(known.model, "kind", "set", column),
             )
+
+
+def _counted(text: str) -> set[str]:
+    """Name the table's columns that an expression computes with: twice is not once."""
+    from vde_dagster.sql.expressions import read_expression
+
+    return set(_computed_with(read_expression(text).tree, False))
+
+
+def _computed_with(node: exp.Expr, counted: bool) -> Iterator[str]:
+    from sqlglot import exp
+
+    from vde_dagster.sql.reading import name_of_call
+
+    if isinstance(node, exp.Column):
+        if counted and node.table.lower() == "target":
+            yield node.name.lower()
+        return
+    inner = list(node.iter_expressions())
+    if isinstance(node, exp.Case):
+        # What is asked chooses a value, and is none.
+        inner = [one.args["true"] for one in node.args["ifs"]]
+        inner += [node.args["default"]] if node.args.get("default") else []
+    elif isinstance(node, exp.Anonymous):
+        call = name_of_call(node)
+        counted = counted or call in _COUNTING
+        inner = inner[1:] if call in _ASKING else inner
+    elif isinstance(node, _operators()):
+        counted = True
+    for one in inner:
+        yield from _computed_with(one, counted)
+
+
+@cache
+def _operators() -> tuple[type[exp.Expr], ...]:
+    from sqlglot import exp
+
+    return (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.DPipe, exp.BitwiseXor)
+
+
+def _of_table(column: str) -> str:
+    return f"target.{column}".lower()
 
 
 def _name(number: int) -> str:
