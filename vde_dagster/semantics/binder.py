@@ -22,6 +22,13 @@ class Unsupported(Exception):
     """A construct that is not understood: the whole query is compared as text."""
 
 
+def only(e: exp.Expr, understood: set[str]) -> None:
+    """Raise `Unsupported` for parts of a query that the reader of it does not look at."""
+    for key, value in e.args.items():
+        if value and key not in understood:
+            raise Unsupported(key.strip("_").replace("_", " ").upper())
+
+
 class Binder:
     """Reads one query.
 

@@ -14,6 +14,7 @@ from vde_dagster.semantics._sqlglot import data_type
 from vde_dagster.semantics.algebra import Node
 from vde_dagster.semantics.literals import is_plain_date, plain_string
 from vde_dagster.semantics.names import Ambiguous, NotFound, Scope, Unclear, resolve
+from vde_dagster.semantics.operators import call, cast, choice
 from vde_dagster.sql.reading import name_of_call
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     if kind in _AGGREGATES or kind == "grouping":
         return _aggregate(binder, e, name, scope, ordered=kind == "ordered aggregate")
     if name in _NAMING:
-        return call(binder, name, _named_arguments(binder, e, scope))
+        return call(binder.terms, name, _named_arguments(binder, e, scope))
     if name == "named_struct":
         return _named_struct(binder, e, scope)
     arguments = [bind(binder, a, scope) for a in e.expressions]
@@ -69,20 +70,13 @@ def bind_call(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
     return binder.give_up(f"{kind} function {name} in an expression", *arguments)
 
 
-def call(binder: Binder, name: str, arguments: list[Any]) -> Node:
-    """The node of a call of a function of Spark's with one value per row."""
-    return binder.terms.make("call", spark_functions.ALIASES.get(name, name), *arguments)
-
-
 def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) -> Node:
-    from vde_dagster.semantics.expressions import cast, choice
-
     if name in spark_functions.CASTS and len(arguments) == 1:
         target = data_type(spark_functions.CASTS[name])
         assert target is not None
-        return cast(binder, arguments[0], target)
+        return cast(binder.terms, arguments[0], target)
     if name == "if" and len(arguments) == 3:
-        return choice(binder, arguments[:2], arguments[2])
+        return choice(binder.terms, arguments[:2], arguments[2])
     if name == "nvl" and len(arguments) == 2:
         name = "coalesce"
     size = len(e.expressions)
@@ -92,7 +86,7 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
             same = spark_functions.unit(name, index, word) if word is not None else None
             if same is not None:
                 arguments[index] = binder.terms.make("unit", same)
-    return call(binder, name, list(arguments))
+    return call(binder.terms, name, list(arguments))
 
 
 def _word(e: exp.Expr) -> str | None:
@@ -105,13 +99,12 @@ def _word(e: exp.Expr) -> str | None:
 
 def _typed_literal(binder: Binder, name: str, text: str) -> Node:
     """`DATE '2024-01-01'`, `INTERVAL 1 DAY`, `X'1F'`: a type and a text."""
-    from vde_dagster.semantics.expressions import cast
     from vde_dagster.semantics.literals import bind_literal
 
     if name == "date" and is_plain_date(text):
         target = data_type("DATE")
         assert target is not None
-        return cast(binder, bind_literal(binder.terms, text), target)
+        return cast(binder.terms, bind_literal(binder.terms, text), target)
     return binder.terms.make("typed literal", name, text)
 
 
@@ -165,7 +158,7 @@ def aggregate_body(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
             return binder.terms.make("count rows")
     if any(isinstance(a, exp.Column) and isinstance(a.this, exp.Star) for a in e.expressions):
         return binder.give_up(f"{name}(t.*)")
-    return call(binder, name, [bind(binder, a, scope) for a in e.expressions])
+    return call(binder.terms, name, [bind(binder, a, scope) for a in e.expressions])
 
 
 def modified_aggregate(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
@@ -219,4 +212,4 @@ def _named_struct(binder: Binder, e: exp.Anonymous, scope: Scope) -> Node:
         if not index % 2 and isinstance(item, exp.Literal):
             name = plain_string(item.this)
         parts.append(bind(binder, item, scope) if name is None else name)
-    return call(binder, "struct", parts)
+    return call(binder.terms, "struct", parts)

@@ -1,4 +1,7 @@
-"""Reading SQL expressions into the algebra; `calls` reads functions."""
+"""Reading SQL expressions into the algebra.
+
+`calls` reads functions, `subqueries` queries in expressions, `lambdas` names that are no columns.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,17 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics import functions
-from vde_dagster.semantics._sqlglot import type_key
 from vde_dagster.semantics.algebra import Node
 from vde_dagster.semantics.binder import Binder, Unsupported
-from vde_dagster.semantics.calls import bind_call, call, modified_aggregate, session_value
-from vde_dagster.semantics.columns import bind_column, struct_fields
+from vde_dagster.semantics.calls import bind_call, modified_aggregate, session_value
+from vde_dagster.semantics.columns import bind_column
+from vde_dagster.semantics.lambdas import bind_lambda, bind_name, bind_parameter, bind_placeholder
 from vde_dagster.semantics.literals import bind_literal
 from vde_dagster.semantics.names import Scope
-from vde_dagster.semantics.normalise import (
-    arithmetic,
-    boolean,
-    combine,
-    compare,
-    integer,
-    minus,
-    negate,
-)
-from vde_dagster.sql.reading import name_of_call
+from vde_dagster.semantics.normalise import boolean, combine, compare, minus, negate
+from vde_dagster.semantics.operators import BINARY, COMPARISONS, call, cast, choice
+from vde_dagster.semantics.paths import bind_bracket, bind_dot
+from vde_dagster.semantics.subqueries import bind_exists, bind_in, bind_quantified, bind_scalar
 
 Handler = Callable[[Binder, Any, Scope], Node]
 
@@ -125,34 +122,11 @@ def _not(binder: Binder, e: exp.Not, scope: Scope) -> Node:
     return negate(binder.terms, bind(binder, e.this, scope))
 
 
-_COMPARISONS = {
-    exp.EQ: "eq",
-    exp.NEQ: "neq",
-    exp.GT: "gt",
-    exp.GTE: "ge",
-    exp.LT: "lt",
-    exp.LTE: "le",
-    exp.NullSafeEQ: "nseq",
-}
-
-
-def _comparison(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
-    binder.to_check.append(e)
-    left, right = bind(binder, e.this, scope), bind(binder, e.expression, scope)
-    return compare(binder.terms, _COMPARISONS[e.__class__], left, right)
-
-
-def _null_safe_neq(binder: Binder, e: exp.NullSafeNEQ, scope: Scope) -> Node:
-    left, right = bind(binder, e.this, scope), bind(binder, e.expression, scope)
-    return negate(binder.terms, compare(binder.terms, "nseq", left, right))
-
-
-_ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul"}
-
-
-def _arithmetic(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
-    left, right = bind(binder, e.this, scope), bind(binder, e.expression, scope)
-    return arithmetic(binder.terms, _ARITHMETIC[e.__class__], left, right)
+def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
+    if e.__class__ in COMPARISONS:
+        binder.to_check.append(e)
+    left = bind(binder, e.args["this"], scope)
+    return BINARY[e.__class__](binder.terms, left, bind(binder, e.args["expression"], scope))
 
 
 def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
@@ -167,32 +141,6 @@ def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
     )
 
 
-def _in(binder: Binder, e: exp.In, scope: Scope) -> Node:
-    binder.to_check.append(e)
-    if any(e.args.get(key) for key in ("unnest", "field", "is_global")):
-        return binder.give_up("IN over an array", *parts_of(binder, e, scope))
-    this = bind(binder, e.this, scope)
-    query = e.args.get("query")
-    if query is None and len(e.expressions) == 1 and isinstance(e.expressions[0], exp.Query):
-        query = e.expressions[0]
-    if query is not None:
-        return binder.terms.make("in query", this, _subquery(binder, query, scope))
-    members = [bind(binder, member, scope) for member in e.expressions]
-    if len({_kind_of_literal(member) for member in members} | {None}) == 2:
-        listed = binder.terms.unordered("in list", list(dict.fromkeys(members)))
-    else:
-        # Their common type may depend on their order.
-        listed = binder.terms.make("in order", *members)
-    return binder.terms.make("in", this, listed)
-
-
-def _kind_of_literal(node: Node) -> str | None:
-    """Return a kind of literals that have one type, or None."""
-    if node.tag == "lit" and node.parts[0] == "s":
-        return "string"
-    return "integer" if integer(node) is not None else None
-
-
 def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
     operand = bind(binder, e.this, scope) if e.this is not None else None
     parts: list[Node] = []
@@ -203,14 +151,7 @@ def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
         parts += [condition, bind(binder, branch.args["true"], scope)]
     default = e.args.get("default")
     other = bind(binder, default, scope) if default is not None else None
-    return choice(binder, parts, other)
-
-
-def choice(binder: Binder, parts: list[Node], other: Node | None) -> Node:
-    """CASE and IF: conditions and values in turn; a missing ELSE is NULL."""
-    if other is None or other.tag == "Null":
-        return binder.terms.make("case", *parts)
-    return binder.terms.make("case", *parts, other)
+    return choice(binder.terms, parts, other)
 
 
 def _cast(binder: Binder, e: exp.Cast, scope: Scope) -> Node:
@@ -220,12 +161,7 @@ def _cast(binder: Binder, e: exp.Cast, scope: Scope) -> Node:
     this = bind(binder, e.this, scope)
     if others:
         return binder.give_up(f"CAST with {', '.join(others)}", this)
-    return cast(binder, this, e.args["to"], safe=safe)
-
-
-def cast(binder: Binder, this: Node, target: exp.Expr, *, safe: bool = False) -> Node:
-    """A cast; TRY_CAST when it is safe."""
-    return binder.terms.make("cast", safe, type_key(target), this)
+    return cast(binder.terms, this, e.args["to"], safe=safe)
 
 
 def _neg(binder: Binder, e: exp.Neg, scope: Scope) -> Node:
@@ -235,90 +171,14 @@ def _neg(binder: Binder, e: exp.Neg, scope: Scope) -> Node:
     return minus(binder.terms, bind(binder, e.this, scope))
 
 
-def _dot(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
-    if isinstance(e.expression, exp.Identifier):
-        this = bind(binder, e.this, scope)
-        return struct_fields(binder.terms, this, (e.expression.name,), None)
-    if isinstance(e.expression, exp.Anonymous):
-        return _function_of_schema(binder, e, scope)
-    return binder.give_up("a star inside an expression")
-
-
-def _function_of_schema(binder: Binder, e: exp.Dot, scope: Scope) -> Node:
-    """A call `schema.function(…)`: one of the user's."""
-    arguments = [bind(binder, argument, scope) for argument in e.expression.expressions]
-    name, left = name_of_call(e.expression), e.this
-    while isinstance(left, exp.Dot):
-        name, left = f"{left.expression.name.lower()}.{name}", left.this
-    name = f"{left.name.lower()}.{name}"
-    if name in binder.scalar_functions:
-        return binder.terms.make("call", name, *arguments)
-    return binder.give_up(f"function {name} is not declared as deterministic", *arguments)
-
-
-def _bracket(binder: Binder, e: exp.Bracket, scope: Scope) -> Node:
-    if len(e.expressions) != 1 or e.args.get("offset") or e.args.get("safe"):
-        return binder.give_up("brackets of an unknown form", *parts_of(binder, e, scope))
-    key = bind(binder, e.expressions[0], scope)
-    return binder.terms.make("element", bind(binder, e.this, scope), key)
-
-
-def _regexp(binder: Binder, e: exp.RegexpLike, scope: Scope) -> Node:
-    return call(binder, "rlike", [bind(binder, e.this, scope), bind(binder, e.expression, scope)])
-
-
 def _unsigned_shift(binder: Binder, e: exp.Coalesce, scope: Scope) -> Node:
     """`>>>`, for which `spark_tokens` has SQLGlot read an operator that Spark has not."""
     operands = [e.this, *e.expressions]
-    return call(binder, "shiftrightunsigned", [bind(binder, o, scope) for o in operands])
-
-
-def _shift(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
-    name = "shiftleft" if isinstance(e, exp.BitwiseLeftShift) else "shiftright"
-    return call(binder, name, [bind(binder, o, scope) for o in (e.this, e.expression)])
-
-
-def _concat(binder: Binder, e: exp.DPipe, scope: Scope) -> Node:
-    return call(binder, "concat", [bind(binder, o, scope) for o in (e.this, e.expression)])
+    return call(binder.terms, "shiftrightunsigned", [bind(binder, o, scope) for o in operands])
 
 
 def _session(binder: Binder, e: exp.Expr, scope: Scope) -> Node:
     return session_value(binder, _SESSION[e.__class__], scope)
-
-
-def _identifier(binder: Binder, e: exp.Identifier, scope: Scope) -> Node:
-    """A lambda's parameter, or a name that is part of the syntax (a field's, with its case)."""
-    name = e.name.lower()
-    for names in reversed(scope.lambdas):
-        if name in names:
-            return names[name]
-    return binder.terms.make("name", e.name)
-
-
-def _lambda(binder: Binder, e: exp.Lambda, scope: Scope) -> Node:
-    depth = len(scope.lambdas)
-    names = {
-        p.name.lower(): binder.terms.make("parameter", depth, i)
-        for i, p in enumerate(e.expressions)
-    }
-    scope.lambdas.append(names)
-    try:
-        body = bind(binder, e.this, scope)
-    finally:
-        scope.lambdas.pop()
-    return binder.terms.make("lambda", depth, len(names), body)
-
-
-def _parameter(binder: Binder, e: exp.Parameter, scope: Scope) -> Node:
-    if isinstance(e.this, (exp.Var, exp.Identifier, exp.Literal)):
-        return binder.terms.make("symbol", e.this.name.lower())
-    return binder.give_up("a macro call")
-
-
-def _placeholder(binder: Binder, e: exp.Placeholder, scope: Scope) -> Node:
-    if e.this and isinstance(e.this, str):
-        return binder.terms.make("symbol", e.this.lower())
-    return binder.give_up("an unnamed parameter")
 
 
 def _null(binder: Binder, e: exp.Null, scope: Scope) -> Node:
@@ -327,38 +187,6 @@ def _null(binder: Binder, e: exp.Null, scope: Scope) -> Node:
 
 def _boolean(binder: Binder, e: exp.Boolean, scope: Scope) -> Node:
     return boolean(binder.terms, bool(e.this))
-
-
-def _subquery(binder: Binder, e: exp.Expr, scope: Scope) -> Any:
-    from vde_dagster.semantics.queries import bind_query
-
-    if scope.lambdas:
-        raise Unsupported("a subquery in a lambda")
-    return bind_query(binder, e, scope, scope.ctes)
-
-
-def _scalar(binder: Binder, e: exp.Query, scope: Scope) -> Node:
-    rel = _subquery(binder, e, scope)
-    if len(rel.outputs) != 1:
-        binder.note("several columns", e, len(rel.outputs))
-        return binder.give_up("a scalar subquery of several columns")
-    e.type = rel.outputs[0].type
-    return binder.terms.make("scalar", rel)
-
-
-def _exists(binder: Binder, e: exp.Exists, scope: Scope) -> Node:
-    if isinstance(e.this, exp.Query):
-        return binder.terms.make("exists", _subquery(binder, e.this, scope))
-    return generic(binder, e, scope)
-
-
-def _quantified(binder: Binder, e: exp.Any | exp.All, scope: Scope) -> Node:
-    inner = e.this.unnest() if isinstance(e.this, exp.Expr) else e.this
-    if isinstance(inner, exp.Query):
-        return binder.terms.make(e.__class__.__name__, _subquery(binder, inner, scope))
-    if isinstance(inner, exp.Tuple):
-        return generic(binder, e, scope)
-    return binder.give_up(f"{e.__class__.__name__.upper()} of an expression")
 
 
 def _star(binder: Binder, e: exp.Star, scope: Scope) -> Node:
@@ -396,36 +224,31 @@ _SESSION: dict[type, str] = {
 
 _HANDLERS: dict[type, Handler] = {
     exp.Column: bind_column,
-    exp.Identifier: _identifier,
-    exp.Dot: _dot,
+    exp.Identifier: bind_name,
+    exp.Dot: bind_dot,
     exp.Paren: _paren,
     exp.Literal: _literal,
-    exp.Bracket: _bracket,
-    exp.RegexpLike: _regexp,
+    exp.Bracket: bind_bracket,
     exp.Coalesce: _unsigned_shift,
-    exp.BitwiseLeftShift: _shift,
-    exp.BitwiseRightShift: _shift,
-    exp.DPipe: _concat,
     exp.Null: _null,
     exp.Boolean: _boolean,
     exp.And: _junction,
     exp.Or: _junction,
     exp.Not: _not,
     exp.Between: _between,
-    exp.In: _in,
+    exp.In: bind_in,
     exp.Case: _case,
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Neg: _neg,
-    exp.NullSafeNEQ: _null_safe_neq,
-    exp.Lambda: _lambda,
-    exp.Parameter: _parameter,
-    exp.Placeholder: _placeholder,
-    exp.Subquery: _scalar,
-    exp.Select: _scalar,
-    exp.Exists: _exists,
-    exp.Any: _quantified,
-    exp.All: _quantified,
+    exp.Lambda: bind_lambda,
+    exp.Parameter: bind_parameter,
+    exp.Placeholder: bind_placeholder,
+    exp.Subquery: bind_scalar,
+    exp.Select: bind_scalar,
+    exp.Exists: bind_exists,
+    exp.Any: bind_quantified,
+    exp.All: bind_quantified,
     exp.Anonymous: bind_call,
     exp.Star: _star,
     exp.Window: _window,
@@ -438,7 +261,6 @@ _HANDLERS: dict[type, Handler] = {
     exp.Order: _inside_aggregate,
     exp.Ordered: _inside_aggregate,
     exp.Alias: _alias,
-    **dict.fromkeys(_COMPARISONS, _comparison),
-    **dict.fromkeys(_ARITHMETIC, _arithmetic),
+    **dict.fromkeys(BINARY, _binary),
     **dict.fromkeys(_SESSION, _session),
 }

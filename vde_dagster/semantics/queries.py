@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from vde_dagster.semantics import ctes
-from vde_dagster.semantics.algebra import (
-    Derived,
-    Generator,
-    Group,
-    Node,
-    Output,
-    Rel,
-    SetOperation,
-)
-from vde_dagster.semantics.binder import Unsupported
+from vde_dagster.semantics.algebra import Generator, Group, Node, Output, Rel
+from vde_dagster.semantics.binder import Unsupported, only
 from vde_dagster.semantics.generators import bind_generator, bind_values, generator_kind
-from vde_dagster.semantics.grouping import aggregate, bind_group_by, ordinal
+from vde_dagster.semantics.grouping import aggregate, bind_group_by
 from vde_dagster.semantics.inference import infer
 from vde_dagster.semantics.names import NamedSource, Scope
 from vde_dagster.semantics.relations import bind_from, conditions
-from vde_dagster.semantics.rewrite import complete_windows, rewrite
+from vde_dagster.semantics.rewrite import complete_windows
+from vde_dagster.semantics.set_operations import bind_set_operation
 from vde_dagster.semantics.stars import expand, unknown
-from vde_dagster.semantics.windows import define_windows, sort_key
+from vde_dagster.semantics.trimming import TRIMS, distinct_rows, limited, sort_keys, trimmed
+from vde_dagster.semantics.windows import define_windows
 
 if TYPE_CHECKING:
     from vde_dagster.semantics.binder import Binder
@@ -33,11 +27,7 @@ _SELECT_ARGS = {
     *("with_", "expressions", "hint", "distinct", "from_", "joins", "laterals", "where", "group"),
     *("having", "qualify", "windows", "distribute", "sort", "cluster", "order", "limit", "offset"),
 }
-_TRIMS = ("order", "limit", "offset")
 _WRAPPER_ARGS = {"this", "with_", "alias", "order", "limit", "offset", "joins"}
-_SET_ARGS = {"this", "expression", "with_", "distinct", "by_name", "order", "limit", "offset"}
-_NAMING = (exp.DType.STRUCT, exp.DType.ARRAY, exp.DType.MAP)
-"""Types that may have names in them, which are those of the first of several queries."""
 
 
 def bind_query(binder: Binder, e: exp.Expr, outer: Scope | None, known: ctes.Ctes) -> Rel:
@@ -64,13 +54,13 @@ def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: ctes.C
     if isinstance(e, exp.Select):
         return _select(binder, e, outer, known)
     if isinstance(e, exp.SetOperation):
-        return _set_operation(binder, e, outer, known)
+        return bind_set_operation(binder, e, outer, known)
     if isinstance(e, exp.Subquery):
-        _only(e, _WRAPPER_ARGS)
+        only(e, _WRAPPER_ARGS)
         known = ctes.define(e.args.get("with_"), known, outer)
-        if not any(e.args.get(key) for key in _TRIMS):
+        if not any(e.args.get(key) for key in TRIMS):
             return bind_partial(binder, e.this, outer, known)
-        return _trim(binder, e, bind_query(binder, e.this, outer, known))
+        return trimmed(binder, e, bind_query(binder, e.this, outer, known))
     if isinstance(e, exp.Values):
         scope = Scope(outer, known)
         source, outputs = bind_values(binder, e, scope)
@@ -78,14 +68,8 @@ def bind_partial(binder: Binder, e: exp.Expr, outer: Scope | None, known: ctes.C
     raise Unsupported(f"a {e.__class__.__name__.upper()} where a query is expected")
 
 
-def _only(e: exp.Expr, understood: set[str]) -> None:
-    for key, value in e.args.items():
-        if value and key not in understood:
-            raise Unsupported(key.strip("_").replace("_", " ").upper())
-
-
 def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: ctes.Ctes) -> Rel:
-    _only(e, _SELECT_ARGS)
+    only(e, _SELECT_ARGS)
     terms = binder.terms
     scope = Scope(outer, ctes.define(e.args.get("with_"), known, outer))
     group = bind_from(binder, e, scope)
@@ -104,7 +88,7 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: ctes.Ctes
     having = _condition(binder, e, "having", scope)
     qualify = _condition(binder, e, "qualify", scope)
     scope.clause = "order"
-    order = _order(binder, e, outputs, scope)
+    order = sort_keys(binder, e, outputs, scope)
 
     nodes = [o.node for o in outputs] + having + qualify + order
     if grouping is None and scope.has_aggregate:
@@ -140,8 +124,8 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: ctes.Ctes
     group.conditions += qualify
     rel = Rel(group, outputs, scope, rest=_rest(e, scope, grouped=grouping is not None))
     if e.args.get("distinct") is not None:
-        rel, order = _distinct(binder, e.args["distinct"], rel, order)
-    return _limited(binder, e, rel, order)
+        rel, order = distinct_rows(binder, e.args["distinct"], rel, order)
+    return limited(binder, e, rel, order)
 
 
 def _rest(e: exp.Select, scope: Scope, *, grouped: bool) -> NamedSource | None:
@@ -200,196 +184,3 @@ def _names(item: exp.Expr) -> list[str]:
     if isinstance(item, exp.Aliases):
         return [identifier.name.lower() for identifier in item.expressions]
     return [item.alias.lower()] if isinstance(item, exp.Alias) else []
-
-
-def _order(binder: Binder, e: exp.Expr, outputs: list[Output], scope: Scope) -> list[Node]:
-    """The sort keys of ORDER BY, and of SORT BY and its like, which sort parts of the rows."""
-    keys: list[Node] = []
-    for clause in ("order", "sort", "cluster", "distribute"):
-        found = e.args.get(clause)
-        for item in found.expressions if found is not None else []:
-            made = _sort_keys(binder, item, outputs, scope)
-            if clause != "order":
-                made = [binder.terms.make(clause, key) for key in made]
-            keys += made
-    return keys
-
-
-def _sort_keys(binder: Binder, item: exp.Expr, outputs: list[Output], scope: Scope) -> list[Node]:
-    this = (item.this if isinstance(item, exp.Ordered) else item).unnest()
-    direction = (bool(item.args.get("desc")), bool(item.args.get("nulls_first")))
-    if isinstance(this, exp.Literal) and not this.args.get("is_string"):
-        node = ordinal(binder, this, outputs).node
-        return [binder.terms.make("sort", *direction, node)]
-    if isinstance(this, exp.Var) and this.name.upper() == "ALL":
-        return [binder.terms.make("sort", *direction, o.node) for o in outputs]
-    if isinstance(this, exp.Column) and len(this.parts) == 1:
-        same = [o.node for o in outputs if o.name == this.name.lower()]
-        if len(set(same)) == 1:
-            return [binder.terms.make("sort", *direction, same[0])]
-    return [sort_key(binder, item, scope)]
-
-
-def _distinct(
-    binder: Binder, e: exp.Distinct, rel: Rel, order: list[Node]
-) -> tuple[Rel, list[Node]]:
-    """DISTINCT groups by all output columns; DISTINCT ON keeps one row per key."""
-    from vde_dagster.semantics.expressions import bind
-
-    terms = binder.terms
-    nodes = [o.node for o in rel.outputs]
-    on = e.args.get("on")
-    if on is not None:
-        if rel.scope.has_aggregate or rel.scope.has_window:
-            raise Unsupported("DISTINCT ON of a grouped query")
-        rel.scope.clause = "order"
-        members = on.expressions if isinstance(on, exp.Tuple) else [on]
-        keys = terms.unordered("keys", [bind(binder, k.unnest(), rel.scope) for k in members])
-        source = Derived(
-            "distinct on", rel.group, rel.scope.correlation, args=(keys, *order), columns=nodes
-        )
-        order = []
-    else:
-        keys = terms.unordered("keys", list(dict.fromkeys(nodes)))
-        source = Derived(
-            "agg",
-            rel.group,
-            rel.scope.correlation,
-            keys=(keys,),
-            columns=list(dict.fromkeys(nodes)),
-        )
-    known = {node: terms.make("ref", source, source.export(node)) for node in nodes}
-    inner = set(rel.group.sources)
-
-    def rule(node: Node) -> Node | None:
-        if node in known:
-            return known[node]
-        if node.tag == "ref" and node.parts[0] in inner:
-            return binder.give_up("ORDER BY of a column that DISTINCT drops", node)
-        return None
-
-    memo: dict[Node, Node] = {}
-    order = [rewrite(node, rule, terms, memo) for node in order]
-    outputs = [o.as_node(known[o.node]) for o in rel.outputs]
-    return Rel(Group([source]), outputs, rel.scope), order
-
-
-def _limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
-    """Apply LIMIT and OFFSET; an ORDER BY without them is only an order."""
-    limit = _count(binder, e.args.get("limit"), rel.scope)
-    offset = _count(binder, e.args.get("offset"), rel.scope)
-    if limit is None and offset is None:
-        rel.group.sorts = order + rel.group.sorts
-        return rel
-    terms = binder.terms
-    source = Derived(
-        "limit",
-        rel.group,
-        rel.scope.correlation,
-        args=(terms.make("limit", limit), terms.make("offset", offset), *order),
-        columns=list(dict.fromkeys(o.node for o in rel.outputs)),
-    )
-    outputs = [o.as_node(terms.make("ref", source, source.export(o.node))) for o in rel.outputs]
-    return Rel(Group([source]), outputs, rel.scope)
-
-
-def _count(binder: Binder, e: exp.Expr | None, scope: Scope) -> Node | None:
-    from vde_dagster.semantics.expressions import bind
-
-    if e is None:
-        return None
-    if e.args.get("limit_options") or e.args.get("expressions"):
-        raise Unsupported("LIMIT with options")
-    value = e.args.get("count") if isinstance(e, exp.Fetch) else e.expression
-    if value is None:
-        raise Unsupported("LIMIT without a number")
-    if isinstance(value, exp.Var) and value.name.upper() == "ALL":
-        return None
-    return bind(binder, value, Scope(None, ctes.NO_CTES))
-
-
-def _trim(binder: Binder, e: exp.Expr, rel: Rel) -> Rel:
-    """ORDER BY and LIMIT after parentheses or a set operation, over its output columns."""
-    if not any(e.args.get(key) for key in _TRIMS):
-        return rel
-    entry = NamedSource(
-        parts=("",),
-        names=[o.name for o in rel.outputs],
-        nodes={o.name: o.node for o in rel.outputs},
-        types={o.name: o.type for o in rel.outputs},
-        written={o.name: o.written for o in rel.outputs},
-    )
-    scope = Scope(rel.scope.parent, rel.scope.ctes, entries=[entry], clause="order")
-    order = _order(binder, e, rel.outputs, scope)
-    return _limited(binder, e, rel, order)
-
-
-def _set_operation(
-    binder: Binder, e: exp.SetOperation, outer: Scope | None, known: ctes.Ctes
-) -> Rel:
-    _only(e, _SET_ARGS)
-    known = ctes.define(e.args.get("with_"), known, outer)
-    op = e.__class__.__name__.lower()
-    distinct = bool(e.args.get("distinct"))
-    by_name = bool(e.args.get("by_name"))
-    operands = _operands(e, op, distinct, by_name)
-    branches = [bind_query(binder, operand, outer, known) for operand in operands]
-    first = branches[0]
-    if by_name:
-        branches = [first, *(_by_name(branch, first) for branch in branches[1:])]
-    if any(len(branch.outputs) != len(first.outputs) for branch in branches):
-        binder.note("different widths", e, [len(branch.outputs) for branch in branches])
-        raise Unsupported("a set operation of different numbers of columns")
-    scope = Scope(outer, known)
-    scope.correlation.found = any(branch.scope.correlation.found for branch in branches)
-    all_rows = "union" if op == "union" else op if distinct else f"{op} all"
-    kinds = [_common(branches, i) for i in range(len(first.outputs))]
-    alike = all(kind is not None and kind.this not in _NAMING for kind in kinds)
-    source = SetOperation(all_rows, branches, scope.correlation, alike)
-    outputs = [
-        Output(o.name, binder.terms.make("ref", source, i), kinds[i], o.written)
-        for i, o in enumerate(first.outputs)
-    ]
-    rel = Rel(Group([source]), outputs, scope)
-    if op == "union" and distinct:
-        rel, _ = _distinct(binder, exp.Distinct(), rel, [])
-    return _trim(binder, e, rel)
-
-
-def _operands(e: exp.SetOperation, op: str, distinct: bool, by_name: bool) -> list[exp.Expr]:
-    """The queries of a chain; UNION takes in UNIONs and UNION ALLs on its left, and so on."""
-    operands: list[exp.Expr] = []
-    left: exp.Expr = e
-    while True:
-        operands.append(left.args["expression"])
-        left = left.args["this"]
-        inner = left
-        while isinstance(inner, exp.Subquery) and set(_given(inner)) == {"this"}:
-            inner = inner.this
-        if not (
-            op == "union"
-            and isinstance(inner, exp.Union)
-            and (distinct or not inner.args.get("distinct"))
-            and bool(inner.args.get("by_name")) == by_name
-            and set(_given(inner)) <= {"this", "expression", "distinct", "by_name"}
-        ):
-            operands.append(left)
-            return operands[::-1]
-        left = inner
-
-
-def _given(e: exp.Expr) -> list[str]:
-    return [key for key, value in e.args.items() if value]
-
-
-def _by_name(branch: Rel, first: Rel) -> Rel:
-    by_name: dict[str, Any] = {o.name: o for o in branch.outputs}
-    if len(by_name) != len(branch.outputs) or set(by_name) != {o.name for o in first.outputs}:
-        raise Unsupported("UNION BY NAME of different columns")
-    return Rel(branch.group, [by_name[o.name] for o in first.outputs], branch.scope)
-
-
-def _common(branches: list[Rel], i: int) -> Any:
-    """The type of a column when all branches agree on it."""
-    kinds = [branch.outputs[i].type for branch in branches]
-    return kinds[0] if all(kind == kinds[0] for kind in kinds) else None
