@@ -213,6 +213,7 @@ def _fitting(expander: Expander, value: str, before: str, after: str) -> str:
 def _hidden(tokens: list[Token], values: Mapping[str, str]) -> set[int]:
     """Find words that belong to another function inside, which has a parameter of that name."""
     hidden: set[int] = set()
+    covered: dict[str, int] = {}
     for index, token in enumerate(tokens):
         if token.text != "->":
             continue
@@ -220,7 +221,11 @@ def _hidden(tokens: list[Token], values: Mapping[str, str]) -> set[int]:
         if tokens[first].text == ")":
             while first > 0 and tokens[first].text != "(":
                 first -= 1
-        names = {t.text.lower() for t in tokens[first:index] if t.kind == "word"}
+        names = {t.text.lower() for t in tokens[first:index] if t.kind == "word"} & values.keys()
+        # A function inside one with the same parameter ends where that one does, or before.
+        names = {name for name in names if covered.get(name, -1) < index}
+        if not names:
+            continue
         depth, last = 0, index
         while last + 1 < len(tokens):
             text = tokens[last + 1].text
@@ -228,9 +233,6 @@ def _hidden(tokens: list[Token], values: Mapping[str, str]) -> set[int]:
             if depth < 0 or (depth == 0 and text == ","):
                 break
             last += 1
-        hidden |= {
-            at
-            for at in range(first, last + 1)
-            if tokens[at].text.lower() in names and tokens[at].text.lower() in values
-        }
+        hidden |= {at for at in range(first, last + 1) if tokens[at].text.lower() in names}
+        covered |= dict.fromkeys(names, last)
     return hidden
