@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 
 import dagster as dg
@@ -65,7 +66,9 @@ def outside(folder: ProjectFolder) -> Iterator[Workspace]:
         yield workspace
 
 
-def fresh(folder: ProjectFolder, instance: dg.DagsterInstance) -> dict[str, bool]:
+def fresh(
+    folder: ProjectFolder, instance: dg.DagsterInstance, days: Sequence[str] = DAYS
+) -> dict[str, bool]:
     """Ask Dagster which partitions of the readers are as new as what they read."""
     from vde_dagster.orchestration import vde_definitions
 
@@ -74,7 +77,7 @@ def fresh(folder: ProjectFolder, instance: dg.DagsterInstance) -> dict[str, bool
     resolver = CachingStaleStatusResolver(instance, graph, loading_context=context)
     live = load_catalog(folder).live.models
     found = {}
-    for told in FRESH:
+    for told in (*(f"marts.daily {day}" for day in days), "marts.total"):
         name, _, day = told.partition(" ")
         current = live[ModelName.parse(name)].current
         assert current is not None
@@ -181,6 +184,42 @@ def test_readers_that_keep_their_tables_are_fresh_when_a_view_begins_or_ends_to_
             cursor = must(tick(folder, instance, cursor))
             assert fresh(folder, instance) == FRESH
     assert versions == {name: version_of(folder, name) for name in versions}
+
+
+@pytest.mark.parametrize("reverted", [False, True])
+def test_runs_leave_readers_fresh_while_only_development_has_what_the_view_begins_to_read(
+    folder: ProjectFolder, instance: dg.DagsterInstance, reverted: bool
+) -> None:
+    for path in ("models/events.sql", "models/daily.sql"):
+        folder.edit(path, ", end '2024-01-03'", "")
+    folder.remove("models/more.sql")
+
+    def noon(day: int) -> datetime:
+        return datetime(2024, 1, day, 12, tzinfo=timezone.utc)
+
+    with open_fake(folder.root) as outside:
+        outside.apply(outside.plan("prod", now=noon(4)))
+        cursor = must(tick(folder, instance))
+        folder.write("models/more.sql", FILES["models/more.sql"])
+        for old, new in WITH_MORE.items():
+            folder.edit(VIEW, old, new)
+        outside.reload()
+        outside.apply(outside.plan("dev", now=noon(4)))
+        cursor = must(tick(folder, instance, cursor))
+        if reverted:
+            for old, new in WITH_MORE.items():
+                folder.edit(VIEW, new, old)
+            folder.remove("models/more.sql")
+            outside.reload()
+        days = (*DAYS, "2024-01-04")
+        for environment in ("prod", "dev"):
+            outside.apply(outside.plan_run(environment, now=noon(5)))
+            cursor = tick(folder, instance, cursor) or cursor
+            assert fresh(folder, instance, days) == {**FRESH, "marts.daily 2024-01-04": True}
+        assert events_of(instance, "raw/more")
+        shown = outside.store.environments.get("prod")
+        assert shown is not None
+        assert ModelName("raw", "more") not in shown.entries
 
 
 def test_sync_says_again_what_events_of_an_earlier_release_leave_out(
