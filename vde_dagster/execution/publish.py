@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.failure_report import query_of
+from vde_dagster.execution.held import with_held
 from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse import FastForward, Publication
 from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -148,6 +149,7 @@ def define_views(
     """
     settings, store = warehouse.settings, warehouse.store
     wanted = [name for name in resolver.entries if only is None or name in only]
+    resolver = with_held(warehouse, resolver, wanted)
     bindings = {name: resolver.resolve(name) for name in wanted}
     queries = {
         name: binding

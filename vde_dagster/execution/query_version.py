@@ -7,18 +7,17 @@ pins; that they are read as they are now is part of the answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.query import QueryResult, externals_of, names_in_queries
-from vde_dagster.lakehouse.files import read_metadata
-from vde_dagster.lakehouse.table_metadata import columns_of
+from vde_dagster.lakehouse.pinned_tables import pinned_tables
 from vde_dagster.planning.environment import Environment
-from vde_dagster.planning.pinned import pinned_query
+from vde_dagster.planning.pinned import PinnedTable
 from vde_dagster.planning.render import relation, replace_tables
-from vde_dagster.planning.resolver import Resolver, qualified
+from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.state.pins import Pin
@@ -73,7 +72,7 @@ class PinnedVersion:
     live: set[ModelName] = field(default_factory=set)
     _snapshots: dict[str, Snapshot] = field(default_factory=dict)
     _tables: dict[str, PhysicalTable] = field(default_factory=dict)
-    _stand_ins: dict[str, str] = field(default_factory=dict)
+    _pinned: dict[str, PinnedTable] = field(default_factory=dict)
     _pins: dict[str, Pin] | None = None
 
     def relation(self, name: ModelName) -> str | None:
@@ -90,7 +89,7 @@ class PinnedVersion:
             self.version.entries,
             self._snapshots,
             self._tables,
-            stand_ins=self._stand_ins,
+            pinned=self._pinned,
         )
         return relation(name, resolver, self.warehouse.settings.catalog)
 
@@ -113,32 +112,21 @@ class PinnedVersion:
             }
 
     def _load_tables(self, models: dict[str, ModelName]) -> None:
-        store, lakehouse = self.warehouse.store, self.warehouse.lakehouse
+        store = self.warehouse.store
         if models and self._pins is None:
             self._pins = store.pins.at(self.version.name, self.version.version)
-        tables = store.tables.load(models)
-        locations = lakehouse.metadata_locations(table.ref for table in tables.values())
+        pins = self._pins or {}
         for table_id, name in models.items():
-            pin, table = (self._pins or {}).get(table_id), tables.get(table_id)
-            if pin is None:
+            if table_id not in pins:
                 raise self._not_known(name)
-            location = locations.get(table.ref) if table is not None else None
-            if table is None or location is None:
+        tables = store.tables.load(models)
+        states = {one.id: (one.ref, pins[one.id].held) for one in tables.values()}
+        self._tables |= tables
+        found = pinned_tables(self.warehouse.lakehouse, states)
+        self._pinned |= found
+        for table_id, name in models.items():
+            if table_id not in found:
                 raise self._gone(name)
-            metadata = read_metadata(lakehouse.files, location, str(table.ref))
-            shown = {int(item["snapshot-id"]): item for item in metadata["snapshots"]}
-            if pin.snapshot_id is not None and pin.snapshot_id not in shown:
-                raise self._gone(name)
-            written = shown[pin.snapshot_id].get("schema-id") if pin.snapshot_id else None
-            query = pinned_query(
-                qualified(table.ref, self.warehouse.settings.catalog),
-                pin.snapshot_id,
-                columns_of(metadata, pin.schema_id).items(),
-                columns_of(metadata, written),
-            )
-            self._stand_ins[table_id] = f"({query})"
-            # A preview's branch may be elsewhere by now; its pin is all that is read of it.
-            self._tables[table_id] = replace(table, preview=None)
 
     def _not_known(self, name: ModelName) -> UsageError:
         return UsageError(

@@ -12,9 +12,12 @@ from vde_dagster.planning.resolver import column_map
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
     from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.environment import Held
 
 
 def read_published(
@@ -51,6 +54,8 @@ def read_published(
     shown = [named[column.lower()] for column in columns] or list(physical)
     wanted = [physical[name] for name in shown]
     loaded = warehouse.lakehouse.load_table(table.ref)
+    if entry.held is not None:
+        return _as_of(loaded, entry.held, wanted).rename_columns(shown)
     if table.branch is not None:
         return _of_branch(loaded, table.branch, wanted).rename_columns(shown)
     scan = loaded.scan(selected_fields=tuple(set(wanted)))
@@ -59,19 +64,39 @@ def read_published(
 
 
 def _of_branch(loaded: Table, branch: str, wanted: Sequence[str]) -> pa.Table:
-    """Read a preview; a branch that nothing was written to yet knows no columns added since."""
-    import pyarrow
-
+    """Read a preview."""
     head = loaded.snapshot_by_name(branch)
     assert head is not None
-    schema = loaded.schema() if head.schema_id is None else loaded.schemas()[head.schema_id]
-    there = [name for name in dict.fromkeys(wanted) if name in schema.column_names]
-    rows = loaded.scan(selected_fields=tuple(there), snapshot_id=head.snapshot_id).to_arrow()
-    types = loaded.schema().as_arrow()
-    empty = {
-        name: pyarrow.nulls(rows.num_rows, types.field(name).type)
+    return _read(loaded, head, loaded.schema(), wanted)
+
+
+def _as_of(loaded: Table, held: Held, wanted: Sequence[str]) -> pa.Table:
+    """Read a state of a table, under the columns that it had then."""
+    schema = loaded.schemas().get(held.schema_id, loaded.schema())
+    if held.snapshot_id is None:
+        return schema.as_arrow().empty_table().select(list(wanted))
+    snapshot = loaded.snapshot_by_id(held.snapshot_id)
+    if snapshot is None:
+        raise UsageError(
+            f"the data of {'.'.join(loaded.name())} that are shown are gone: another program than "
+            "vde expired them",
+            hint="`vde fsck` says what is damaged; restore a backup",
+        )
+    return _read(loaded, snapshot, schema, wanted)
+
+
+def _read(loaded: Table, snapshot: Snapshot, schema: Schema, wanted: Sequence[str]) -> pa.Table:
+    """Read a snapshot under a schema; one of before knows no columns added since."""
+    import pyarrow
+
+    own = loaded.schema() if snapshot.schema_id is None else loaded.schemas()[snapshot.schema_id]
+    there = [name for name in dict.fromkeys(wanted) if name in own.column_names]
+    rows = loaded.scan(selected_fields=tuple(there), snapshot_id=snapshot.snapshot_id).to_arrow()
+    types = schema.as_arrow()
+    columns = [
+        rows[name].cast(types.field(name).type)
+        if name in there
+        else pyarrow.nulls(rows.num_rows, types.field(name).type)
         for name in wanted
-        if name not in there
-    }
-    columns = [empty[name] if name in empty else rows[name] for name in wanted]
+    ]
     return pyarrow.table(columns, names=list(wanted))

@@ -130,14 +130,15 @@ def prepare_pins(
     """
     pins, shown = lakehouse.store.pins, environment.tables
     pinned = pins.pinned(connection, environment.name)
-    unknown = ((shown - pinned) | changed) - moved.keys()
+    known = pinned - pins.held(connection, environment.name)
+    unknown = ((shown - known) | changed) - moved.keys() - environment.held.keys()
     places = pins.places(connection, unknown)
-    known = pins.heads(connection, unknown)
+    heads = pins.heads(connection, unknown)
     pointers = lakehouse.catalog.pointers([ref for ref, _ in places.values()], connection)
     return PreparedPins(
         heads={
             **{table_id: head for table_id, (head, _) in moved.items()},
-            **read_heads(lakehouse, places, pointers, known),
+            **read_heads(lakehouse, places, pointers, heads),
         },
         growths={table_id: growth for table_id, (_, growth) in moved.items()},
         places=places,
@@ -196,6 +197,8 @@ def write_pins(
     if environment.name != PRODUCTION:
         # Production's tables move with its own publications only; others share theirs.
         heads = {**pins.moved(connection, environment.name), **heads}
+    for table_id, held in environment.held.items():
+        heads[table_id] = Head(table_id, "", held.snapshot_id, held.schema_id, held.rows)
     shown = {table_id: heads[table_id] for table_id in heads.keys() & environment.tables}
     pins.write(
         connection,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from vde_dagster.base.names import ModelName, quote
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.table import TableRef
 from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
 
@@ -77,6 +77,21 @@ class ViewNames:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A state of a table that an environment goes on showing, whatever becomes of the table.
+
+    Args:
+        snapshot_id: The Iceberg snapshot; None for a table that had none, and so no rows.
+        schema_id: The table's schema at that time, whose columns readers may name.
+        rows: Rows in it, when known.
+    """
+
+    snapshot_id: int | None
+    schema_id: int
+    rows: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """What one model is in one version of an environment.
 
@@ -84,11 +99,13 @@ class Entry:
         name: The model.
         snapshot_id: Its snapshot.
         table_id: The physical table that serves it; None for views and external tables.
+        held: The state of the table that is shown; None for the table as it is.
     """
 
     name: ModelName
     snapshot_id: str
     table_id: str | None
+    held: Held | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +124,7 @@ class Environment:
         note: Text for people (`rollback to 3`).
         suffix: Which part of its views' names has the environment's.
         mode: Whether it has tables where its models have some, if it is production.
+        frozen: The version that it shows for ever (`prod@41`); None for one that may change.
     """
 
     name: str
@@ -120,6 +138,7 @@ class Environment:
     note: str = ""
     suffix: SuffixTarget = "schema"
     mode: EnvironmentMode = "full"
+    frozen: str | None = None
 
     @property
     def views(self) -> ViewNames:
@@ -131,6 +150,32 @@ class Environment:
         """The ids of the tables that it shows."""
         entries = self.entries.values()
         return frozenset(entry.table_id for entry in entries if entry.table_id)
+
+    @property
+    def held(self) -> dict[str, Held]:
+        """By table id, the states that it holds tables at."""
+        entries = self.entries.values()
+        return {e.table_id: e.held for e in entries if e.table_id and e.held is not None}
+
+    def require_whole(self) -> None:
+        """Make sure that no table is shown as it is by one model and held by another.
+
+        Raises:
+            ConflictError: One would be, or production would hold one.
+        """
+        held = self.held
+        if held and self.name == PRODUCTION:
+            raise ConflictError(
+                f"'{PRODUCTION}' cannot hold tables at what they were: it moves them",
+                hint=f"roll it back: vde rollback {PRODUCTION}",
+            )
+        for entry in self.entries.values():
+            if entry.table_id in held and held[entry.table_id] != entry.held:
+                raise ConflictError(
+                    f"environment '{self.name}' would show the table of {entry.name} as it was at "
+                    "two different times",
+                    hint=f"plan again: vde plan {self.name}",
+                )
 
 
 def protected_tables(environment: str, production: Environment | None) -> frozenset[str]:

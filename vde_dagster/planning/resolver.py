@@ -10,6 +10,7 @@ from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.commits import CommitRange
 from vde_dagster.planning.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.external_table import ExternalTable, external_table
+from vde_dagster.planning.pinned import PinnedTable, pinned_select
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.project.settings import EnvironmentMode, SuffixTarget
@@ -30,6 +31,7 @@ class Binding:
         external: The table that others write.
         stand_in: A subquery in place of the table, which is not there yet.
         commits: The commits to read, where not all rows are read.
+        pinned: The state of the table to read; None for what its readers see now.
     """
 
     snapshot: Snapshot
@@ -39,6 +41,7 @@ class Binding:
     external: ExternalTable | None = None
     stand_in: str | None = None
     commits: CommitRange | None = None
+    pinned: PinnedTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Resolver:
         commits: What to read of models of which not all rows are read.
         suffix: Which part of its views' names has the environment's.
         mode: Whether it has tables where its models have some, if it is production.
+        pinned: By table id, the state of it to read; has what entries hold if views are made.
     """
 
     environment: str
@@ -68,6 +72,7 @@ class Resolver:
     commits: Mapping[ModelName, CommitRange] = field(default_factory=dict)
     suffix: SuffixTarget = "schema"
     mode: EnvironmentMode = "full"
+    pinned: Mapping[str, PinnedTable] = field(default_factory=dict)
 
     @property
     def views(self) -> ViewNames:
@@ -93,6 +98,11 @@ class Resolver:
                 return Binding(snapshot, external=external, commits=self.commits.get(name))
             return Binding(snapshot)
         table = self.tables[entry.table_id]
+        pinned = self.pinned.get(entry.table_id)
+        if pinned is None and entry.held is not None:
+            pinned = PinnedTable(entry.held.snapshot_id)
+        if pinned is not None:
+            return _pinned(snapshot, table, pinned)
         return Binding(
             snapshot,
             table,
@@ -135,6 +145,14 @@ class Resolver:
                 hint=f"plan again: vde plan {self.environment}; what production shows is filled by "
                 f"its own runs: vde run {PRODUCTION}",
             )
+
+
+def _pinned(snapshot: Snapshot, table: PhysicalTable, state: PinnedTable) -> Binding:
+    """Bind a state of a table, and no column that it got later."""
+    # A preview's branch may be elsewhere by now; its snapshot is all that is read of it.
+    columns = tuple(c for c in table.columns if not state.columns or c.name in state.columns)
+    table = replace(table, columns=columns, preview=None)
+    return Binding(snapshot, table, column_map(snapshot, table), pinned=state)
 
 
 def column_map(snapshot: Snapshot, table: PhysicalTable) -> tuple[tuple[str, str], ...]:
@@ -219,6 +237,9 @@ def select_physical(binding: Binding, catalog: str, only: tuple[str, ...] | None
         only: Output columns to read, or None for all.
     """
     assert binding.table is not None
+    if binding.pinned is not None:
+        listed = (pair for pair in binding.columns if only is None or pair[0] in only)
+        return pinned_select(qualified(binding.table.ref, catalog), binding.pinned, listed)
     columns = ", ".join(
         quote(physical) if physical == name else f"{quote(physical)} AS {quote(name)}"
         for name, physical in binding.columns

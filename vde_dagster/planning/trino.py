@@ -5,23 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from vde_dagster.planning.pinned import PinnedTable
 from vde_dagster.planning.table import TableRef
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 
-def trino_select(table: TableRef, columns: Iterable[tuple[str, str]], catalog: str) -> str:
+def trino_select(
+    table: TableRef,
+    columns: Iterable[tuple[str, str]],
+    catalog: str,
+    pinned: PinnedTable | None = None,
+) -> str:
     """Write the query that reads a physical table under a model's column names.
 
     Args:
         table: The table.
         columns: (output column, physical column) in output order.
         catalog: The catalog's name in Trino.
+        pinned: The state of the table to read; None for what it is.
     """
-    names = ", ".join(f"{_quote(phys)} AS {_quote(out)}" for out, phys in columns)
     path = ".".join(_quote(part) for part in (catalog, table.namespace, table.name))
-    return f"SELECT {names} FROM {path}"
+    if pinned is None:
+        names = ", ".join(f"{_quote(phys)} AS {_quote(out)}" for out, phys in columns)
+        return f"SELECT {names} FROM {path}"
+    names = ", ".join(f"{_pinned_value(pinned, phys)} AS {_quote(out)}" for out, phys in columns)
+    if pinned.snapshot_id is None:
+        return f"SELECT {names} WHERE false"
+    return f"SELECT {names} FROM {path} FOR VERSION AS OF {pinned.snapshot_id}"
+
+
+def _pinned_value(pinned: PinnedTable, column: str) -> str:
+    there, type_ = pinned.needs(column)
+    value = _quote(column) if there else "NULL"
+    return f"CAST({value} AS {_trino_type(type_)})" if type_ is not None else value
+
+
+def _trino_type(type_: str) -> str:
+    """Write a type of Spark SQL as Trino has it in views: timestamps with microseconds."""
+    from sqlglot import exp
+
+    # Below something else: what stands alone cannot be exchanged.
+    cast = exp.Cast(this=exp.null(), to=exp.DataType.build(type_, dialect="spark"))
+    _keep_microseconds(cast)
+    return cast.to.sql(dialect="trino")
 
 
 def trino_query(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from vde_dagster.planning import trino
+from vde_dagster.planning.pinned import PinnedTable
 from vde_dagster.planning.table import TableRef
 
 
@@ -18,12 +19,13 @@ class ViewWriter:
 
     Args:
         select: Writes the query that reads a table: from the table, its (output column, physical
-            column) in output order, and the catalog's name in the dialect.
+            column) in output order, the catalog's name in the dialect, and the state of the table
+            to read, or None for what it is.
         query: Translates a query: from Spark SQL, the (column, Spark SQL type) of its result, the
             catalog's name in Spark and that in the dialect; None where the dialect has none.
     """
 
-    select: Callable[[TableRef, Iterable[tuple[str, str]], str], str]
+    select: Callable[[TableRef, Iterable[tuple[str, str]], str, PinnedTable | None], str]
     query: Callable[[str, Iterable[tuple[str, str]], str, str], str | None]
 
 

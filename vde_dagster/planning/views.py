@@ -76,12 +76,15 @@ def define_view(
     sql = view_query(binding, resolver, catalog)
     columns: tuple[tuple[str, str, str | None], ...]
     if binding.table is not None:
-        types = {column.name: column.type or "STRING" for column in binding.table.columns}
+        types = _types(binding)
         columns = tuple((out, types[phys], descriptions[out]) for out, phys in binding.columns)
         query_columns = tuple(out for out, _ in binding.columns)
         translated = {
             dialect: writer.select(
-                binding.table.ref, binding.columns, catalog_names.get(dialect, catalog)
+                binding.table.ref,
+                binding.columns,
+                catalog_names.get(dialect, catalog),
+                binding.pinned,
             )
             for dialect, writer in WRITERS.items()
             # A preview is for whoever develops, in Spark.
@@ -115,6 +118,15 @@ def define_view(
         comment=snapshot.model.description,
         shows=_shown_table(binding, resolver),
     )
+
+
+def _types(binding: Binding) -> Mapping[str, str]:
+    """Return the Spark SQL type of each physical column, as readers get them."""
+    assert binding.table is not None
+    if binding.pinned is not None:
+        assert binding.pinned.columns, "the columns of a held state were not read"
+        return binding.pinned.columns
+    return {column.name: column.type or "STRING" for column in binding.table.columns}
 
 
 def _shown_table(binding: Binding, resolver: Resolver) -> ShownTable | None:

@@ -8,8 +8,28 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, insert, select, update
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.environment import Entry, Environment
+from vde_dagster.planning.environment import Entry, Environment, Held
 from vde_dagster.state import schema
+
+_ENTRY = schema.entries.c
+ENTRY = (
+    _ENTRY.model_namespace,
+    _ENTRY.model_name,
+    _ENTRY.snapshot_id,
+    _ENTRY.table_id,
+    _ENTRY.held_schema_id,
+    _ENTRY.held_snapshot_id,
+)
+"""The columns of an entry."""
+
+
+def entry_of(row: Row[Any]) -> Entry:
+    """Make an entry of a row that has at least the columns of `ENTRY`."""
+    held = None
+    if row.held_schema_id is not None:
+        held = Held(row.held_snapshot_id, row.held_schema_id)
+    name = ModelName(row.model_namespace, row.model_name)
+    return Entry(name, row.snapshot_id, row.table_id, held)
 
 
 def read_head(conn: Connection, name: str) -> Row[Any] | None:
@@ -43,6 +63,7 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
         note=row.note,
         suffix=row.suffix or "schema",
         mode=row.mode or "full",
+        frozen=row.frozen,
     )
 
 
@@ -69,6 +90,8 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
                     "valid_to": None,
                     "snapshot_id": entry.snapshot_id,
                     "table_id": entry.table_id,
+                    "held_schema_id": entry.held.schema_id if entry.held else None,
+                    "held_snapshot_id": entry.held.snapshot_id if entry.held else None,
                 }
                 for entry in opened
             ],
@@ -81,9 +104,8 @@ def _read_entries(
 ) -> tuple[dict[ModelName, Entry], dict[ModelName, int]]:
     """Read entries by model, and since which version they are valid."""
     entry = schema.entries.c
-    columns = (entry.model_namespace, entry.model_name, entry.snapshot_id, entry.table_id)
     query = (
-        select(*columns, entry.valid_from)
+        select(*ENTRY, entry.valid_from)
         .where(where)
         .order_by(entry.model_namespace, entry.model_name)
     )
@@ -91,7 +113,7 @@ def _read_entries(
     since: dict[ModelName, int] = {}
     for row in conn.execute(query):
         name = ModelName(row.model_namespace, row.model_name)
-        found[name] = Entry(name, row.snapshot_id, row.table_id)
+        found[name] = entry_of(row)
         since[name] = row.valid_from
     return found, since
 

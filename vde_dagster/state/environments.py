@@ -14,7 +14,13 @@ from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
 from vde_dagster.planning.interval import iso
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
-from vde_dagster.state.entries import read_head, read_version, write_entries
+from vde_dagster.state.entries import (
+    ENTRY,
+    entry_of,
+    read_head,
+    read_version,
+    write_entries,
+)
 from vde_dagster.state.news import tell
 from vde_dagster.state.tables import TableStore
 
@@ -32,6 +38,8 @@ class EnvironmentSummary:
         plan_id: The plan that was applied, or None for a rollback.
         expires_at: When the janitor may drop it (UTC), or None for never.
         note: Text for people.
+        frozen: The version that it shows for ever (`prod@41`); None for one that may change.
+        held: How many models it shows as they were, if it is not frozen.
     """
 
     name: str
@@ -42,6 +50,8 @@ class EnvironmentSummary:
     plan_id: str | None
     expires_at: datetime | None
     note: str
+    frozen: str | None = None
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +96,7 @@ class EnvironmentStore:
         """Return what an environment shows of one model now, or None."""
         entry, head = schema.entries.c, schema.environments.c
         query = (
-            select(entry.snapshot_id, entry.table_id)
+            select(*ENTRY)
             .join_from(schema.entries, schema.environments, head.environment == entry.environment)
             .where(
                 head.live,
@@ -98,7 +108,7 @@ class EnvironmentStore:
         )
         with self.database.reading() as conn:
             row = conn.execute(query).one_or_none()
-        return Entry(model, row[0], row[1]) if row is not None else None
+        return entry_of(row) if row is not None else None
 
     def names(self) -> list[str]:
         """Return the name of every environment that there is now, in order."""
@@ -118,13 +128,19 @@ class EnvironmentStore:
             select(func.count())
             .where(entry.environment == head.environment, entry.valid_to.is_(None))
             .scalar_subquery()
-            .label("models")
+        )
+        held = (
+            select(func.count(entry.held_schema_id))
+            .where(entry.environment == head.environment, entry.valid_to.is_(None))
+            .scalar_subquery()
         )
         query = (
             select(
                 head.environment,
                 head.version,
-                models,
+                models.label("models"),
+                held.label("held"),
+                version.frozen,
                 version.published_at,
                 version.published_by,
                 version.plan_id,
@@ -150,6 +166,8 @@ class EnvironmentStore:
                     plan_id=row.plan_id,
                     expires_at=row.expires_at,
                     note=row.note,
+                    frozen=row.frozen,
+                    held=row.held if row.frozen is None else 0,
                 )
                 for row in conn.execute(query)
             ]
@@ -176,6 +194,7 @@ class EnvironmentStore:
         if current != base_version:
             raise _lost(connection, environment.name, base_version, current)
         self.tables.require_live(connection, environment.tables)
+        environment.require_whole()
         version = (head.version if head is not None else 0) + 1
         counts = write_entries(connection, environment, version)
         connection.execute(
@@ -190,6 +209,7 @@ class EnvironmentStore:
                 note=environment.note,
                 suffix=environment.suffix,
                 mode=environment.mode,
+                frozen=environment.frozen,
                 added=counts[0],
                 changed=counts[1],
                 removed=counts[2],

@@ -17,6 +17,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
 
+from vde_dagster.planning.environment import Held
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
@@ -28,6 +29,11 @@ _OPEN = (_PIN.environment == bindparam("of")) & _PIN.valid_to.is_(None)
 
 # Built once: building a statement takes longer than running it.
 _PINNED = select(_PIN.table_id).where(_OPEN)
+_HELD = select(schema.entries.c.table_id).where(
+    schema.entries.c.environment == bindparam("of"),
+    schema.entries.c.valid_to.is_(None),
+    schema.entries.c.held_schema_id.is_not(None),
+)
 _MOVED = (
     select(schema.heads)
     .join(schema.pins, _PIN.table_id == _HEAD.table_id)
@@ -98,6 +104,11 @@ class Pin:
     rows: int | None
     since: int
 
+    @property
+    def held(self) -> Held:
+        """What an entry says that goes on showing this."""
+        return Held(self.snapshot_id, self.schema_id, self.rows)
+
     def shows(self, head: Head) -> bool:
         """Say whether this is what a head shows."""
         return (self.snapshot_id, self.schema_id) == (head.snapshot_id, head.schema_id)
@@ -116,6 +127,10 @@ class PinStore:
     def pinned(self, connection: Connection, environment: str) -> set[str]:
         """Return the ids of the tables that an environment's last version pinned."""
         return set(connection.execute(_PINNED, {"of": environment}).scalars())
+
+    def held(self, connection: Connection, environment: str) -> set[str]:
+        """Return the ids of the tables that an environment's last version held as they were."""
+        return set(connection.execute(_HELD, {"of": environment}).scalars())
 
     def places(
         self, connection: Connection, table_ids: Iterable[str]

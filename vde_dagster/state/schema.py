@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.instants import Instant
 
-SCHEMA_VERSION = "0008"
+SCHEMA_VERSION = "0009"
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -126,6 +126,7 @@ environment_versions = Table(
     Column("dropped", Boolean, nullable=False),
     Column("suffix", String(16)),
     Column("mode", String(16)),
+    Column("frozen", String(255)),
 )
 
 entries = Table(
@@ -138,6 +139,9 @@ entries = Table(
     Column("valid_to", Integer),
     Column("snapshot_id", String(64), nullable=False),
     Column("table_id", String(64)),
+    # Set where the table is shown as it once was; the snapshot is NULL of one without any.
+    Column("held_schema_id", Integer),
+    Column("held_snapshot_id", BigInteger),
     Index("vde_entries_valid", "environment", "valid_to"),
     # Who shows a table now, asked at every fill: among all environments, without reading them.
     Index(

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, exists, select
 
-from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Entry
 from vde_dagster.planning.table import PREVIEW_PREFIX
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
+from vde_dagster.state.entries import ENTRY, entry_of
 from vde_dagster.state.rows import chunks
 
 _SHOWING = (
@@ -109,13 +109,7 @@ class ShownStore:
         with self.database.reading() as conn:
             for part in chunks(list(table_ids)):
                 query = (
-                    select(
-                        entry.environment,
-                        entry.model_namespace,
-                        entry.model_name,
-                        entry.snapshot_id,
-                        entry.table_id,
-                    )
+                    select(entry.environment, *ENTRY)
                     .join_from(
                         schema.entries,
                         schema.environments,
@@ -123,8 +117,5 @@ class ShownStore:
                     )
                     .where(head.live, entry.table_id.in_(part), entry.valid_to.is_(None))
                 )
-                found.extend(
-                    (row[0], Entry(ModelName(row[1], row[2]), row[3], row[4]))
-                    for row in conn.execute(query)
-                )
+                found.extend((row.environment, entry_of(row)) for row in conn.execute(query))
         return sorted(found, key=lambda item: (item[0], item[1].name))

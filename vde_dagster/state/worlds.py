@@ -15,6 +15,7 @@ from vde_dagster.planning.outdated import Changed, Scope, reached
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.state import schema
 from vde_dagster.state.codec import load_stored_plan
+from vde_dagster.state.entries import ENTRY, entry_of
 from vde_dagster.state.plans import OPEN_PLANS
 
 EntryRow = tuple[int, "int | None", Entry]
@@ -86,9 +87,7 @@ def shown_worlds(conn: Connection) -> dict[str, World]:
     entry, head = schema.entries.c, schema.environments.c
     live: set[str] = set(conn.execute(select(head.environment).where(head.live)).scalars())
     columns = (entry.environment, entry.valid_from, entry.valid_to)
-    names = (entry.model_namespace, entry.model_name, entry.snapshot_id, entry.table_id)
     rows: dict[str, list[EntryRow]] = {}
-    for row in conn.execute(select(*columns, *names)):
-        found = Entry(ModelName(row[3], row[4]), row[5], row[6])
-        rows.setdefault(row[0], []).append((row[1], row[2], found))
+    for row in conn.execute(select(*columns, *ENTRY)):
+        rows.setdefault(row[0], []).append((row[1], row[2], entry_of(row)))
     return {name: World(name if name in live else None, listed) for name, listed in rows.items()}

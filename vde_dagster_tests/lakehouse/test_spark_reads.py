@@ -17,8 +17,11 @@ import pytest
 
 from vde_dagster.base.names import quote
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
+from vde_dagster.lakehouse.commit import read_table
 from vde_dagster.lakehouse.janitor import clean
-from vde_dagster.planning.environment import Environment
+from vde_dagster.lakehouse.pinned_tables import pinned_tables
+from vde_dagster.planning.environment import Environment, Held
+from vde_dagster.planning.pinned import pinned_select
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.spark import SparkEngine
@@ -107,6 +110,43 @@ def test_renamed_columns_comments_and_history_are_seen(scene: Scene) -> None:
     assert described[0] == ("Neu er", "int", "it's new")
     properties = dict(scene.rows(f"SHOW TBLPROPERTIES lakehouse.{scene.name}.v"))
     assert properties["vde.snapshot"] == "s1"
+
+
+def test_a_view_of_a_pinned_state_reads_it_whatever_becomes_of_the_table(scene: Scene) -> None:
+    """Columns keep their names, values and types, as snapshots are read with their own schema."""
+    made = scene.table("t", "a INT, b STRING, c INT, day DATE")
+    name = f"lakehouse.{made.ref}"
+    scene.session.sql(f"ALTER TABLE {name} ADD PARTITION FIELD day")
+    scene.session.sql(f"INSERT INTO {name} VALUES (1, 'one', 10, DATE '2024-01-01')")
+    scene.session.sql(f"ALTER TABLE {name} ADD COLUMN late STRING")
+    (pin,) = scene.rows(f"SELECT snapshot_id FROM {name}.snapshots")
+    metadata = read_table(scene.lakehouse, made.ref).metadata
+    held = Held(pin[0], int(metadata["current-schema-id"]))
+    pinned = pinned_tables(scene.lakehouse, {"t": (made.ref, held)})["t"]
+    columns = [("x", "a"), ("b", "b"), ("c", "c"), ("late", "late")]
+    types = [(out, pinned.columns[physical], None) for out, physical in columns]
+    sql = pinned_select(f"`lakehouse`.{made.ref}", pinned, columns)
+    over = f"WITH w AS (SELECT v.x, n.c FROM ({sql}) AS v JOIN ({sql}) AS n ON v.x = n.x)"
+    total = [("x", "INT", None), ("c", "BIGINT", None)]
+    scene.publish(
+        scene.view("v", sql, columns=types),
+        scene.view("total", f"{over} SELECT x, sum(c) AS c FROM w GROUP BY x", columns=total),
+    )
+    for change in (
+        "RENAME COLUMN a TO renamed",
+        "DROP COLUMN c",
+        "ADD COLUMN c STRING",
+        "ADD COLUMN a INT",
+        "ALTER COLUMN renamed TYPE BIGINT",
+        "DROP PARTITION FIELD day",
+    ):
+        scene.session.sql(f"ALTER TABLE {name} {change}")
+    scene.session.sql(f"DELETE FROM {name}")
+    scene.session.sql(f"INSERT INTO {name} (renamed, b, c, a) VALUES (5000000000, 'two', 'new', 7)")
+    assert scene.rows(f"SELECT * FROM lakehouse.{scene.name}.v") == [(1, "one", 10, None)]
+    assert scene.rows(f"SELECT * FROM lakehouse.{scene.name}.total") == [(1, 10)]
+    described = scene.rows(f"DESCRIBE lakehouse.{scene.name}.v")
+    assert [row[1] for row in described] == ["int", "string", "int", "string"]
 
 
 def test_stray_replacement_by_spark_is_refused(scene: Scene) -> None:

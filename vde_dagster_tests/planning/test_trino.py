@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from vde_dagster.planning.pinned import PinnedTable, pinned_query
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.trino import trino_query, trino_select
 
@@ -79,3 +80,22 @@ def test_what_sqlglot_cannot_translate_has_no_query(sql: str) -> None:
 def test_what_sqlglot_takes_for_something_else_has_no_query(sql: str) -> None:
     assert body(sql) is None
     assert body("SELECT date_trunc('DAY', ts) FROM t WHERE x = 'a'") is not None
+
+
+def test_a_held_state_of_a_table_is_read_under_the_columns_that_it_had() -> None:
+    ref, types = TableRef("n", "t"), {"a": "BIGINT", "b": "TIMESTAMP", "c": "ARRAY<STRUCT<x: INT>>"}
+    columns = [("out", "a"), ("b", "b"), ("c", "c")]
+    state = PinnedTable(7, types, {"a": "INT", "b": "TIMESTAMP"})
+    assert trino_select(ref, columns, "lake", state) == (
+        'SELECT CAST("a" AS BIGINT) AS "out", "b" AS "b", '
+        'CAST(NULL AS ARRAY(ROW(x INTEGER))) AS "c" FROM "lake"."n"."t" FOR VERSION AS OF 7'
+    )
+    empty = trino_select(ref, columns[1:2], "lake", PinnedTable(None, types))
+    assert empty == 'SELECT CAST(NULL AS TIMESTAMP(6) WITH TIME ZONE) AS "b" WHERE false'
+
+
+def test_a_query_over_a_held_state_is_translated() -> None:
+    rows = pinned_query("`lakehouse`.`n`.`t`", 7, [("a", "INT")], {"a": "INT"})
+    query = trino_query(f"SELECT a FROM ({rows}) AS t", [("a", "INT")], "lakehouse", "iceberg")
+    assert query is not None
+    assert '(SELECT "a" FROM "iceberg"."n"."t" FOR VERSION AS OF 7) AS t' in query

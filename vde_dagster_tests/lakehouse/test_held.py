@@ -1,0 +1,151 @@
+"""Environments that hold tables at what they were, while others move them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ConflictError
+from vde_dagster.lakehouse import Lakehouse, Publication
+from vde_dagster.lakehouse.commit import read_table
+from vde_dagster.lakehouse.fsck import fsck
+from vde_dagster.lakehouse.janitor import clean
+from vde_dagster.lakehouse.pinned_tables import pinned_tables
+from vde_dagster.planning.environment import Environment, Held
+from vde_dagster.planning.pinned import PinnedTable
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.state.policy import Retention
+from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
+from vde_dagster_tests.lakehouse.test_pins import Warehouse
+from vde_dagster_tests.state.builders import FakeClock, day, environment, view
+
+
+class Holding(Warehouse):
+    """Publishes environments that hold tables, too."""
+
+    def hold(self, held: dict[PhysicalTable, Held | None], name: str = "dev") -> Environment:
+        """Publish tables, each held at a state, or as it is."""
+        current = self.store.environments.get(name)
+        entries = [(f"db.{one.ref.name}", "s", one.id) for one in held]
+        made = environment(name, entries, at=self.store.database.clock.now())
+        states = {ModelName("db", one.ref.name): state for one, state in held.items()}
+        for model, entry in made.entries.items():
+            made.entries[model] = replace(entry, held=states[model])
+        views = tuple(view(one.ref.name, namespace=f"db_{name}") for one in held)
+        base = current.version if current else 0
+        return self.lakehouse.publish(Publication(made, base, views))
+
+
+@pytest.fixture
+def warehouse(lakehouse: Lakehouse, engine: FakeEngine) -> Holding:
+    return Holding(lakehouse, engine)
+
+
+def test_a_held_table_is_pinned_at_what_is_held_until_it_is_shown_as_it_is(
+    warehouse: Holding,
+) -> None:
+    shared, own = warehouse.make("shared"), warehouse.make("own")
+    first = warehouse.engine.fill(shared, day(0), "p")
+    warehouse.publish(shared)
+    warehouse.publish(shared, moves=(shared,))
+    held = warehouse.store.pins.at("prod", 1)[shared.id].held
+    assert warehouse.hold({shared: held, own: None}).held == {shared.id: held}
+    found = warehouse.store.environments.get("dev")
+    assert found is not None
+    assert found.held == {shared.id: Held(first, held.schema_id)}
+    assert warehouse.shown(1, "dev") == {shared.id: first, own.id: None}
+    warehouse.publish(shared, moves=(shared,))
+    rows = warehouse.rows()
+    warehouse.hold({shared: held, own: None})
+    assert warehouse.shown(2, "dev")[shared.id] == first
+    assert warehouse.rows() == rows
+    warehouse.publish(shared, own, name="dev")
+    assert warehouse.shown(3, "dev")[shared.id] == warehouse.head(shared) != first
+    assert warehouse.shown(2, "dev")[shared.id] == first
+
+
+def test_a_table_that_was_held_is_pinned_as_it_is_though_nobody_noted_its_move(
+    warehouse: Holding,
+) -> None:
+    made = warehouse.make("alone")
+    first = warehouse.engine.fill(made, day(0), "p")
+    warehouse.hold({made: None})
+    warehouse.hold({made: warehouse.store.pins.at("dev", 1)[made.id].held})
+    second = warehouse.engine.fill(made, day(1), "p")
+    warehouse.hold({made: None})
+    assert [warehouse.shown(n, "dev")[made.id] for n in (1, 2, 3)] == [first, first, second]
+
+
+def test_a_table_without_rows_is_held_without_rows(warehouse: Holding) -> None:
+    made = warehouse.make("empty")
+    warehouse.publish(made)
+    held = warehouse.store.pins.at("prod", 1)[made.id].held
+    warehouse.publish(made, moves=(made,))
+    assert warehouse.hold({made: held}).held[made.id].snapshot_id is None
+    assert warehouse.shown(1, "dev") == {made.id: None}
+    found = pinned_tables(warehouse.lakehouse, {made.id: (made.ref, held)})
+    assert found[made.id].snapshot_id is None
+    assert found[made.id].columns
+
+
+def test_what_is_held_is_never_expired(warehouse: Holding, clock: FakeClock) -> None:
+    made = warehouse.make("one")
+    first = warehouse.engine.fill(made, day(0), "p")
+    warehouse.publish(made)
+    held = warehouse.store.pins.at("prod", 1)[made.id].held
+    warehouse.hold({made: held})
+    for _ in range(3):
+        clock.advance(days=300)
+        warehouse.publish(made, moves=(made,))
+    clock.advance(days=300)
+    clean(warehouse.store, warehouse.lakehouse, Retention(), timedelta(days=1))
+    state = read_table(warehouse.lakehouse, made.ref).metadata
+    assert len(state["snapshots"]) == 2
+    found = pinned_tables(warehouse.lakehouse, {made.id: (made.ref, held)})
+    assert found[made.id].snapshot_id == first
+    assert "pin_gone" not in {one.problem for one in fsck(warehouse.lakehouse)}
+
+
+def test_a_state_that_is_gone_is_not_found(warehouse: Holding) -> None:
+    one, two = warehouse.make("one"), warehouse.make("two")
+    warehouse.engine.fill(one, day(0), "p")
+    states = {one.id: (one.ref, Held(77, 0)), two.id: (two.ref, Held(None, 0))}
+    assert pinned_tables(warehouse.lakehouse, states).keys() == {two.id}
+
+
+def test_one_table_is_not_shown_as_of_two_times(warehouse: Holding) -> None:
+    made = warehouse.make("one")
+    warehouse.engine.fill(made, day(0), "p")
+    warehouse.publish(made)
+    held = warehouse.store.pins.at("prod", 1)[made.id].held
+    for states in ((held, None), (held, Held(7, 0))):
+        current = environment("dev", [("db.a", "s", made.id), ("db.b", "s", made.id)])
+        for entry, state in zip(list(current.entries.values()), states, strict=True):
+            current.entries[entry.name] = replace(entry, held=state)
+        with pytest.raises(ConflictError, match="two different times"):
+            warehouse.lakehouse.publish(Publication(current, 0, ()))
+    assert warehouse.store.environments.get("dev") is None
+
+
+def test_production_holds_nothing(warehouse: Holding) -> None:
+    made = warehouse.make("one")
+    with pytest.raises(ConflictError, match="'prod' cannot hold"):
+        warehouse.hold({made: Held(None, 0)}, "prod")
+
+
+def test_which_environments_hold_tables_is_listed(warehouse: Holding) -> None:
+    one, two = warehouse.make("one"), warehouse.make("two")
+    warehouse.publish(one, two)
+    warehouse.hold({one: Held(None, 0), two: None})
+    held = {item.name: item.held for item in warehouse.store.environments.summaries()}
+    assert held == {"prod": 0, "dev": 1}
+
+
+def test_a_column_that_is_younger_than_the_rows_is_read_as_null() -> None:
+    state = PinnedTable(7, {"a": "BIGINT", "b": "INT"}, {"a": "INT"})
+    assert [state.needs(name) for name in ("a", "b")] == [(True, "BIGINT"), (False, "INT")]
+    assert PinnedTable(None, {"a": "INT"}, {}).needs("a") == (False, "INT")
+    assert PinnedTable(7).needs("a") == (True, None)
