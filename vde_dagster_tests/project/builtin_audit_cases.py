@@ -89,7 +89,9 @@ CASES = [
     ("kl_divergence(source_column := x, target_column := x, threshold := 0.01)", ABC, 0),
     ("kl_divergence(source_column := x, target_column := y, threshold := 0.08)", OUTLIER, 1),
     ("kl_divergence(source_column := x, target_column := y, threshold := 0.09)", OUTLIER, 0),
+    ("kl_divergence(column := x, target_column := y, threshold := 0.08)", OUTLIER, 1),
     ("chi_square(column_a := name, column_b := y, critical_value := 2)", OUTLIER, 1),
+    ("chi_square(column := name, target_column := y, critical_value := 2)", OUTLIER, 1),
     (
         "chi_square(column_a := name, column_b := y, critical_value := 0.5)",
         OUTLIER,

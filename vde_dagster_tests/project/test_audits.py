@@ -154,3 +154,26 @@ def test_arguments_of_own_audits_may_be_variables_and_macros(load_model: LoadMod
     assert [audit.query for audit in model.audits] == [
         "SELECT * FROM @this_model WHERE id > 3 + 2 AND day = @start_date"
     ]
+
+
+def test_an_argument_may_have_the_name_of_a_keyword(load_model: LoadModel) -> None:
+    text = "AUDIT (name among); SELECT * FROM @this_model WHERE @column IN @values;"
+    model = load_model(
+        'MODEL (name a.m, dialect duckdb, audits (among(column := x, "values" := (1, 2))));\n'
+        "SELECT 1 AS x",
+        {"audits/a.sql": text},
+    )
+    assert [audit.query for audit in model.audits] == [
+        "SELECT * FROM @this_model WHERE x IN (1, 2)"
+    ]
+
+
+def test_an_audit_may_name_its_model(load_model: LoadModel) -> None:
+    text = "AUDIT (name priced, dialect spark); SELECT * FROM a.m WHERE ds = @start_ds AND x < 0"
+    model = load_model(
+        "MODEL (name a.m, audits (priced)); SELECT 1 AS x, '' AS ds", {"audits/a.sql": text}
+    )
+    assert [audit.query for audit in model.audits] == [
+        "SELECT * FROM a.m WHERE ds = @start_ds AND x < 0"
+    ]
+    assert model.audited_against == ()

@@ -120,19 +120,43 @@ def kinds_of(evaluator, pair: tuple[int, str], either: int | str):
     return exp.Literal.string(" ".join(map(kind, (*pair, either))))
 
 @macro()
+def epoch(evaluator):
+    return evaluator.locals["execution_epoch"]
+
+@macro()
+def repeated(evaluator, text: str, count: int):
+    return exp.Literal.string(text * count)
+
+@macro()
+def asked_for(evaluator, name: str):
+    assert evaluator.var(name) is None
+    return evaluator.var(name, "instead")
+
+@macro()
+def fqn(evaluator):
+    return exp.Literal.string(evaluator.this_model_fqn.replace('"', ""))
+
+@macro()
+def words(evaluator, text: str, count: int):
+    return text * count
+
+@macro()
 def two_statements(evaluator, name: str):
     return [f"SET {name} = 1", evaluator.parse_one(f"DROP TABLE IF EXISTS {name}")]
 """
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(one)}' for key, one in value.items())} }}"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 @pytest.mark.parametrize(("variables", "case"), CASES, ids=[case["written"] for _, case in CASES])
 def test_a_macro_gives_what_is_documented(
     load_model: LoadModel, variables: dict[str, Any], case: dict[str, str]
 ) -> None:
-    lines = "".join(
-        f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}\n"
-        for name, value in variables.items()
-    )
+    lines = "".join(f"{name} = {_toml(value)}\n" for name, value in variables.items())
     other = {"macros/m.py": MACROS, "pyproject.toml": f"[tool.vde.variables]\n{lines}"}
 
     assert load_model(f"MODEL (name a.m);\n{case['written']}", other).query == case["is"]
@@ -156,6 +180,7 @@ def test_a_macro_gives_what_is_documented(
         ("SELECT 1 AS @{start_ds}", "cannot be part of a name"),
         ("SELECT @RESOLVE_TEMPLATE('a/@{table_name}') AS a", "which its query cannot know"),
         ("SELECT @RESOLVE_TEMPLATE('a/@{tabel}') AS a", "@RESOLVE_TEMPLATE has no 'tabel'"),
+        ("SELECT @words('tea ', 3) AS a", "syntax error in the query near 'tea'"),
         ("SELECT @named(a := 1, 2)", "an argument by position follows one by name"),
     ],
 )

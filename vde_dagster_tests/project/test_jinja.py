@@ -18,6 +18,9 @@ MACROS = {
     "macros/other.sql": """
         {%- macro _plain(x) -%} {{ x }} {%- endmacro -%}
         {%- macro schema() -%} {{ var('schema', 'raw') }} {%- endmacro -%}
+        {% macro named(expression, name) %}
+          {{ expression }} AS {{ name }}
+        {% endmacro %}
         """,
     "macros/python.py": """
         from sqlglot import exp
@@ -48,6 +51,15 @@ RENDERED = {
     "{% set c = 'a' %} SELECT {{ c | upper }} FROM r.t {# it's #}": "SELECT A FROM r.t",
     "SELECT {{ twice('a') }} AS b FROM {{ schema() }}.t": "SELECT 2 * a AS b FROM raw.t",
     "SELECT {{ names(2) | join(', ') }}, {{ column('x') }} FROM r.t": "SELECT c0, c1, t.x FROM r.t",
+    "SELECT a, {{ named('b', 'c') }}, {{ named(\"'d'\", 'e') }} FROM r.t": (
+        "SELECT a, b AS c, 'd' AS e FROM r.t"
+    ),
+    "{% set kinds = ['x', 'y'] %} SELECT {% for k in kinds %}\n  v = '{{ k }}' AS is_{{ k }},\n"
+    "{% endfor %}\nFROM r.t": "SELECT v = 'x' AS is_x, v = 'y' AS is_y FROM r.t",
+    "{% set whole = true %} SELECT a, {% if whole %} b {% endif %} FROM r.t": (
+        "SELECT a, b FROM r.t"
+    ),
+    "SELECT {{ blueprint_var('none', 'x') }} AS a": "SELECT x AS a",
     "SELECT @EVAL({{ 1 }} + 2) AS a": "SELECT 3 AS a",
     "SELECT 1 AS a {% raw %} -- {{ x }} {% endraw %}": "SELECT 1 AS a",
     "SELECT 1 AS a;": "SELECT 1 AS a",

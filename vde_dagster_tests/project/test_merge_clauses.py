@@ -149,3 +149,11 @@ def test_what_is_made_of_the_tables_own_values_is_not_merged_twice() -> None:
 
     assert not adds_up.in_place.refills
     assert replaces.in_place.refills
+
+
+def test_a_word_that_is_a_value_is_no_column(write_project: WriteProject) -> None:
+    clause = "(WHEN MATCHED THEN UPDATE SET target.b = source.true)"
+    with pytest.raises(ProjectError, match="'true' is no name; quote it with backticks"):
+        kind(write_project, f"unique_key a, when_matched {clause}")
+    found = kind(write_project, f"unique_key a, when_matched {clause.replace('true', '`true`')}")
+    assert found.when_matched == (("", (("b", "source.`true`"),)),)

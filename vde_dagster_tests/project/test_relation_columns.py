@@ -65,6 +65,29 @@ def query(project: Project, name: str = "a.m") -> str | None:
             "@UNION(1 > 2, 'all', b.parent, b.parent)",
             "SELECT CAST(a AS INT) AS a, CAST(b AS STRING) AS b FROM b.parent",
         ),
+        (
+            "MODEL (name b.parent, columns (a INT, b STRING)); SELECT 1 AS a, 'x' AS b",
+            "@UNION(1 > 0, 'all', b.parent, c.raw2)",
+            "SELECT CAST(a AS INT) AS a FROM b.parent UNION ALL SELECT CAST(a AS INT) AS a"
+            " FROM c.raw2",
+        ),
+        (
+            "MODEL (name b.parent, columns (a INT, b STRING)); SELECT 1 AS a, 'x' AS b",
+            "@UNION(b.parent, c.raw2)",
+            "SELECT CAST(a AS INT) AS a FROM b.parent UNION ALL SELECT CAST(a AS INT) AS a"
+            " FROM c.raw2",
+        ),
+        (
+            PARENT,
+            "SELECT @STAR(c.raw2, r, [b], 'p_', '_s') FROM c.raw2 AS r",
+            "SELECT CAST(`r`.`a` AS INT) AS `p_a_s` FROM c.raw2 AS r",
+        ),
+        (
+            PARENT,
+            "SELECT @STAR(c.raw2, r, exclude := [b], 'x_'), @STAR(c.raw2, r, except_ := [a]), z"
+            " FROM c.raw2 AS r",
+            "SELECT CAST(`r`.`a` AS INT) AS `x_a`, CAST(`r`.`b` AS INT) AS `b`, z FROM c.raw2 AS r",
+        ),
     ],
 )
 def test_the_columns_of_a_model_are_written_out(
@@ -75,7 +98,8 @@ def test_the_columns_of_a_model_are_written_out(
         {
             "models/a.sql": f"MODEL (name a.m);\n{written}",
             "models/b.sql": parent,
-            "models/external_models.yaml": "- name: c.raw\n  columns: {id: INT, name: STRING}\n",
+            "models/external_models.yaml": "- name: c.raw\n  columns: {id: INT, name: STRING}\n"
+            "- name: c.raw2\n  columns: {a: INT, b: INT}\n",
         },
     )
 

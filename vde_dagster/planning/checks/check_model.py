@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.checks.audits import audited_columns
 from vde_dagster.planning.checks.filling import commits_of, reads_itself, unfiltered
-from vde_dagster.planning.checks.idle import idle_properties, idle_statements
+from vde_dagster.planning.checks.idle import idle_properties, idle_stages, idle_statements
 from vde_dagster.planning.checks.known import Known
 from vde_dagster.planning.checks.merges import merged_again, merged_values
 from vde_dagster.planning.checks.named_columns import named_columns, transforms, undeclared
@@ -30,6 +30,7 @@ _CHECKS = (
     commits_of,
     idle_properties,
     idle_statements,
+    idle_stages,
 )
 
 

@@ -8,12 +8,14 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.checks.known import Known
 from vde_dagster.planning.checks.places import (
     behind_header,
+    compared_with,
     place_in_header,
     properties_in_header,
     repeated_properties,
 )
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.kinds import Kind
+from vde_dagster.project.macros.this_model import EVALUATING, PROMOTING, STAGE
 from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem
 
@@ -43,6 +45,11 @@ _OF_KINDS = {
     "materialized": "neither Spark nor Iceberg has materialised views; a FULL model has a table",
     "batch_size": "all of it is filled at once",
     "forward_only": "it is made anew with every change",
+}
+_NO_STAGES = {
+    "loading": "nothing runs while files are read",
+    "creating": "a table is made by the fill that first writes it",
+    "demoting": "nothing runs when a view is dropped",
 }
 _OF_VIEWS = {"virtual_properties": "has no view to have properties"}
 
@@ -91,6 +98,18 @@ def idle_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
                 f"{model.name}: nothing is kept in Spark's cache; what CACHE TABLE names is a part "
                 "of each query that reads it",
                 "write CREATE TEMPORARY VIEW, or make what is read several times a model",
+                place,
+                certain=False,
+            )
+
+
+def idle_stages(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find parts of a file that are for a stage of SQLMesh's that there is not here."""
+    for stage, place in compared_with(known.model, STAGE):
+        if stage in _NO_STAGES:
+            yield Problem(
+                f"{known.model.name}: @{STAGE} is never '{stage}' here: {_NO_STAGES[stage]}",
+                f"write it for '{EVALUATING}', or '{PROMOTING}' on virtual update",
                 place,
                 certain=False,
             )

@@ -66,6 +66,20 @@ def behind_header(model: Model) -> Iterator[tuple[Token, Token, SourceLocation]]
             yield word, following, _source(model).location(word.start)
 
 
+def compared_with(model: Model, variable: str) -> Iterator[tuple[str, SourceLocation]]:
+    """Yield each text that a SQL model's file compares a variable with, and where."""
+    if model.location.path.suffix != ".sql" or variable not in model.source.lower():
+        return
+    _, body = _parts(model)
+    for index, word in enumerate(body):
+        if word.text.strip("@").lower() != variable:
+            continue
+        sign, *rest = [*body[index + 1 : index + 4], word]
+        behind = next(one for one in rest if one.text != "=")
+        if sign.text in ("=", "==") and behind.kind == "string":
+            yield behind.text.strip("'\"").lower(), _source(model).location(behind.start)
+
+
 def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
     """Name the properties that a model's file gives it, each with those in its brackets.
 

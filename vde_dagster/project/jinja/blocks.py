@@ -10,11 +10,10 @@ from vde_dagster.project.jinja.pieces import through
 from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expanded_source import ExpandedSource
 from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.this_model import STAGE
 
 if TYPE_CHECKING:
     from vde_dagster.project.jinja.templates import Templates
-
-_STAGE = "evaluating"
 
 
 def render_block(expander: Expander, start: int, end: int) -> list[Expanded]:
@@ -53,7 +52,7 @@ def _templates(expander: Expander) -> Templates:
     evaluator = MacroEvaluator(expander)
     names: dict[str, Any] = {name: TimeValue(name) for name in VALUES}
     names |= {name: partial(macro, evaluator) for name, macro in scope.macros.items()}
-    names["runtime_stage"] = _STAGE
+    names[STAGE] = scope.stage
     names |= scope.environment
     names["gateway"] = lambda: scope.settings.get("gateway")
 

@@ -1,4 +1,4 @@
-"""Models as they are with the variables of a unit test."""
+"""Models as they are in a unit test: with its variables, and in the stage of testing."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from pathlib import Path
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.load import ProjectLoad
+from vde_dagster.project.macros.this_model import STAGE, TESTING
 from vde_dagster.project.model import Model
 from vde_dagster.project.unit_values import UnitTest
 
 
 def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]) -> UnitTest:
-    """Return a test with its model read anew with the test's variables, where it has any.
+    """Return a test with its model read anew, where that gives another one.
+
+    So it is with variables of the test's own, and where the model's file or a macro asks for
+    `@runtime_stage`, which is `testing` then.
 
     Args:
         test: The test.
@@ -25,13 +29,12 @@ def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]
         ProjectError: With these variables the model has a mistake; points at the test, too.
     """
     model = models.get(test.model)
-    if not test.variables or model is None:
+    if model is None or not (test.variables or _asks_for_stage(model, root)):
         return test
     path = model.location.path.as_posix()
+    variables = {STAGE: TESTING, **dict(test.variables)}
     try:
-        tested = ProjectLoad(root, False, variables=dict(test.variables)).load_model(
-            test.model, path
-        )
+        tested = ProjectLoad(root, False, variables=variables).load_model(test.model, path)
     except ProjectError as error:
         raise ProjectError(
             f"the test '{test.name}' gives {test.model} variables with which it has a mistake: "
@@ -46,3 +49,13 @@ def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]
             location=test.location,
         )
     return replace(test, tested=replace(tested, session=model.session))
+
+
+def _asks_for_stage(model: Model, root: Path) -> bool:
+    """Whether a model's file, or any macro of the project, has the variable's name in it."""
+    code = model.python.files.values() if model.python is not None else ()
+    if any(STAGE in text.lower() for text in (model.source, *code)):
+        return True
+    folders = (folder for folder in root.rglob("macros") if folder.is_dir())
+    files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return any(STAGE.encode() in path.read_bytes() for path in files)

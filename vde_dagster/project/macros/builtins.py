@@ -17,7 +17,7 @@ from vde_dagster.project.macros.functions import is_nothing, read_function, redu
 from vde_dagster.project.macros.query_macros import QUERY_MACROS
 from vde_dagster.project.macros.relation_macros import star, union
 from vde_dagster.project.macros.text_templates import filled, quoted_text
-from vde_dagster.project.macros.this_model import KIND_NAME
+from vde_dagster.project.macros.this_model import KIND_NAME, STAGE
 from vde_dagster.sql.nothing import NOTHING
 from vde_dagster.sql.scanner import unquote
 
@@ -38,9 +38,9 @@ def _if(expander: Expander, arguments: list[str]) -> str:
 
 def _def(expander: Expander, arguments: list[str]) -> str:
     """`@DEF(name, value)` as a statement of its own before the query."""
-    if len(arguments) != 2 or not arguments[0].isidentifier():
+    name = arguments[0].strip('`"').lower() if len(arguments) == 2 else ""
+    if not name.isidentifier():
         raise expander.error("@DEF takes a name and a value", "write @DEF(name, value);")
-    name = arguments[0].lower()
     function = read_function(expander, arguments[1])
     if function is not None:
         expander.scope.functions[name] = function
@@ -62,7 +62,7 @@ def _var(expander: Expander, arguments: list[str]) -> str:
         return expander.expand_text(arguments[1])
     if expander.is_condition:
         return "NULL"  # @IF(@VAR('x') IS NULL, …) asks whether there is one.
-    given = set(expander.scope.variables) - {"runtime_stage", KIND_NAME}
+    given = set(expander.scope.variables) - {STAGE, KIND_NAME}
     known = suggest(name.lower(), given, "variables")
     raise expander.error(
         f"unknown variable '{name}'",

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from vde_dagster.project.macros.expansion import Expander
 
 _NONE_GIVEN = object()
-_STAGE = "evaluating"
 _ONCE = "macros run once, when the project is read, and what they write is what runs"
 _UNKNOWN = {
     "engine_adapter": "there is no engine yet",
@@ -47,8 +46,12 @@ class MacroEvaluator:
 
     @property
     def runtime_stage(self) -> str:
-        """`evaluating`: a macro's text is what runs, whenever it is made."""
-        return _STAGE
+        """What the macro's text is for: it is written once, before it runs.
+
+        `evaluating` in queries and the statements around them, `promoting` in those on virtual
+        update, `auditing`, `testing` for a unit test, `before_all`, `after_all`.
+        """
+        return self._expander.scope.stage
 
     @property
     def gateway(self) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.suggestions import closest
@@ -20,6 +20,7 @@ from vde_dagster.project.macros.clauses import CLAUSES, clause_end, without_side
 from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.parameters import PARAMETER_HINT, find_parameter
 from vde_dagster.project.macros.text_templates import IN_TEXT, template
+from vde_dagster.project.macros.this_model import EVALUATING, STAGE
 from vde_dagster.project.macros.time_variables import TIME_VARIABLES
 from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja
 from vde_dagster.sql.nesting import NESTED, NESTED_HINT, too_deep
@@ -77,6 +78,15 @@ class MacroScope:
     templates: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     model: ModelName | None = None
+
+    @property
+    def stage(self) -> str:
+        """What the text is for, in SQLMesh's words: it is written before it runs."""
+        return self.variables.get(STAGE, EVALUATING).strip("'")
+
+    def in_stage(self, stage: str) -> MacroScope:
+        """Return the same for a text that is for something else; both know the same macros."""
+        return replace(self, variables={**self.variables, STAGE: f"'{stage}'"})
 
 
 class Expander:

@@ -12,6 +12,9 @@ TABLE_PARTS = {
 """The variables that a template's parts stand for."""
 KIND_NAME = "model_kind_name"
 """The variable that holds the name of the model's kind."""
+STAGE = "runtime_stage"
+"""The variable that says what a text is for; see `in_stage`."""
+EVALUATING, PROMOTING, AUDITING, TESTING = "evaluating", "promoting", "auditing", "testing"
 
 
 def this_model_values(table: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.macros.calls import call_query_function
 from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander
+from vde_dagster.project.macros.this_model import PROMOTING
 from vde_dagster.project.python.files import where_raised
 from vde_dagster.project.reading.rendering import (
     render,
@@ -71,7 +72,7 @@ def read_parts(
     texts = {key: _listed(key, given.get(key), location) for key in STATEMENTS}
     with _placed(location):
         expanded = {
-            key: [_expanded(text, location, context, dialect) for text in listed]
+            key: [_expanded(text, location, context, dialect, key) for text in listed]
             for key, listed in texts.items()
         }
         later = tuple(render_last_statement(*one) for one in expanded["on_virtual_update"])
@@ -149,9 +150,12 @@ def _listed(key: str, given: Any, location: SourceLocation) -> list[str]:
 
 
 def _expanded(
-    text: str, location: SourceLocation, context: FileContext, dialect: str
+    text: str, location: SourceLocation, context: FileContext, dialect: str, key: str = ""
 ) -> tuple[Expander, Expanded]:
-    expander = Expander(SourceText(location.path, text), context.scope(dialect))
+    scope = context.scope(dialect)
+    if key == "on_virtual_update":
+        scope = scope.in_stage(PROMOTING)
+    expander = Expander(SourceText(location.path, text), scope)
     return expander, expander.expand(0, len(text))
 
 

@@ -27,11 +27,13 @@ class BuiltinAudit:
         required: Arguments that have to be given.
         build: Makes the query from the arguments' SQL texts.
         optional: Arguments with their defaults (`condition` is always allowed).
+        also: Other names of arguments, which SQLMesh's documentation has.
     """
 
     required: tuple[str, ...]
     build: Callable[[Items], str]
     optional: dict[str, str] = field(default_factory=dict)
+    also: dict[str, str] = field(default_factory=dict)
 
 
 def _any(test: str, argument: str = "columns") -> Callable[[Items], str]:
@@ -181,8 +183,15 @@ BUILTIN_AUDITS: dict[str, BuiltinAudit] = {
         {"partition_clause": "FALSE"},
     ),
     "z_score": BuiltinAudit(("column", "threshold"), z_score),
-    "kl_divergence": BuiltinAudit(("source_column", "target_column", "threshold"), kl_divergence),
+    "kl_divergence": BuiltinAudit(
+        ("source_column", "target_column", "threshold"),
+        kl_divergence,
+        also={"column": "source_column"},
+    ),
     "chi_square": BuiltinAudit(
-        ("column_a", "column_b", "critical_value"), chi_square, {"dependent": "TRUE"}
+        ("column_a", "column_b", "critical_value"),
+        chi_square,
+        {"dependent": "TRUE"},
+        {"column": "column_a", "target_column": "column_b"},
     ),
 }

@@ -227,6 +227,9 @@ def _render_builtin(
     name: str, call: AuditCall, arguments: dict[str, str], context: AuditContext
 ) -> tuple[str, dict[ModelName, SourceLocation]]:
     builtin = BUILTIN_AUDITS[name]
+    for other, meant in builtin.also.items():
+        if other in arguments and meant not in arguments:
+            arguments[meant] = arguments.pop(other)
     known = (*builtin.required, *builtin.optional, "condition")
     for argument in arguments:
         if argument not in known:

@@ -16,7 +16,14 @@ from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander, MacroScope
 from vde_dagster.project.macros.relation_columns import KnownColumns
-from vde_dagster.project.macros.this_model import KIND_NAME, TABLE_PARTS
+from vde_dagster.project.macros.this_model import (
+    AUDITING,
+    EVALUATING,
+    KIND_NAME,
+    PROMOTING,
+    STAGE,
+    TABLE_PARTS,
+)
 from vde_dagster.project.model import Model
 from vde_dagster.project.reading.audits import (
     AuditContext,
@@ -53,9 +60,6 @@ from vde_dagster.sql.jinja import without_jinja_comments
 from vde_dagster.sql.parsed import ParsedQueries
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText
 from vde_dagster.sql.trees import QUERY_WORDS, placeholder
-
-_STAGE = "'evaluating'"
-"""What `@runtime_stage` is: queries and statements are written once, as they run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ class FileContext:
     def scope(self, dialect: str) -> MacroScope:
         """Return fresh macro variables for one model."""
         values = {key.lower(): value for key, value in self.settings.variables.items()}
-        texts = {"runtime_stage": _STAGE}
+        texts = {STAGE: f"'{EVALUATING}'"}
         texts |= {key: sql_literal(value, dialect) for key, value in values.items()}
         texts |= self.variables
         values |= {key: bare(value) for key, value in self.variables.items()}
@@ -114,7 +118,7 @@ class FileContext:
 
     def audit_context(self, scope: MacroScope) -> AuditContext:
         """Return what decides what calls of audits mean, with a model's macros and variables."""
-        return AuditContext(self.audits, scope, self.names)
+        return AuditContext(self.audits, scope.in_stage(AUDITING), self.names)
 
     def with_variables(
         self, variables: Mapping[str, str], values: Mapping[str, Any] | None = None
@@ -195,7 +199,8 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     scope.variables[KIND_NAME] = sql_literal(properties.kind.name)
     expander = Expander(source, scope)
     parts = [(s, expanded) for s in block.statements for expanded in s.expand(expander)]
-    later = _on_virtual_update(source, block, properties, expander)
+    shown = Expander(source, scope.in_stage(PROMOTING))
+    later = _on_virtual_update(source, block, properties, shown)
     if properties.kind.is_shown:
         later = (*_default_statements("on_virtual_update", expander, context), *later)
     if not properties.kind.has_query:
@@ -261,7 +266,10 @@ def _default_statements(key: str, expander: Expander, context: FileContext) -> t
     write = render_last_statement if key == "on_virtual_update" else render_statement
     made = []
     for source in default_statements(context.settings, key):
-        one = Expander(source, context.scope(expander.scope.dialect))
+        scope = context.scope(expander.scope.dialect)
+        if key == "on_virtual_update":
+            scope = scope.in_stage(PROMOTING)
+        one = Expander(source, scope)
         made.append(write(one, one.expand(0, len(source.text))))
     return tuple(made)
 
