@@ -161,17 +161,20 @@ class Operation:
 
     Args:
         name: For people.
-        before: Prepares the world.
-        plan: Plans it; a repetition plans again.
+        before: Prepares the world; what it returns are rows that it has to end with, or None for
+            those that are computed from scratch.
+        plan: Plans it; a repetition plans again. None where there is nothing to plan.
         at: What plans call now.
         lived_by: Whether a kind knows it.
+        act: What is done in place of applying a plan.
     """
 
     name: str
-    before: Callable[[World], None]
-    plan: Callable[[Workspace], Plan]
+    before: Callable[[World], Rows | None]
+    plan: Callable[[Workspace], Plan] | None
     at: datetime
     lived_by: Callable[[Life], bool] = lambda life: True
+    act: Callable[[Workspace], object] | None = None
 
 
 def _filled(world: World) -> None:
@@ -195,6 +198,17 @@ def _changed(world: World) -> None:
     world.project.edit(*world.life.change)
 
 
+def _replaced(world: World) -> Rows | None:
+    """Show another table than the first version of production, and keep that one's rows."""
+    _filled(world)
+    first = world.rows()
+    world.insert(LATE)
+    world.project.edit(*world.life.change)
+    world.apply(lambda workspace: workspace.plan("prod", now=noon(3)))
+    assert world.rows() != first
+    return first
+
+
 def _deploy(workspace: Workspace) -> Plan:
     """Deploy what changed, and compute again from the second day on where that can be."""
     made = workspace.plan("prod", forward_only=True, now=noon(3), save=False)
@@ -216,6 +230,7 @@ OPERATIONS = (
     ),
     Operation("restatement", _wrong, _restate, noon(3), lambda life: life.runs),
     Operation("deployment", _changed, _deploy, noon(3)),
+    Operation("rollback", _replaced, None, noon(3), act=lambda w: w.rollback("prod", 1)),
 )
 
 
@@ -229,10 +244,12 @@ class Trial:
 
     def __init__(self, world: World, operation: Operation) -> None:
         self.world, self.operation = world, operation
-        operation.before(world)
+        self._expected = operation.before(world)
         self.old = world.rows()
-        with world.process() as workspace:
-            self._plan_id = operation.plan(workspace).id
+        self._plan_id = ""
+        if operation.plan is not None:
+            with world.process() as workspace:
+                self._plan_id = operation.plan(workspace).id
         world.keep()
         self.steps = self._applied(None)
         new = world.rows()
@@ -242,10 +259,14 @@ class Trial:
     def check_from_scratch(self) -> None:
         """Compute the model, as it is now, from what its source says now, in a new table.
 
-        To be asked before anybody dies. Rows that a change in place left as they were have none of
-        the column that it added.
+        Or compare with the rows that the operation has to end with, where those are known. To be
+        asked before anybody dies. Rows that a change in place left as they were have none of the
+        column that it added.
         """
         world = self.world
+        if self._expected is not None:
+            assert world.rows() == self._expected, f"{world.life.name}: {self.operation.name}"
+            return
         world.project.edit(MODEL, "MODEL (", "MODEL (stamp 'anew', ")
         world.apply(lambda workspace: workspace.plan("fresh", now=self.operation.at))
         scratch = world.rows("fresh", "more")
@@ -280,7 +301,7 @@ class Trial:
             seen = self.world.rows()
             assert seen in (self.old, self.new), where
         with self.world.process() as workspace:
-            workspace.apply(self._planned(workspace, again), concurrency=self.world.life.threads)
+            self._doing(workspace, again)()
         assert self.world.rows() == self.new, where
         self._check_nothing_is_left(where)
 
@@ -288,19 +309,25 @@ class Trial:
         steps = Steps(self.world.database, last)
         try:
             with self.world.process(steps, before) as workspace:
-                plan = self._planned(workspace, again)
+                do = self._doing(workspace, again)
                 session: Any = workspace.engine().session  # type: ignore[attr-defined]
                 steps.taken.clear()
                 with steps.watching(session.sparkContext._gateway._gateway_client):
-                    workspace.apply(plan, concurrency=self.world.life.threads)
+                    do()
         except ProcessKilled:
             assert steps.dead
         finally:
             steps.close()
         return steps.taken
 
-    def _planned(self, workspace: Workspace, again: bool) -> Plan:
-        return self.operation.plan(workspace) if again else workspace.load_plan(self._plan_id)
+    def _doing(self, workspace: Workspace, again: bool) -> Callable[[], object]:
+        """Prepare what is watched: a plan is made before."""
+        act, plan = self.operation.act, self.operation.plan
+        if act is not None:
+            return lambda: act(workspace)
+        assert plan is not None
+        made = plan(workspace) if again else workspace.load_plan(self._plan_id)
+        return lambda: workspace.apply(made, concurrency=self.world.life.threads)
 
     def _check_nothing_is_left(self, where: str) -> None:
         """What is done is not planned again, and the janitor leaves no branch of an attempt."""

@@ -24,7 +24,8 @@ from vde_dagster_tests.lakehouse.protocol import fast_folder
 MORE = {
     "first fill": ("INCREMENTAL_BY_TIME_RANGE", "CUSTOM", "SEED"),
     "restatement": ("INCREMENTAL_UNMANAGED", "SCD_TYPE_2_BY_COLUMN", "APPENDED"),
-    "deployment": ("INCREMENTAL_BY_UNIQUE_KEY", "SCD_TYPE_2_BY_TIME", "FULL"),
+    "deployment": ("INCREMENTAL_BY_UNIQUE_KEY", "SCD_TYPE_2_BY_TIME", "FULL", "SEED"),
+    "rollback": ("INCREMENTAL_UNMANAGED", "NEWEST_ROWS"),
 }
 """Which kinds live through what beside runs."""
 CASES = [
@@ -71,19 +72,29 @@ def test_whoever_is_killed_another_finishes_as_if_computed_from_scratch(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ["CUSTOM", "CUSTOM by MERGE"])
-def test_two_processes_at_once_write_a_custom_table_as_one_would(
-    name: str, folder: Path, spark_engine: SparkEngine
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("CUSTOM", "run"),
+        ("CUSTOM by MERGE", "run"),
+        ("NEWEST_ROWS", "run"),
+        ("APPENDED", "run"),
+        ("SEED", "deployment"),
+    ],
+)
+def test_two_processes_at_once_write_a_table_as_one_would(
+    name: str, what: str, folder: Path, spark_engine: SparkEngine
 ) -> None:
     (life,) = [life for life in LIVES if life.name == name]
-    (operation,) = [operation for operation in OPERATIONS if operation.name == "run"]
+    (operation,) = [operation for operation in OPERATIONS if operation.name == what]
+    assert operation.plan is not None
     world = World(folder, life)
     operation.before(world)
     together = Barrier(2)
 
     def run(number: int) -> None:
         with world.process() as workspace:
-            plan = operation.plan(workspace)
+            plan = operation.plan(workspace)  # type: ignore[misc]
             together.wait()
             workspace.apply(plan, who=f"writer {number}", lease_wait_seconds=60)
 
