@@ -86,6 +86,7 @@ app.command("clean")(cleaning.clean)
 app.command("sync")(syncing.sync)
 app.command("fsck")(checking.fsck)
 app.command("ui")(serving.ui)
+app.command("serve")(serving.serve)
 app.command("schema")(describing.schema)
 app.add_typer(moving_state.state, name="state", no_args_is_help=True)
 

@@ -92,6 +92,12 @@ class EnvironmentStore:
             head = read_head(conn, name)
         return head is not None and bool(head.live)
 
+    def current_version(self, name: str) -> int | None:
+        """Return the number of an environment's current version, or None when there is none."""
+        with self.database.reading() as conn:
+            head = read_head(conn, name)
+        return int(head.version) if head is not None and head.live else None
+
     def entry(self, name: str, model: ModelName) -> Entry | None:
         """Return what an environment shows of one model now, or None."""
         entry, head = schema.entries.c, schema.environments.c

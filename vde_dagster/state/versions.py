@@ -145,6 +145,15 @@ class VersionStore:
                 latest = place
         return found
 
+    def publication(self, name: str, version: int) -> str | None:
+        """Return the id of the publication that made a version, or None when it is unknown."""
+        known = schema.environment_versions.c
+        query = select(known.publication_id).where(
+            known.environment == name, known.version == version, ~known.dropped
+        )
+        with self.database.reading() as conn:
+            return conn.execute(query).scalar()
+
     def is_end(self, name: str, version: int) -> bool:
         """Say whether a version is the one by which an environment was dropped."""
         known = schema.environment_versions.c

@@ -1,4 +1,4 @@
-"""`vde ui`."""
+"""`vde ui` and `vde serve`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ import typer
 from vde_dagster.cli.errors import Cancelled
 from vde_dagster.cli.options import Debug, Json, ProjectDir
 from vde_dagster.cli.output import Output
+from vde_dagster.errors import UsageError
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
+ServedPort = Annotated[
+    int, typer.Option("--port", min=0, max=65535, help="The port to listen on; 0 for any.")
+]
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")]
 
 
@@ -49,6 +53,35 @@ def ui(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def serve(
+    host: Host = "127.0.0.1",
+    port: ServedPort = 8181,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Serve the environments as an Iceberg REST catalog, read-only, until Ctrl-C."""
+    from vde_dagster.cli.opening import opened
+
+    output = Output(as_json)
+    with opened(project) as workspace:
+        try:
+            from vde_dagster.serve.server import Server
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"`vde serve` needs a package that is not installed: {error.name}",
+                hint="install it with: pip install 'vde-dagster[serve]'",
+            ) from error
+        with Server(workspace.warehouse, host, port) as server:
+            output.result(
+                {"url": server.url},
+                lambda console: console.print(
+                    f"the catalog is at {server.url} (Ctrl-C stops it)", soft_wrap=True
+                ),
+            )
+            server.run()
 
 
 def _stopped(number: int, frame: Any) -> None:

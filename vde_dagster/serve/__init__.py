@@ -1,0 +1,1 @@
+"""Environments for any engine: an Iceberg REST catalog, and rows over HTTP. It only reads."""

@@ -1,0 +1,145 @@
+"""The routes of an Iceberg REST catalog that read: configuration, namespaces, tables and views.
+
+Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fastapi import APIRouter, Query, Response
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.lakehouse.files import encode_metadata
+from vde_dagster.serve.errors import missing
+from vde_dagster.serve.loading import Loader
+from vde_dagster.serve.served import ServedVersion, Versions
+from vde_dagster.serve.warehouse_names import WarehouseName
+
+_NAMESPACES = "/v1/{prefix}/namespaces"
+_NAMESPACE = f"{_NAMESPACES}/{{namespace}}"
+_TABLES, _VIEWS = f"{_NAMESPACE}/tables", f"{_NAMESPACE}/views"
+_TABLE, _VIEW = f"{_TABLES}/{{table}}", f"{_VIEWS}/{{view}}"
+ENDPOINTS = (
+    *(f"GET {path}" for path in (_NAMESPACES, _NAMESPACE, _TABLES, _TABLE, _VIEWS, _VIEW)),
+    *(f"HEAD {path}" for path in (_NAMESPACE, _TABLE, _VIEW)),
+)
+"""What clients may ask for; what is not named they refuse by themselves."""
+_SEPARATOR = "\x1f"
+_JSON = "application/json"
+
+
+def catalog_routes(versions: Versions, loader: Loader, config: Mapping[str, str]) -> APIRouter:
+    """Return the routes of the catalog.
+
+    Args:
+        versions: Finds versions.
+        loader: Loads tables and views.
+        config: What clients are told of the storage.
+    """
+    router = APIRouter(tags=["Iceberg REST catalog"])
+
+    @router.get("/v1/config")
+    def configuration(warehouse: str = Query(min_length=1)) -> Response:
+        """Say under which prefix a warehouse is read: one publication's, unless it is live."""
+        name = WarehouseName.parse(warehouse)
+        version = versions.find(name).version.version
+        prefix = name if name.live else name.at(version)
+        answer = {
+            # A token has no expiry that a client could know of, and nothing to be exchanged for.
+            "defaults": {"token-refresh-enabled": "false", **config},
+            "overrides": {"prefix": str(prefix)},
+            "endpoints": list(ENDPOINTS),
+        }
+        return _json(answer)
+
+    @router.get(_NAMESPACES)
+    def namespaces(prefix: str, parent: str = "") -> Response:
+        """List namespaces; they have one level."""
+        served = _find(versions, prefix)
+        if parent:
+            _require(served, parent)
+            return _json({"namespaces": []})
+        return _json({"namespaces": [[name] for name in served.namespaces]})
+
+    @router.get(_NAMESPACE)
+    def namespace(prefix: str, namespace: str) -> Response:
+        """Describe a namespace."""
+        served = _find(versions, prefix)
+        version = served.version
+        properties = {"vde.environment": version.name, "vde.version": str(version.version)}
+        return _json({"namespace": [_require(served, namespace)], "properties": properties})
+
+    @router.head(_NAMESPACE, status_code=204)
+    def has_namespace(prefix: str, namespace: str) -> None:
+        """Say whether there is a namespace."""
+        _require(_find(versions, prefix), namespace)
+
+    @router.get(_TABLES)
+    def tables(prefix: str, namespace: str) -> Response:
+        """List the models that have a table, and the tables that others write."""
+        served = _find(versions, prefix)
+        return _listed((*served.tables, *served.externals), _require(served, namespace))
+
+    @router.get(_TABLE)
+    def load_table(prefix: str, namespace: str, table: str) -> Response:
+        """Return a table's metadata at the snapshot that the version shows."""
+        served, name = _named(versions, prefix, namespace, table)
+        return Response(loader.table(served, name), media_type=_JSON)
+
+    @router.head(_TABLE, status_code=204)
+    def has_table(prefix: str, namespace: str, table: str) -> None:
+        """Say whether there is a table."""
+        served, name = _named(versions, prefix, namespace, table)
+        if name not in served.tables and name not in served.externals:
+            raise missing("Table", f"there is no table {name}")
+
+    @router.get(_VIEWS)
+    def views(prefix: str, namespace: str) -> Response:
+        """List the models that are views."""
+        served = _find(versions, prefix)
+        return _listed(served.views, _require(served, namespace))
+
+    @router.get(_VIEW)
+    def load_view(prefix: str, namespace: str, view: str) -> Response:
+        """Return a view's metadata, with its query by dialect."""
+        served, name = _named(versions, prefix, namespace, view)
+        catalog = WarehouseName.parse(prefix).catalog
+        return Response(loader.view(served, name, catalog), media_type=_JSON)
+
+    @router.head(_VIEW, status_code=204)
+    def has_view(prefix: str, namespace: str, view: str) -> None:
+        """Say whether there is a view."""
+        served, name = _named(versions, prefix, namespace, view)
+        if name not in served.views:
+            raise missing("View", f"there is no view {name}")
+
+    return router
+
+
+def _find(versions: Versions, prefix: str) -> ServedVersion:
+    return versions.find(WarehouseName.parse(prefix))
+
+
+def _named(
+    versions: Versions, prefix: str, namespace: str, name: str
+) -> tuple[ServedVersion, ModelName]:
+    return _find(versions, prefix), ModelName(namespace.lower(), name.lower())
+
+
+def _require(served: ServedVersion, text: str) -> str:
+    """Return the name of a namespace that is there."""
+    name = text.lower()
+    if _SEPARATOR in name or name not in served.namespaces:
+        raise missing("Namespace", f"there is no namespace {text.replace(_SEPARATOR, '.')}")
+    return name
+
+
+def _listed(names: Iterable[ModelName], namespace: str) -> Response:
+    found = sorted(name.name for name in names if name.namespace == namespace)
+    return _json({"identifiers": [{"namespace": [namespace], "name": name} for name in found]})
+
+
+def _json(answer: dict[str, Any]) -> Response:
+    return Response(encode_metadata(answer), media_type=_JSON)

@@ -1,0 +1,104 @@
+"""Errors as the Iceberg REST specification has them.
+
+Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml, ErrorModel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from vde_dagster.errors import ExecutionError, StoreError, UsageError, VdeError
+
+_TYPES = {
+    400: "BadRequestException",
+    401: "NotAuthorizedException",
+    403: "ForbiddenException",
+    404: "NotFoundException",
+    406: "UnsupportedOperationException",
+    429: "SlowDownException",
+    503: "ServiceUnavailableException",
+}
+
+
+class ServeError(Exception):
+    """What a request is answered with in place of what it asked for.
+
+    Args:
+        status: The HTTP status.
+        message: What happened, and what to do next.
+        kind: The error's type in the specification; by default that of the status.
+        headers: Headers of the answer.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        kind: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.kind = kind or _TYPES.get(status, "InternalServerError")
+        self.headers = dict(headers or {})
+
+    def answer(self) -> JSONResponse:
+        """Return the answer."""
+        error = {"message": self.message, "type": self.kind, "code": self.status}
+        return JSONResponse({"error": error}, self.status, self.headers)
+
+
+def missing(kind: str, message: str) -> ServeError:
+    """Return the error of something that is not there.
+
+    Args:
+        kind: What: `Warehouse`, `Namespace`, `Table` or `View`.
+        message: What is not there, and what is.
+    """
+    return ServeError(404, message, f"NoSuch{kind}Exception")
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Let an application answer every error in this form."""
+
+    async def served(request: Request, error: Any) -> JSONResponse:
+        return error.answer()  # type: ignore[no-any-return]
+
+    async def ours(request: Request, error: Any) -> JSONResponse:
+        status = 400 if isinstance(error, UsageError) else _status(error)
+        return ServeError(status, str(error)).answer()
+
+    async def invalid(request: Request, error: Any) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"][1:]))
+        return ServeError(400, f"{where}: {first['msg']}").answer()
+
+    async def http(request: Request, error: Any) -> JSONResponse:
+        if request.method not in ("GET", "HEAD", "OPTIONS") and error.status_code in (404, 405):
+            return refused_write().answer()
+        return ServeError(error.status_code, str(error.detail)).answer()
+
+    app.add_exception_handler(ServeError, served)
+    app.add_exception_handler(VdeError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+
+
+def refused_write() -> ServeError:
+    """Return what every write is answered with."""
+    return ServeError(
+        406, "this catalog is read-only: what it shows is changed by `vde apply` and `vde run`"
+    )
+
+
+def _status(error: VdeError) -> int:
+    if isinstance(error, StoreError):
+        return 503
+    return 404 if isinstance(error, ExecutionError) else 500

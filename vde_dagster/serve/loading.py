@@ -1,0 +1,196 @@
+"""What loading a table or a view answers: metadata made for the answer, and never a file."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ExecutionError
+from vde_dagster.lakehouse.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.pinned_metadata import pinned_metadata
+from vde_dagster.lakehouse.view_metadata import new_view_metadata
+from vde_dagster.planning.resolver import column_map
+from vde_dagster.planning.served_views import serve_view
+from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.serve.errors import missing
+from vde_dagster.serve.served import ServedVersion
+
+if TYPE_CHECKING:
+    from vde_dagster.planning.snapshot import Snapshot
+
+_NAMES = uuid.UUID("0b9a6c56-19a4-4f0b-9a43-58d1f0a4f3c2")
+_ANSWERS = 2_000
+_BYTES = 256 * 1024 * 1024
+
+
+class Loader:
+    """Makes answers, and keeps those that were asked for last.
+
+    Args:
+        config: What clients are told of the storage with every table.
+    """
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self._config = dict(config)
+        self._kept: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
+        self._size = 0
+        self._models: OrderedDict[tuple[str, str], tuple[Snapshot, PhysicalTable]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def table(self, served: ServedVersion, name: ModelName) -> bytes:
+        """Return the answer to loading a table, as JSON.
+
+        Raises:
+            ServeError: There is no such table, or its data are gone or not known.
+        """
+        location = self._location(served, name)
+        key = ("table", str(name), served.version.publication_id, location)
+        return self._remembered(key, lambda: self._table(served, name, location))
+
+    def table_metadata(self, served: ServedVersion, name: ModelName) -> dict[str, Any]:
+        """Return a table's metadata; raises as `table` does."""
+        return self._metadata(served, name, self._location(served, name))
+
+    def view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> bytes:
+        """Return the answer to loading a view, as JSON.
+
+        Args:
+            served: The version.
+            name: The model.
+            catalog: What the client calls this catalog, where it has said so.
+
+        Raises:
+            ServeError: There is no such view.
+        """
+        if name not in served.views:
+            raise missing("View", f"there is no view {name} in {_shown(served)}")
+        key = ("view", str(name), served.version.publication_id, catalog or "")
+        return self._remembered(key, lambda: _view(served, name, catalog))
+
+    def _remembered(self, key: tuple[str, ...], make: Any) -> bytes:
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None:
+                self._kept.move_to_end(key)
+                return kept
+        made: bytes = make()
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = made
+                self._size += len(made)
+            while len(self._kept) > _ANSWERS or self._size > _BYTES:
+                self._size -= len(self._kept.popitem(last=False)[1])
+        return made
+
+    def _location(self, served: ServedVersion, name: ModelName) -> str:
+        if name in served.externals:
+            ref = served.externals[name]
+        elif name in served.tables:
+            ref = self._model(served, name)[1].ref
+        elif name in served.views:
+            raise missing("Table", f"{name} is a view in {_shown(served)}, not a table")
+        else:
+            raise missing("Table", f"there is no table {name} in {_shown(served)}")
+        location = served.warehouse.lakehouse.metadata_location(ref)
+        if location is None:
+            raise _gone(served, name)
+        return location
+
+    def _model(self, served: ServedVersion, name: ModelName) -> tuple[Snapshot, PhysicalTable]:
+        entry = served.version.entries[name]
+        key = (served.version.publication_id, str(name))
+        with self._lock:
+            kept = self._models.get(key)
+        if kept is None:
+            store = served.warehouse.store
+            snapshot = store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
+            tables = store.tables.load([served.tables[name]])
+            if not tables:
+                raise _gone(served, name)
+            kept = snapshot, tables[served.tables[name]]
+            with self._lock:
+                self._models[key] = kept
+                while len(self._models) > _ANSWERS:
+                    self._models.popitem(last=False)
+        return kept
+
+    def _table(self, served: ServedVersion, name: ModelName, location: str) -> bytes:
+        metadata = self._metadata(served, name, location)
+        if name not in served.externals:
+            # No file: clients compare locations to see whether what they have is past.
+            location = f"{metadata['location']}/metadata/{_file(served, name)}"
+        answer = {"metadata-location": location, "metadata": metadata, "config": self._config}
+        return encode_metadata(answer)
+
+    def _metadata(self, served: ServedVersion, name: ModelName, location: str) -> dict[str, Any]:
+        lakehouse = served.warehouse.lakehouse
+        try:
+            metadata = read_metadata(lakehouse.files, location, str(name))
+        except ExecutionError as error:
+            raise missing("Table", str(error)) from error
+        if name in served.externals:
+            return metadata
+        snapshot, table = self._model(served, name)
+        pin = served.pins.get(served.tables[name])
+        if pin is None:
+            raise missing(
+                "Table",
+                f"it is not known what {name} held in {_shown(served)}: it was published before "
+                "versions pinned their data; read a later version",
+            )
+        version = served.version
+        shown = pinned_metadata(
+            metadata,
+            pin.snapshot_id,
+            pin.schema_id,
+            column_map(snapshot, table),
+            {column.name: column.description for column in snapshot.columns if column.description},
+            str(uuid.uuid5(_NAMES, f"{version.name}/{name}/{metadata['table-uuid']}")),
+            {
+                "vde.environment": version.name,
+                "vde.version": str(version.version),
+                "vde.model": str(name),
+                "comment": snapshot.model.description or "",
+            },
+        )
+        if shown is None:
+            raise _gone(served, name)
+        return shown
+
+
+def _view(served: ServedVersion, name: ModelName, catalog: str | None) -> bytes:
+    version, snapshot = served.version, served.views[name]
+    types = served.warehouse.store.snapshots.view_types([snapshot.id]).get(snapshot.id)
+    if types is None:
+        raise missing("View", f"the columns of {name} are not known any more; publish it again")
+    properties = {"vde.environment": version.name, "vde.version": str(version.version)}
+    definition = serve_view(name, served.resolver([name]), types, properties)
+    folder = served.warehouse.lakehouse.views_folder(version.publication_id)
+    published = int(version.published_at.timestamp() * 1000)
+    metadata = new_view_metadata(definition, None, f"{folder}/{name}", published)
+    metadata["view-uuid"] = str(uuid.uuid5(_NAMES, f"{version.name}/{name}"))
+    if catalog is not None:
+        metadata["versions"] = [{**one, "default-catalog": catalog} for one in metadata["versions"]]
+    location = f"{metadata['location']}/{_file(served, name)}"
+    return encode_metadata({"metadata-location": location, "metadata": metadata, "config": {}})
+
+
+def _file(served: ServedVersion, name: ModelName) -> str:
+    return f"served-{digest('served', served.version.publication_id, str(name))}.metadata.json"
+
+
+def _shown(served: ServedVersion) -> str:
+    return f"version {served.version.version} of '{served.version.name}'"
+
+
+def _gone(served: ServedVersion, name: ModelName) -> Exception:
+    return missing(
+        "Table",
+        f"the data of {name} in {_shown(served)} are gone: another program than vde expired or "
+        "dropped them; `vde fsck` says what is damaged",
+    )

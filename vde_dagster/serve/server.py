@@ -1,0 +1,97 @@
+"""The server process: a socket, and Uvicorn on it."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from vde_dagster.errors import UsageError
+from vde_dagster.serve.app import make_app
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+
+
+class Server:
+    """Listens from when it is entered, and answers while it runs.
+
+    Args:
+        warehouse: The project's warehouse.
+        host: The address to listen on.
+        port: The port; 0 for one that is free.
+    """
+
+    def __init__(self, warehouse: Warehouse, host: str, port: int) -> None:
+        self._app = make_app(warehouse)
+        self._host, self._port = host, port
+        self._socket: socket.socket | None = None
+
+    def __enter__(self) -> Server:
+        """Begin to listen.
+
+        Raises:
+            UsageError: The address is none of this machine, the port is taken, or others could
+                reach it.
+        """
+        if not is_loopback(self._host):
+            raise UsageError(
+                f"{self._host} can be reached by others, and nobody would have to say who they are",
+                hint="listen on 127.0.0.1",
+            )
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((self._host, self._port))
+        except OSError as error:
+            listening.close()
+            raise UsageError(
+                f"cannot listen on {self._host}, port {self._port}: {error.strerror or error}",
+                hint="give another --port or --host",
+            ) from error
+        listening.listen(256)
+        self._socket = listening
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop listening."""
+        if self._socket is not None:
+            self._socket.close()
+
+    @property
+    def url(self) -> str:
+        """Where clients find it."""
+        assert self._socket is not None
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self._socket.getsockname()[1]}"
+
+    def run(self) -> None:
+        """Answer until SIGINT or SIGTERM; requests that are being answered end first."""
+        assert self._socket is not None
+        config = uvicorn.Config(
+            self._app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=10,
+        )
+        uvicorn.Server(config).run(sockets=[self._socket])
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

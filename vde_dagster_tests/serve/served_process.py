@@ -1,0 +1,98 @@
+"""`vde serve` as a process of its own, and plain HTTP to ask it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+VDE = [sys.executable, "-m", "vde_dagster.cli"]
+
+
+@dataclass
+class Answer:
+    """What a server answered.
+
+    Args:
+        status: The HTTP status.
+        headers: Its headers, by lower-case name.
+        body: Its content.
+    """
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Served:
+    """A running server.
+
+    Args:
+        url: Where it listens.
+        headers: What is sent with every request.
+    """
+
+    url: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def ask(
+        self, path: str, method: str = "GET", body: bytes | None = None, **headers: str
+    ) -> Answer:
+        """Send one request; an error is an answer, too."""
+        sent = {**self.headers, **{key.replace("_", "-"): text for key, text in headers.items()}}
+        request = urllib.request.Request(f"{self.url}{path}", body, sent, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return _answer(answer)
+        except urllib.error.HTTPError as error:
+            return _answer(error)
+
+
+def _answer(answer: Any) -> Answer:
+    headers = {key.lower(): text for key, text in answer.headers.items()}
+    return Answer(answer.status, headers, answer.read())
+
+
+def vde(*arguments: str, root: Path) -> Any:
+    """Run a `vde` command in a process, and return its JSON."""
+    done = subprocess.run(
+        [*VDE, *arguments, "--project", str(root), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    return json.loads(done.stdout)
+
+
+@contextmanager
+def serving(root: Path, *arguments: str) -> Iterator[Served]:
+    """Run `vde serve` on a project, on a free port."""
+    command = [*VDE, "serve", "--port", "0", "--project", str(root), "--json", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        try:
+            told = process.stdout.readline()
+            # The result is one JSON object, on one line or several.
+            while told.strip() and not told.rstrip().endswith("}"):
+                told += process.stdout.readline()
+            yield Served(json.loads(told)["url"])
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=60)
