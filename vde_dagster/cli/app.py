@@ -19,6 +19,7 @@ from vde_dagster.cli.commands import (
     environments,
     evaluating,
     formatting,
+    freezing,
     graph,
     inspecting,
     intervals,
@@ -67,6 +68,7 @@ app.command("run")(applying.run)
 app.command("environments")(environments.environments)
 app.command("history")(environments.history)
 app.command("rollback")(environments.rollback)
+app.command("freeze")(freezing.freeze)
 app.command("drop")(environments.drop)
 app.command("janitor")(cleaning.janitor)
 app.command("render")(inspecting.render)

@@ -30,7 +30,18 @@ def environment_json(environment: Environment | EnvironmentSummary) -> dict[str,
         "plan": environment.plan_id,
         "expires_at": instant_json(environment.expires_at),
         "note": environment.note,
+        "frozen": environment.frozen,
+        "held": _held(environment),
     }
+
+
+def _held(environment: Environment | EnvironmentSummary) -> int:
+    """Count the models that are shown as they were, of an environment that may change."""
+    if environment.frozen is not None:
+        return 0
+    if not isinstance(environment, Environment):
+        return environment.held
+    return sum(entry.held is not None for entry in environment.entries.values())
 
 
 def short_time(value: datetime | None) -> str:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError
+from vde_dagster.execution.held import with_held
 from vde_dagster.execution.make_plans import plan_run
 from vde_dagster.execution.plan_tasks import PlanTasks
 from vde_dagster.execution.run_graph import run_graph
 from vde_dagster.execution.written import Written
-from vde_dagster.planning.environment import PRODUCTION
+from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.resolver import Resolver
@@ -90,7 +91,7 @@ class EnvironmentAudit:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        plan = plan_run(self.warehouse, self.environment, save=False)
+        plan = plan_run(self.warehouse, self.environment, save=False, only_read=True)
         self.run_id = f"audit-{self.environment}-{uuid.uuid4().hex[:10]}"
         self._plan = replace(plan, id=self.run_id)
         self._tasks = PlanTasks(
@@ -173,13 +174,24 @@ class EnvironmentAudit:
         production = store.environments.get(PRODUCTION)
         entries = production.entries.values() if production else ()
         ids = {entry.table_id for entry in plan.entries.values() if entry.table_id}
-        return Resolver(
+        shown = store.environments.get(plan.environment)
+        resolver = Resolver(
             environment=plan.environment,
-            entries=plan.entries,
+            entries=_as_shown(plan, shown),
             snapshots=plan.snapshots,
             tables=store.tables.load(sorted(ids)),
             production=frozenset(entry.table_id for entry in entries if entry.table_id),
         )
+        return with_held(self.warehouse, resolver)
+
+
+def _as_shown(plan: Plan, shown: Environment | None) -> dict[ModelName, Entry]:
+    """Return a plan's entries, those that the environment holds at earlier states with these."""
+    held = shown.held if shown is not None else {}
+    return {
+        name: replace(entry, held=held.get(entry.table_id or ""))
+        for name, entry in plan.entries.items()
+    }
 
 
 def _in_order(items: list[AuditedRange]) -> list[AuditedRange]:

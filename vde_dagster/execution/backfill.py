@@ -60,9 +60,9 @@ def _showing(warehouse: Warehouse, snapshot_id: str) -> Environment:
     # Production first; what is dropped in between shows nothing any more.
     for name in sorted(names, key=lambda name: (name != PRODUCTION, name)):
         environment = warehouse.store.environments.get(name)
-        if environment is not None:
+        if environment is not None and environment.frozen is None:
             return environment
     raise UsageError(
-        "no environment shows this version of the model",
+        "no environment that may change shows this version of the model",
         hint="apply the plan that introduces it",
     )

@@ -16,7 +16,7 @@ from vde_dagster.execution.gather_state import gather_state
 from vde_dagster.execution.select_models import select_models
 from vde_dagster.execution.signal_context import SignalContext
 from vde_dagster.execution.unit_testing.check import mistakes_in_tests
-from vde_dagster.planning.environment import ViewNames
+from vde_dagster.planning.environment import ViewNames, require_changeable
 from vde_dagster.planning.environment_statements import NO_STATEMENTS, EnvironmentStatements
 from vde_dagster.planning.forward_only import (
     ForwardOnly,
@@ -59,6 +59,7 @@ def plan_project(
     save: bool = True,
 ) -> Plan:
     """Plan a project's models for an environment; see `Workspace.plan`."""
+    warehouse.store.environments.require_changeable(environment)
     if options.select:
         models = select_models(warehouse, environment, models, options.select)
     if warehouse.settings.forward_only:
@@ -174,6 +175,7 @@ def plan_run(
     *,
     save: bool = True,
     add: Callable[[Plan], Plan] | None = None,
+    only_read: bool = False,
 ) -> Plan:
     """Plan what is due in an environment as it was published; see `Workspace.plan_run`.
 
@@ -183,10 +185,13 @@ def plan_run(
         options: What is said of the plan.
         save: Whether to store it.
         add: What else the plan is to have before it is stored, or None.
+        only_read: Whether it is only looked at; what is frozen has plans of no other use.
     """
     current = warehouse.store.environments.get(environment)
     if current is None:
         raise no_environment(warehouse.store, environment)
+    if not only_read:
+        require_changeable(environment, current.frozen)
     state = gather_state(warehouse.store, environment, None, stored_builder(warehouse))
     snapshots = in_order(
         {name: state.snapshots[entry.snapshot_id] for name, entry in current.entries.items()}

@@ -167,8 +167,12 @@ class PlanTasks:
             rows = relation(snapshot.name, resolver, self.catalog) or ""
         else:
             time_type = _time_type(snapshot, table)
-            branch = branch or table.branch
-            binding = Binding(snapshot, table, column_map(snapshot, table), branch)
+            entry = resolver.entries.get(snapshot.name)
+            if entry is not None and entry.held is not None:
+                binding = resolver.resolve(snapshot.name)
+            else:
+                branch = branch or table.branch
+                binding = Binding(snapshot, table, column_map(snapshot, table), branch)
             rows = select_physical(binding, self.catalog)
         # What a model's queries need of their session its audits may need, too.
         named = table.ref if table is not None else resolver.views.ref(snapshot.name)

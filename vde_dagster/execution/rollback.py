@@ -56,6 +56,7 @@ def rollback(
 ) -> RollbackResult:
     """Publish an earlier version of an environment in one transaction; see `Workspace.rollback`."""
     store = warehouse.store
+    store.environments.require_changeable(environment)
     if not store.environments.exists(environment):
         raise UsageError(
             f"there is no environment '{environment}'", hint=f"plan it: vde plan {environment}"

@@ -6,7 +6,7 @@ import getpass
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.estimate import WorkEstimate
     from vde_dagster.execution.events import Event
+    from vde_dagster.execution.freeze import FreezeResult
     from vde_dagster.execution.linting.lint import Linter
     from vde_dagster.execution.plan_tests import PlanTests
     from vde_dagster.execution.query import QueryResult
@@ -372,6 +373,31 @@ class Workspace:
         return rollback(
             self.warehouse, environment_name(environment), version, who or current_user()
         )
+
+    def freeze(
+        self,
+        source: str,
+        name: str,
+        keep: timedelta | None = None,
+        *,
+        who: str | None = None,
+    ) -> FreezeResult:
+        """Make an environment that shows a version of another one for ever, code and data.
+
+        Args:
+            source: The version: `prod@41`, `prod@2026-11-01T06:00`, or `prod` for the current one.
+            name: The new environment's name.
+            keep: For how long; without it until it is dropped.
+            who: For the environment's history.
+
+        Raises:
+            UsageError: There is no such version, its data are not known or gone, or the name is
+                taken.
+            ConflictError: The version was forgotten meanwhile, or somebody makes the same name.
+        """
+        from vde_dagster.execution.freeze import freeze
+
+        return freeze(self.warehouse, source, name, keep, who or current_user())
 
     def janitor(self, *, dry_run: bool = False) -> JanitorReport:
         """Drop what no kept version of any environment reaches."""

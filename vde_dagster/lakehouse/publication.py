@@ -67,6 +67,8 @@ class Publication:
         deployments: Tables that change in place.
         before_and_after: What later runs of the environment do before and after all else; None to
             leave it as it is.
+        sources: (environment, version) whose pins its entries hold; they have to be kept until
+            it commits.
     """
 
     environment: Environment
@@ -82,3 +84,4 @@ class Publication:
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
     deployments: tuple[Deployment, ...] = ()
     before_and_after: EnvironmentStatements | None = None
+    sources: tuple[tuple[str, int], ...] = ()

@@ -170,6 +170,8 @@ def _commit(
     for lease in publication.leases:
         store.leases.check(conn, lease)
     _leave_production_alone(conn, lakehouse, publication)
+    for source in publication.sources:
+        store.versions.require_kept(conn, *source)
     environment = _write_environment(conn, lakehouse, publication)
     write_pins(lakehouse, conn, environment, prepared.pins)
     store.publications.commit(conn, environment.publication_id, environment.version, settled=atomic)

@@ -178,6 +178,23 @@ class Environment:
                 )
 
 
+def require_changeable(name: str, frozen: str | None) -> None:
+    """Make sure that an environment may change.
+
+    Args:
+        name: The environment.
+        frozen: The version that it shows for ever, or None.
+
+    Raises:
+        UsageError: It is frozen.
+    """
+    if frozen is not None:
+        raise UsageError(
+            f"environment '{name}' is frozen: it shows {frozen} and never changes",
+            hint=f"plan another environment, or end this one: vde drop {name}",
+        )
+
+
 def protected_tables(environment: str, production: Environment | None) -> frozenset[str]:
     """Return the ids of the tables that an environment may not write: production reads them.
 

@@ -39,6 +39,13 @@ def read_head(conn: Connection, name: str) -> Row[Any] | None:
     return conn.execute(query).one_or_none()
 
 
+def read_frozen(conn: Connection, name: str, version: int) -> str | None:
+    """Return what a version of an environment shows for ever, or None when it may change."""
+    table = schema.environment_versions.c
+    query = select(table.frozen).where(table.environment == name, table.version == version)
+    return conn.execute(query).scalar()
+
+
 def read_version(conn: Connection, name: str, version: int) -> Environment | None:
     """Return an environment as one of its versions left it, or None when that is unknown."""
     table = schema.environment_versions

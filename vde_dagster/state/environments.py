@@ -10,13 +10,14 @@ from sqlalchemy import Connection, ScalarResult, func, insert, select, update
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
-from vde_dagster.planning.environment import PRODUCTION, Entry, Environment
+from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, require_changeable
 from vde_dagster.planning.interval import iso
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
 from vde_dagster.state.entries import (
     ENTRY,
     entry_of,
+    read_frozen,
     read_head,
     read_version,
     write_entries,
@@ -85,6 +86,17 @@ class EnvironmentStore:
             ).scalars()
             found = [self.get(str(name), conn) for name in names.all()]
         return [environment for environment in found if environment is not None]
+
+    def require_changeable(self, name: str) -> None:
+        """Make sure that an environment may change; one that is not there may.
+
+        Raises:
+            UsageError: It is frozen.
+        """
+        with self.database.reading() as conn:
+            head = read_head(conn, name)
+            if head is not None and head.live:
+                require_changeable(name, read_frozen(conn, name, head.version))
 
     def exists(self, name: str) -> bool:
         """Say whether there is an environment now."""
@@ -179,7 +191,12 @@ class EnvironmentStore:
             ]
 
     def write_version(
-        self, connection: Connection, environment: Environment, base_version: int
+        self,
+        connection: Connection,
+        environment: Environment,
+        base_version: int,
+        *,
+        ends: bool = False,
     ) -> Environment:
         """Write an environment's next version, as part of the publication's transaction.
 
@@ -187,6 +204,7 @@ class EnvironmentStore:
             connection: The transaction.
             environment: What it becomes; its version number is assigned here.
             base_version: The version that it was made from, 0 when there was no environment.
+            ends: Whether this is the environment's end.
 
         Returns:
             The environment with its version number.
@@ -194,11 +212,15 @@ class EnvironmentStore:
         Raises:
             ConflictError: The environment is at another version (the message says who published),
                 or the janitor gave up one of its tables.
+            UsageError: The environment is frozen, and this is not its end.
         """
         head = read_head(connection, environment.name)
         current = head.version if head is not None and head.live else 0
         if current != base_version:
             raise _lost(connection, environment.name, base_version, current)
+        if current and not ends:
+            before = read_frozen(connection, environment.name, current)
+            require_changeable(environment.name, before)
         self.tables.require_live(connection, environment.tables)
         environment.require_whole()
         version = (head.version if head is not None else 0) + 1
@@ -243,8 +265,8 @@ class EnvironmentStore:
         Raises:
             ConflictError: The environment is at another version.
         """
-        empty = replace(environment, entries={})
-        written = self.write_version(connection, empty, base_version)
+        empty = replace(environment, entries={}, frozen=None)
+        written = self.write_version(connection, empty, base_version, ends=True)
         table = schema.environment_versions
         connection.execute(
             update(table)

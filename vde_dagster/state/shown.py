@@ -100,7 +100,8 @@ class ShownStore:
         )
         with self.database.reading() as conn:
             ids: list[str] = list(conn.execute(query).scalars())
-        return self.entries_of(ids) if ids else []
+        # What is held is a branch as it was: nobody tries anything on it any more.
+        return [found for found in self.entries_of(ids) if found[1].held is None]
 
     def entries_of(self, table_ids: Iterable[str]) -> list[tuple[str, Entry]]:
         """Return what environments show by some tables now, by environment and model."""

@@ -6,9 +6,10 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, exists, func, select, union
+from sqlalchemy import ColumnElement, Connection, exists, func, select, union
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ConflictError
 from vde_dagster.planning.environment import Environment
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
@@ -67,6 +68,28 @@ class VersionStore:
         """Return an environment as one of its publications left it, or None when unknown."""
         with self.database.reading() as conn:
             return read_version(conn, name, version)
+
+    def require_kept(self, connection: Connection, name: str, version: int) -> None:
+        """Make sure that a version's pins are kept, and go on being so until a transaction ends.
+
+        Who forgets the version has to wait for the transaction, and then finds what that pinned.
+
+        Raises:
+            ConflictError: The version is forgotten, or its environment was dropped.
+        """
+        known, head = schema.environment_versions.c, schema.environments.c
+        kept = (
+            select(known.version)
+            .where(known.environment == name, known.version == version)
+            .with_for_update()
+        )
+        live = select(head.live).where(head.environment == name).with_for_update()
+        there = connection.execute(kept).first()
+        if there is None or not connection.execute(live).scalar():
+            raise ConflictError(
+                f"version {version} of '{name}' is no longer kept",
+                hint=f"see which are: vde history {name}",
+            )
 
     def history(self, name: str, limit: int | None = None) -> list[EnvironmentVersion]:
         """Return the versions of an environment, newest first."""

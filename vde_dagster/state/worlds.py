@@ -85,7 +85,18 @@ def open_plans(conn: Connection) -> Iterator[OpenPlan]:
 def shown_worlds(conn: Connection) -> dict[str, World]:
     """Return what environments show and showed, also those that are dropped."""
     entry, head = schema.entries.c, schema.environments.c
-    live: set[str] = set(conn.execute(select(head.environment).where(head.live)).scalars())
+    version = schema.environment_versions.c
+    # What is frozen shows what it shows, whatever is computed again.
+    changing = (
+        select(head.environment)
+        .join_from(
+            schema.environments,
+            schema.environment_versions,
+            (version.environment == head.environment) & (version.version == head.version),
+        )
+        .where(head.live, version.frozen.is_(None))
+    )
+    live: set[str] = set(conn.execute(changing).scalars())
     columns = (entry.environment, entry.valid_from, entry.valid_to)
     rows: dict[str, list[EntryRow]] = {}
     for row in conn.execute(select(*columns, *ENTRY)):

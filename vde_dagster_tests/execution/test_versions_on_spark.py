@@ -81,10 +81,22 @@ def test_versions_read_as_they_were(
     for version, models in seen.items():
         for model, found in models.items():
             assert rows(workspace, f"prod@{version}", model) == found, f"{model} in {version}"
+    for version, models in seen.items():
+        workspace.freeze(f"prod@{version}", f"v{version}")
+        for model, found in models.items():
+            assert rows(workspace, f"v{version}", model) == found, f"{model}, {version} frozen"
+            if model != "top":
+                read = workspace.read(f"v{version}", f"shop.{model}").to_pylist()
+                assert sorted(tuple(row.values()) for row in read) == found[1:]
     joined = "SELECT count(*) AS n FROM shop.sales s JOIN shop.names n ON s.id = n.id, shop.top"
     assert [workspace.query(f"prod@{v}", joined).rows for v in (1, 2)] == [((2,),), ((3,),)]
     with pytest.raises(VdeError, match="more"):
         workspace.query("prod@3", "SELECT more FROM shop.sales")
+    publish(6)
+    for version, models in seen.items():
+        if version < 8:
+            for model, found in models.items():
+                assert rows(workspace, f"v{version}", model) == found
     changes = {one.version.version: one for one in version_changes(workspace.warehouse, "prod")}
     assert [changes[version].what for version in range(1, 8)] == [
         *("both", "data", "both", "definitions", "data", "definitions", "both")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir
 from vde_dagster.cli.output import Output, simple_table
 from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from vde_dagster.state.environments import EnvironmentSummary
 
 Version = Annotated[
     int | None,
@@ -30,6 +33,7 @@ def environments(
         from vde_dagster.cli.shapes import environment_json, short_time
 
         found = workspace.store.environments.summaries()
+        columns = ["environment", "version", "models", "published (UTC)", "by", "expires (UTC)"]
         rows = [
             (
                 environment.name,
@@ -38,16 +42,25 @@ def environments(
                 short_time(environment.published_at),
                 environment.published_by,
                 short_time(environment.expires_at) or "never",
+                _standing(environment),
             )
             for environment in found
         ]
-        table = simple_table(
-            ("environment", "version", "models", "published (UTC)", "by", "expires (UTC)"), rows
-        )
+        if any(row[-1] for row in rows):
+            columns.append("shows")
+        table = simple_table(tuple(columns), [row[: len(columns)] for row in rows])
         output.result(
             {"environments": [environment_json(environment) for environment in found]},
             lambda console: console.print(table if found else "no environment was published yet"),
         )
+
+
+def _standing(environment: EnvironmentSummary) -> str:
+    """Say what of an environment does not follow its tables."""
+    if environment.frozen is not None:
+        return f"frozen {environment.frozen}"
+    models = "1 model" if environment.held == 1 else f"{environment.held} models"
+    return f"{models} as before" if environment.held else ""
 
 
 def history(
