@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from vde_dagster.cli.commands import (
     applying,
     auditing,
+    changing,
     checking,
     cleaning,
     declaring,
@@ -73,6 +74,7 @@ app.command("drop")(environments.drop)
 app.command("janitor")(cleaning.janitor)
 app.command("render")(inspecting.render)
 app.command("query")(inspecting.query)
+app.command("changes")(changing.changes)
 app.command("test")(testing.run_tests)
 app.command("audit")(auditing.audit)
 app.command("evaluate")(evaluating.evaluate)

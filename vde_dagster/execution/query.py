@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +38,25 @@ class QueryResult:
     read_live: tuple[str, ...] = ()
 
 
+def as_written(
+    warehouse: Warehouse, version: Environment, sql: str
+) -> tuple[str, dict[ModelName, str]]:
+    """Return a query without calls of table functions as it is."""
+    return sql, {}
+
+
+Expand = Callable[["Warehouse", Environment, str], tuple[str, dict[ModelName, str]]]
+"""Replaces calls of table functions by names of tables, and returns what each stands for."""
+
+
 def query_environment(
-    warehouse: Warehouse, environment: str, sql: str, limit: int | None, *, raw: bool = False
+    warehouse: Warehouse,
+    environment: str,
+    sql: str,
+    limit: int | None,
+    *,
+    raw: bool = False,
+    expand: Expand = as_written,
 ) -> QueryResult:
     """Run a query over an environment's views; see `Workspace.query`.
 
@@ -51,6 +68,7 @@ def query_environment(
     from vde_dagster.execution.query_rules import check_query, refuse_substitution
     from vde_dagster.planning.render import render_environment_query
 
+    written = sql
     for _ in range(ATTEMPTS):
         before = warehouse.store.environments.get(environment)
         if before is None:
@@ -58,6 +76,7 @@ def query_environment(
                 f"there is no environment '{environment}'",
                 hint=f"plan and apply it first: vde apply {environment}",
             )
+        sql, changes = expand(warehouse, before, written)
         externals = externals_of(warehouse, before)
         table_names = names_in_queries(warehouse.settings, externals.values())
         names, shown = set(before.entries), before.views
@@ -70,7 +89,10 @@ def query_environment(
             elsewhere: set[ModelName] = elsewhere,
             externals: dict[ModelName, ExternalTable] = externals,
             views: ViewNames = shown,
+            changes: dict[ModelName, str] = changes,
         ) -> str | None:
+            if name in changes:
+                return changes[name]
             if name in externals:
                 return externals[name].quoted(warehouse.settings.catalog)
             if name in names:
@@ -85,7 +107,7 @@ def query_environment(
 
         if not raw:
             # What production alone has is told apart below, with a message of its own.
-            check_query(sql, names | elsewhere, table_names)
+            check_query(sql, names | elsewhere | changes.keys(), table_names)
         try:
             rendered = render_environment_query(sql, view, table_names)
         except SqlglotError as error:

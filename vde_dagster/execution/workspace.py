@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from vde_dagster.execution.analyse_queries import Analysis
     from vde_dagster.execution.apply import ApplyResult
     from vde_dagster.execution.audit_environment import AuditReport
+    from vde_dagster.execution.changes.between import ModelChanges
+    from vde_dagster.execution.changes.reading import FoundChanges
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.estimate import WorkEstimate
     from vde_dagster.execution.events import Event
@@ -467,16 +469,93 @@ class Workspace:
             UsageError: There is no such environment, or the query cannot be read or does more
                 than to read models.
         """
+        from vde_dagster.execution.changes.in_query import expand_changes
         from vde_dagster.execution.published_version import published_version
 
+        said: dict[str, Any] = {"raw": raw, "expand": expand_changes}
         version = published_version(self.store, environment, at)
         if version is not None:
             from vde_dagster.execution.query_version import query_version
 
-            return query_version(self.warehouse, version, sql, limit, raw=raw)
+            return query_version(self.warehouse, version, sql, limit, **said)
         from vde_dagster.execution.query import query_environment
 
-        return query_environment(self.warehouse, environment_name(environment), sql, limit, raw=raw)
+        return query_environment(self.warehouse, environment_name(environment), sql, limit, **said)
+
+    def changes(
+        self,
+        environment: str,
+        model: str,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> FoundChanges:
+        """Read what changed in a published model, row by row, from one version to another.
+
+        Args:
+            environment: The environment.
+            model: The model.
+            since: The version that the caller has, 0 for none: then all rows are inserted.
+            until: The version to go to; the current one by default.
+            cursor: In place of `since`, the cursor of a consumer, which `acknowledge` moves.
+            limit: The most changes to return.
+
+        Raises:
+            UsageError: There is no such environment, model or version, or the data of the version
+                to go to are gone.
+        """
+        from vde_dagster.execution.changes.reading import find_changes
+
+        name = ModelName.parse(model, self.settings.default_namespace)
+        return find_changes(
+            self.warehouse,
+            environment_name(environment),
+            name,
+            since=since,
+            until=until,
+            cursor=cursor,
+            limit=limit,
+        )
+
+    def changes_between(
+        self, environment: str, model: str, since: int, until: int | None = None
+    ) -> ModelChanges:
+        """Return how changes are read; its `query` is for any Spark session with the catalog.
+
+        Raises:
+            UsageError: As `changes`.
+        """
+        from vde_dagster.execution.changes.between import changes_between
+
+        name = ModelName.parse(model, self.settings.default_namespace)
+        return changes_between(self.warehouse, environment_name(environment), name, since, until)
+
+    def acknowledge(self, found: FoundChanges, *, who: str | None = None) -> None:
+        """Move the cursor by which changes were read, once the caller has kept them.
+
+        Raises:
+            UsageError: They were not read by a cursor, or not all of them were.
+            ConflictError: Somebody else has moved the cursor.
+        """
+        from vde_dagster.execution.changes.reading import acknowledge
+
+        changes = found.changes
+        if found.cursor is None or found.more:
+            raise UsageError(
+                "these changes were not read by a cursor, or not all of them were",
+                hint="read them with cursor=… and without a limit",
+            )
+        acknowledge(
+            self.warehouse,
+            changes.environment,
+            changes.model,
+            found.cursor,
+            changes.since,
+            changes.until,
+            who or current_user(),
+        )
 
     def read(self, environment: str, model: str, columns: Sequence[str] = ()) -> pa.Table:
         """Read a published model into memory, without an engine and so without a JVM.

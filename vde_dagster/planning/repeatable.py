@@ -48,6 +48,16 @@ def why_always(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> s
     return _why_not_repeatable(snapshot, snapshots, set())
 
 
+def why_not_repeatable(snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot]) -> str | None:
+    """Return why the same tables give other rows of a model another time; None where they do not.
+
+    Args:
+        snapshot: The model.
+        snapshots: The environment's, for the views that it reads.
+    """
+    return _why_not_repeatable(snapshot, snapshots, set())
+
+
 def _why_not_repeatable(
     snapshot: Snapshot, snapshots: Mapping[ModelName, Snapshot], seen: set[ModelName]
 ) -> str | None:

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.instants import Instant
 
-SCHEMA_VERSION = "0009"
+SCHEMA_VERSION = "0010"
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -271,6 +271,18 @@ news = Table(
     Column("at", Instant, nullable=False),
     Index("vde_news_number", "number", unique=True),
     Index("vde_news_origin", "origin", "number"),
+)
+
+change_cursors = Table(
+    "vde_change_cursors",
+    metadata,
+    Column("environment", String(64), primary_key=True),
+    Column("model_namespace", String(255), primary_key=True),
+    Column("model_name", String(255), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("moved_at", Instant, nullable=False),
+    Column("moved_by", String(255), nullable=False),
 )
 
 leases = Table(

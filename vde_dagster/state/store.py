@@ -17,6 +17,7 @@ from vde_dagster.state.tables import TableStore
 
 if TYPE_CHECKING:
     from vde_dagster.state.audits import AuditStore
+    from vde_dagster.state.change_cursors import ChangeCursorStore
     from vde_dagster.state.environment_statements import EnvironmentStatementStore
     from vde_dagster.state.fill_facts import FactStore
     from vde_dagster.state.fills import FillStore
@@ -59,6 +60,13 @@ class StateStore:
         from vde_dagster.state.audits import AuditStore
 
         return AuditStore(self.database)
+
+    @cached_property
+    def change_cursors(self) -> ChangeCursorStore:
+        """Reading and moving the cursors of those who consume changes."""
+        from vde_dagster.state.change_cursors import ChangeCursorStore
+
+        return ChangeCursorStore(self.database)
 
     @cached_property
     def facts(self) -> FactStore:

@@ -25,7 +25,16 @@ def test_every_command_takes_a_project_json_and_debug(command: str, vde: Vde) ->
 
 
 WITH_EXAMPLES = (
-    *("audit", "check-intervals", "clean", "create-external-models", "dag", "diff", "evaluate"),
+    *(
+        "audit",
+        "changes",
+        "check-intervals",
+        "clean",
+        "create-external-models",
+        "dag",
+        "diff",
+        "evaluate",
+    ),
     *("format", "lineage", "lint", "table-diff", "table-name", "test"),
 )
 

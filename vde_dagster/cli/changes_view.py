@@ -1,0 +1,80 @@
+"""Changes of a model, for JSON and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.cli.plan_view import count
+from vde_dagster.cli.rows_view import rows_json, show_rows
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vde_dagster.execution.changes.reading import FoundChanges
+    from vde_dagster.planning.changes.columns import ColumnEvent
+
+_SHOWN = ("_change_type",)
+"""Of the columns in front, those that differ within one answer: the table shows no others."""
+
+
+def changes_json(found: FoundChanges) -> dict[str, Any]:
+    """Return the documented JSON form of changes."""
+    changes = found.changes
+    cursor = None
+    if found.cursor is not None:
+        cursor = {"name": found.cursor, "ack": f"{changes.since}-{changes.until}"}
+    return {
+        **changes.to_json(),
+        **rows_json(changes.columns, found.rows),
+        "more": found.more,
+        "cursor": cursor,
+    }
+
+
+def show_changes(console: Console, found: FoundChanges) -> None:
+    """Print changes as a table, and what changed of the columns above it."""
+    changes = found.changes
+    for event in changes.events:
+        console.print(_said(event), markup=False)
+    if changes.method == "resync":
+        text = f"read {changes.model} of version {changes.until} anew: {changes.why}"
+        console.print(text, markup=False, soft_wrap=True)
+    elif not found.rows:
+        console.print("no row changed")
+    else:
+        kept = [
+            i
+            for i, (name, _) in enumerate(changes.columns)
+            if name in _SHOWN or i >= len(changes.columns) - _own(found)
+        ]
+        columns = [changes.columns[i] for i in kept]
+        show_rows(console, columns, [tuple(row[i] for i in kept) for row in found.rows])
+
+
+def changes_notes(found: FoundChanges) -> Iterator[str]:
+    """Yield what is said to people behind the rows."""
+    changes = found.changes
+    versions = f"from version {changes.since} to {changes.until} of '{changes.environment}'"
+    if changes.method != "resync":
+        more = ", and there are more" if found.more else ""
+        yield f"[dim]{count(len(found.rows), 'change')} {versions}{more}[/]"
+    if found.cursor is not None:
+        ack = f"{changes.since}-{changes.until}"
+        yield f"[dim]when you have them: --cursor {found.cursor} --ack {ack}[/]"
+
+
+def _own(found: FoundChanges) -> int:
+    from vde_dagster.planning.changes.query import MARKS
+
+    return len(found.changes.columns) - len(MARKS)
+
+
+def _said(event: ColumnEvent) -> str:
+    if event.what == "renamed":
+        return f"column {event.was} is {event.column} now"
+    if event.what == "retyped":
+        return f"column {event.column} was {event.was} and is {event.becomes} now"
+    if event.what == "added":
+        return f"column {event.column} ({event.becomes}) is new, and NULL where no change says else"
+    return f"column {event.column} is gone"

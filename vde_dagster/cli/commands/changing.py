@@ -1,0 +1,198 @@
+"""`vde changes`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vde_dagster.cli.opening import opened
+from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir
+from vde_dagster.cli.output import Output
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vde_dagster.base.names import ModelName
+    from vde_dagster.execution.changes.reading import FoundChanges
+    from vde_dagster.execution.workspace import Workspace
+
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
+From = Annotated[
+    int | None,
+    typer.Option("--from", min=0, metavar="VERSION", help="The version that you have; 0 for none."),
+]
+To = Annotated[
+    int | None,
+    typer.Option("--to", min=1, metavar="VERSION", help="The version to go to; the current one."),
+]
+Cursor = Annotated[
+    str | None,
+    typer.Option("--cursor", metavar="NAME", help="Go on from where this consumer is."),
+]
+Commit = Annotated[
+    bool, typer.Option("--commit", help="Move the cursor once the changes are written out.")
+]
+Ack = Annotated[
+    str | None,
+    typer.Option(
+        "--ack", metavar="N-M", help="Move the cursor from version N to M; reads nothing."
+    ),
+]
+Forget = Annotated[bool, typer.Option("--forget", help="Forget the cursor; reads nothing.")]
+RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="The most rows to return.")]
+SqlOnly = Annotated[
+    bool, typer.Option("--sql", help="Print the Spark SQL that returns the changes; runs nothing.")
+]
+_ACK = re.compile(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*")
+
+
+def changes(
+    environment: EnvironmentName,
+    model: ModelArgument,
+    since: From = None,
+    to: To = None,
+    cursor: Cursor = None,
+    commit: Commit = False,
+    ack: Ack = None,
+    forget: Forget = False,
+    limit: RowLimit = None,
+    sql: SqlOnly = False,
+    project: ProjectDir = Path("."),
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show what changed in a model's rows between two versions of an environment.
+
+    Examples: vde changes prod sales.orders --from 40 --to 41; for a consumer that comes again and
+    again vde changes prod sales.orders --cursor billing --json, then --cursor billing --ack 40-41
+    """
+    output = Output(as_json)
+    _check(since, to, cursor, commit, ack, forget, limit, sql)
+    with opened(project) as workspace:
+        from vde_dagster.base.names import ModelName
+        from vde_dagster.planning.environment import environment_name
+
+        name = ModelName.parse(model, workspace.settings.default_namespace)
+        where = environment_name(environment)
+        if ack is not None or forget:
+            assert cursor is not None
+            _move(output, workspace, where, name, cursor, ack)
+            return
+        if sql:
+            _show_sql(output, workspace, where, name, since, to, cursor)
+            return
+        found = workspace.changes(where, model, since=since, until=to, cursor=cursor, limit=limit)
+        _show(output, found, as_json=as_json)
+        if commit:
+            workspace.acknowledge(found)
+            if not as_json:
+                output.note(f"the cursor '{cursor}' is at version {found.changes.until}")
+
+
+def _check(
+    since: int | None,
+    to: int | None,
+    cursor: str | None,
+    commit: bool,
+    ack: str | None,
+    forget: bool,
+    limit: int | None,
+    sql: bool,
+) -> None:
+    """Refuse options that mean nothing together.
+
+    Raises:
+        UsageError: They do.
+    """
+    if cursor is None and (commit or ack is not None or forget):
+        raise UsageError("a cursor is to be moved, but none is named", hint="give --cursor NAME")
+    if commit and (limit is not None or sql):
+        raise UsageError(
+            "--commit would skip the changes that are not shown",
+            hint="leave out --limit and --sql, or move the cursor with --ack",
+        )
+    alone = ack is not None or forget
+    if alone and (since is not None or to is not None or commit or sql or limit is not None):
+        raise UsageError(
+            "--ack and --forget read nothing, so that other options mean nothing",
+            hint="give them with --cursor NAME alone",
+        )
+    if ack is not None and (forget or not _ACK.fullmatch(ack)):
+        raise UsageError(
+            "--ack and --forget exclude each other"
+            if forget
+            else f"'{ack}' is no pair of versions",
+            hint="write --ack 40-41 when you have the changes from version 40 to 41",
+        )
+
+
+def _move(
+    output: Output,
+    workspace: Workspace,
+    environment: str,
+    model: ModelName,
+    cursor: str,
+    ack: str | None,
+) -> None:
+    from vde_dagster.execution.changes.reading import acknowledge, check_cursor
+    from vde_dagster.execution.workspace import current_user
+
+    said: dict[str, Any] = {"environment": environment, "model": str(model), "cursor": cursor}
+    if ack is None:
+        check_cursor(cursor)
+        was = workspace.store.change_cursors.forget(environment, model, cursor)
+        told = "is forgotten" if was else "was not known"
+        output.result(
+            {**said, "forgotten": was},
+            lambda console: console.print(f"the cursor '{cursor}' {told}"),
+        )
+        return
+    match = _ACK.fullmatch(ack)
+    assert match is not None
+    first, last = int(match[1]), int(match[2])
+    acknowledge(workspace.warehouse, environment, model, cursor, first, last, current_user())
+    output.result(
+        {**said, "version": last},
+        lambda console: console.print(f"the cursor '{cursor}' is at version {last}"),
+    )
+
+
+def _show_sql(
+    output: Output,
+    workspace: Workspace,
+    environment: str,
+    model: ModelName,
+    since: int | None,
+    to: int | None,
+    cursor: str | None,
+) -> None:
+    if cursor is not None:
+        since = workspace.store.change_cursors.version(environment, model, cursor)
+    if since is None:
+        raise UsageError(
+            "it is not said from where on the changes are wanted", hint="give --from VERSION"
+        )
+    found = workspace.changes_between(environment, str(model), since, to)
+    output.result(
+        {**found.to_json(), "sql": found.query},
+        lambda console: console.print(found.query, markup=False, soft_wrap=True),
+    )
+
+
+def _show(output: Output, found: FoundChanges, *, as_json: bool) -> None:
+    from vde_dagster.cli.changes_view import changes_json, show_changes
+
+    def show(console: Console) -> None:
+        show_changes(console, found)
+
+    output.result(changes_json(found), show)
+    if as_json:
+        return
+    from vde_dagster.cli.changes_view import changes_notes
+
+    for line in changes_notes(found):
+        output.note(line)

@@ -1,0 +1,1 @@
+"""Telling what changed in a published view between two versions of its environment."""

@@ -1,0 +1,114 @@
+"""Reading changes, and a consumer's cursor in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import ModelName, quote
+from vde_dagster.errors import UsageError
+from vde_dagster.execution.changes.between import ModelChanges, changes_between
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundChanges:
+    """Changes that were read.
+
+    Args:
+        changes: From where to where, and how they were found.
+        rows: The changes, in the order of the key where there is one.
+        more: Whether there are more than were asked for.
+        cursor: The cursor that they were read by, or None.
+    """
+
+    changes: ModelChanges
+    rows: tuple[tuple[Any, ...], ...]
+    more: bool = False
+    cursor: str | None = None
+
+
+def find_changes(
+    warehouse: Warehouse,
+    environment: str,
+    model: ModelName,
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    cursor: str | None = None,
+    limit: int | None = None,
+) -> FoundChanges:
+    """Read the changes of a model; see `Workspace.changes`."""
+    if (since is None) == (cursor is None):
+        raise UsageError(
+            "it is not said from where on the changes are wanted"
+            if since is None
+            else "both a version and a cursor say from where on the changes are wanted",
+            hint="give either the version that you have, or a cursor's name",
+        )
+    if cursor is not None:
+        check_cursor(cursor)
+        since = warehouse.store.change_cursors.version(environment, model, cursor)
+    changes = changes_between(warehouse, environment, model, since or 0, until)
+    rows: Sequence[tuple[Any, ...]] = ()
+    if changes.method == "resync":
+        marks = ("resync", 0, None, changes.until, changes.publication_id)
+        rows = [(*marks, *(None for _ in changes.columns[len(marks) :]))]
+    elif changes.method != "nothing":
+        wanted = limit + 1 if limit is not None else None
+        rows = warehouse.engine().query(_ordered(changes), wanted)[1]
+    more = limit is not None and len(rows) > limit
+    return FoundChanges(changes, tuple(rows[:limit] if more else rows), more, cursor)
+
+
+def acknowledge(
+    warehouse: Warehouse,
+    environment: str,
+    model: ModelName,
+    cursor: str,
+    since: int,
+    until: int,
+    who: str,
+) -> None:
+    """Move a cursor over changes that its consumer has; doing so again changes nothing.
+
+    Raises:
+        UsageError: It is no cursor's name, or the environment has had no such version.
+        ConflictError: Somebody else moved the cursor.
+    """
+    check_cursor(cursor)
+    store = warehouse.store
+    current = store.environments.get(environment)
+    if current is None or not 0 < until <= current.version:
+        last = current.version if current is not None else 0
+        raise UsageError(
+            f"environment '{environment}' has had no version {until}",
+            hint=f"its last one is {last}" if last else "`vde environments` lists the environments",
+        )
+    store.change_cursors.move(environment, model, cursor, since, until, who)
+
+
+def check_cursor(name: str) -> None:
+    """Make sure that a text may be a cursor's name.
+
+    Raises:
+        UsageError: It may not.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"'{name}' is not a cursor's name",
+            hint="use up to 64 letters, digits, dots, hyphens and underscores, for example billing",
+        )
+
+
+def _ordered(changes: ModelChanges) -> str:
+    """Order changes by key, and what goes before what comes."""
+    by = [quote(name) for name in changes.key]
+    by.append("_change_type IN ('insert', 'update_after')")
+    return f"SELECT * FROM ({changes.query}) ORDER BY {', '.join(by)}"

@@ -1,0 +1,152 @@
+"""Which columns of two versions of a view are one: by what they mean, then by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from vde_dagster.planning.contracts import same_type, widens_in_place
+
+Event = Literal["added", "removed", "renamed", "retyped"]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewColumn:
+    """A column of one version of a view.
+
+    Args:
+        name: Its name.
+        type: Spark SQL type.
+        version: Hash of how its value is made.
+        place: The column of the physical table that holds it; None where there is no table.
+    """
+
+    name: str
+    type: str
+    version: str
+    place: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPair:
+    """A column of the later version with the one that it goes on from.
+
+    Args:
+        after: The column.
+        before: The earlier version's; None where rows of that version have NULL.
+    """
+
+    after: ViewColumn
+    before: ViewColumn | None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEvent:
+    """A change of columns, which a copy of the rows makes before it applies changes of rows.
+
+    Args:
+        what: `added` (NULL in every row so far), `removed`, `renamed` or `retyped` (widened).
+        column: The column's name, in the later version where it has one.
+        was: Its name, or for `retyped` its type, in the earlier version.
+        becomes: Its type in the later version.
+    """
+
+    what: Event
+    column: str
+    was: str | None = None
+    becomes: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        return {
+            "what": self.what,
+            "column": self.column,
+            "was": self.was,
+            "becomes": self.becomes,
+        }
+
+
+def pair_columns(
+    before: Sequence[ViewColumn], after: Sequence[ViewColumn], *, same_table: bool = False
+) -> tuple[ColumnPair, ...]:
+    """Say which column of the earlier version each column of the later one goes on from.
+
+    One of the same name and meaning does; else one of the same meaning, which was renamed; else one
+    of the same name, whose values are compared as they are. Of a type that does not widen into the
+    new one no column goes on: its values might not be convertible.
+
+    Args:
+        before: The earlier version's columns.
+        after: The later version's.
+        same_table: Whether one physical table serves both: then places tell what is the same.
+
+    >>> old = [ViewColumn("a", "INT", "1"), ViewColumn("b", "INT", "2")]
+    >>> new = [ViewColumn("b", "INT", "1"), ViewColumn("c", "INT", "3")]
+    >>> [(one.after.name, one.before and one.before.name) for one in pair_columns(old, new)]
+    [('b', 'a'), ('c', None)]
+    """
+    left = dict(enumerate(before))
+    found: dict[int, ViewColumn] = {}
+
+    def same_name(one: ViewColumn, other: ViewColumn) -> bool:
+        return one.name.lower() == other.name.lower()
+
+    def same_meaning(one: ViewColumn, other: ViewColumn) -> bool:
+        return one.place == other.place if same_table else one.version == other.version
+
+    rules: tuple[Callable[[ViewColumn, ViewColumn], bool], ...] = (
+        lambda one, other: same_name(one, other) and same_meaning(one, other),
+        same_meaning,
+        same_name,
+    )
+    for rule in rules:
+        for place, column in enumerate(after):
+            if place in found:
+                continue
+            match = next(
+                (i for i, one in left.items() if rule(one, column) and _goes_on(one, column)), None
+            )
+            if match is not None:
+                found[place] = left.pop(match)
+    return tuple(ColumnPair(column, found.get(place)) for place, column in enumerate(after))
+
+
+_ANY_OF_ITS_KIND = frozenset({"int", "integer", "string", "timestamp", "timestamp_ntz"})
+"""Types that hold every value of those that Iceberg keeps as one with them."""
+
+
+def _goes_on(before: ViewColumn, after: ViewColumn) -> bool:
+    if written_alike(before.type, after.type) or widens_in_place(before.type, after.type):
+        return True
+    return after.type.lower() in _ANY_OF_ITS_KIND and same_type(before.type, after.type)
+
+
+def written_alike(one: str, other: str) -> bool:
+    """Say whether two types are one but for blanks, and but for letters of types without fields."""
+    plain, wanted = (type_.replace(" ", "") for type_ in (one, other))
+    return plain == wanted or ("<" not in plain and plain.lower() == wanted.lower())
+
+
+def column_events(
+    before: Sequence[ViewColumn], pairs: Sequence[ColumnPair]
+) -> Iterator[ColumnEvent]:
+    """Yield what a copy of the earlier version has to do to its columns, in the later one's order.
+
+    Args:
+        before: The earlier version's columns.
+        pairs: Those of the later version.
+    """
+    kept = {pair.before for pair in pairs}
+    for column in before:
+        if column not in kept:
+            yield ColumnEvent("removed", column.name)
+    for pair in pairs:
+        old, new = pair.before, pair.after
+        if old is None:
+            yield ColumnEvent("added", new.name, becomes=new.type)
+            continue
+        if old.name != new.name:
+            yield ColumnEvent("renamed", new.name, old.name, new.type)
+        if not written_alike(old.type, new.type):
+            yield ColumnEvent("retyped", new.name, old.type, new.type)

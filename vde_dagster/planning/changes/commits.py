@@ -1,0 +1,144 @@
+"""How the rows that two snapshots of one table differ in are found without reading all of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommit:
+    """A commit to a table, as far as it says which rows came and went.
+
+    Args:
+        snapshot_id: Its Iceberg snapshot.
+        parent_id: The one before, or None for the first.
+        sequence: Its sequence number.
+        quiet: Whether no row was added or removed.
+        has_deletes: Whether delete files or deletion vectors hide rows of the table by then, or
+            that is not known.
+        rows_moved: How many rows it wrote and removed, those that it carried over too, when known.
+        rows: How many rows the table had by then, when known.
+        has_lineage: Whether every row of the table has an id by then.
+    """
+
+    snapshot_id: int
+    parent_id: int | None
+    sequence: int
+    quiet: bool
+    has_deletes: bool
+    rows_moved: int | None
+    rows: int | None
+    has_lineage: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """Consecutive commits of a table, whose changes count forwards or backwards.
+
+    Args:
+        since: The Iceberg snapshot before the first of them; None for the empty table.
+        until: The Iceberg snapshot of the last.
+        forwards: Whether what they added was added.
+    """
+
+    since: int | None
+    until: int
+    forwards: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ByCommits:
+    """Read what the commits of one or two legs wrote and removed; none where rows are the same.
+
+    Args:
+        legs: Back to where two snapshots' histories meet, then forwards.
+    """
+
+    legs: tuple[Leg, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ByLineage:
+    """Read the rows that were written since, and those of before that are not there unchanged.
+
+    Args:
+        older: The Iceberg snapshot that the other one descends from.
+        newer: The other one.
+        sequence: The older one's sequence number.
+        forwards: Whether the older one is the earlier version's.
+    """
+
+    older: int
+    newer: int
+    sequence: int
+    forwards: bool
+
+
+def read_by(
+    before: Sequence[TableCommit], after: Sequence[TableCommit]
+) -> ByCommits | ByLineage | None:
+    """Say how two snapshots of one table are compared.
+
+    Iceberg tells the rows of a range of commits where no file of deletes is involved: "Delete files
+    are currently not supported in changelog scans", not even in a range that only adds rows. Row
+    lineage (https://iceberg.apache.org/spec/#row-lineage) takes two snapshots of which one descends
+    from the other.
+
+    Args:
+        before: The commits that lead to the earlier version's snapshot, newest first, as far as
+            they are kept; none for a table without any.
+        after: Those that lead to the later version's.
+
+    Returns:
+        None where both have to be read whole, or that is less work.
+    """
+    paths = _paths(before, after)
+    if paths is None:
+        return None
+    back, forth = paths
+    if all(commit.quiet for commit in (*back, *forth)):
+        return ByCommits(())
+    met = _met(before, back)
+    changed = [part for part in (back, forth) if not all(commit.quiet for commit in part)]
+    if not any(c.has_deletes for c in (*back, *forth, *met)) and _is_less(
+        [*back, *forth], [*before[:1], *after[:1]]
+    ):
+        return ByCommits(
+            tuple(Leg(_parent(part), part[0].snapshot_id, part is forth) for part in changed)
+        )
+    if before and after and not (back and forth):
+        older, newer = (before[0], after[0]) if forth else (after[0], before[0])
+        if older.has_lineage and newer.has_lineage:
+            return ByLineage(older.snapshot_id, newer.snapshot_id, older.sequence, bool(forth))
+    return None
+
+
+def _paths(
+    before: Sequence[TableCommit], after: Sequence[TableCommit]
+) -> tuple[Sequence[TableCommit], Sequence[TableCommit]] | None:
+    """Return the commits of either side since their histories meet; None where that is not kept."""
+    places = {commit.snapshot_id: place for place, commit in enumerate(before)}
+    for place, commit in enumerate(after):
+        if commit.snapshot_id in places:
+            return before[: places[commit.snapshot_id]], after[:place]
+    if all(not line or line[-1].parent_id is None for line in (before, after)):
+        return before, after  # They meet where the table had no rows yet.
+    return None
+
+
+def _met(line: Sequence[TableCommit], path: Sequence[TableCommit]) -> Sequence[TableCommit]:
+    return line[len(path) : len(path) + 1]
+
+
+def _parent(path: Sequence[TableCommit]) -> int | None:
+    return path[-1].parent_id
+
+
+def _is_less(moved: Sequence[TableCommit], ends: Sequence[TableCommit]) -> bool:
+    """Say whether commits have fewer rows to read than both tables; unknown counts say yes."""
+    rows = [commit.rows for commit in ends]
+    counts = [0 if commit.quiet else commit.rows_moved for commit in moved]
+    if None in rows or None in counts:
+        return True
+    return sum(n or 0 for n in counts) <= sum(n or 0 for n in rows)

@@ -1,0 +1,230 @@
+"""The Spark SQL that returns what changed: weighed rows in, changes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from vde_dagster.base.names import quote
+from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, written_alike
+from vde_dagster.planning.changes.commits import ByLineage, Leg
+
+Change = Literal["insert", "delete", "update_before", "update_after", "resync"]
+
+MARKS = (
+    ("_change_type", "STRING"),
+    ("_change_ordinal", "INT"),
+    ("_commit_snapshot_id", "BIGINT"),
+    ("_version", "INT"),
+    ("_publication_id", "STRING"),
+)
+"""The columns in front of a view's own, with their types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the columns in front of a change say of when it happened.
+
+    Args:
+        ordinal: Counts the steps from 0.
+        commit: The Iceberg snapshot that the later version pins; None without a table.
+        version: The later version.
+        publication_id: Its publication.
+    """
+
+    ordinal: int
+    commit: int | None
+    version: int
+    publication_id: str
+
+    def marks(self, change: str) -> str:
+        """Write the columns in front, from an expression of the kind of change."""
+        escaped = self.publication_id.replace("\\", "\\\\").replace("'", "\\'")
+        values = (
+            change,
+            str(self.ordinal),
+            "NULL" if self.commit is None else str(self.commit),
+            str(self.version),
+            f"'{escaped}'",
+        )
+        return ", ".join(
+            f"CAST({value} AS {type_}) AS {quote(name)}"
+            for value, (name, type_) in zip(values, MARKS, strict=True)
+        )
+
+
+def is_comparable(type_: str) -> bool:
+    """Say whether rows can be told apart by a column; not by a variant inside another value."""
+    lowered = type_.lower()
+    return "variant" not in lowered or lowered == "variant"
+
+
+def of_versions(before: str | None, after: str | None, pairs: Sequence[ColumnPair]) -> str:
+    """Weigh all rows of two versions.
+
+    Args:
+        before: The query that reads the earlier one; None where it has no rows.
+        after: The query that reads the later one.
+        pairs: The columns.
+    """
+    parts = []
+    if before is not None:
+        parts.append(f"SELECT -1 AS w, {_earlier(pairs)} FROM ({before}) AS b")
+    if after is not None:
+        parts.append(f"SELECT 1 AS w, {_later(pairs)} FROM ({after}) AS a")
+    return " UNION ALL ".join(parts)
+
+
+def of_commits(
+    legs: Iterable[Leg], table: str, columns: Sequence[ViewColumn], types: Mapping[str, str]
+) -> str:
+    """Weigh the rows that commits wrote and removed, carried-over ones too, which cancel out.
+
+    Args:
+        legs: The commits.
+        table: The table's full name, quoted for Spark SQL.
+        columns: The later version's columns, with their places.
+        types: Spark SQL type by column of the table as it is now.
+    """
+    parts = []
+    for leg in legs:
+        options = [("start-snapshot-id", leg.since)] if leg.since is not None else []
+        options.append(("end-snapshot-id", leg.until))
+        said = ", ".join(f"`{name}` = '{value}'" for name, value in options)
+        added, removed = (1, -1) if leg.forwards else (-1, 1)
+        weight = f"CASE WHEN _change_type = 'INSERT' THEN {added} ELSE {removed} END"
+        parts.append(
+            f"SELECT {weight} AS w, {_places(columns, types)} FROM {table}.`changes` WITH ({said})"
+        )
+    return " UNION ALL ".join(parts)
+
+
+def of_lineage(
+    way: ByLineage,
+    table: str,
+    pairs: Sequence[ColumnPair],
+    older_types: Mapping[str, str],
+    newer_types: Mapping[str, str],
+) -> str:
+    """Weigh the rows that were written since an older snapshot, and those that they replace.
+
+    Args:
+        way: The snapshots.
+        table: The table's full name, quoted for Spark SQL.
+        pairs: The columns, all of whose places are the same in both versions.
+        older_types: Spark SQL type by column, of the older snapshot's own schema.
+        newer_types: The same of the newer one's.
+    """
+    columns = [pair.after for pair in pairs]
+    old, new = _places(columns, older_types, "o"), _places(columns, newer_types, "n")
+    weights = (-1, 1) if way.forwards else (1, -1)
+    written = "_last_updated_sequence_number"
+    kept = (
+        f"SELECT _row_id AS i FROM {table} VERSION AS OF {way.newer} "
+        f"WHERE {written} <= {way.sequence}"
+    )
+    return (
+        f"SELECT {weights[0]} AS w, {old} FROM (SELECT *, _row_id AS vde_row "
+        f"FROM {table} VERSION AS OF {way.older}) AS o "
+        f"LEFT ANTI JOIN ({kept}) AS k ON o.vde_row = k.i "
+        f"UNION ALL SELECT {weights[1]} AS w, {new} FROM (SELECT * "
+        f"FROM {table} VERSION AS OF {way.newer} WHERE {written} > {way.sequence}) AS n"
+    )
+
+
+def changes_query(
+    weighed: str, columns: Sequence[ViewColumn], key: Sequence[str], step: Step
+) -> str:
+    """Write the query of the changes: rows whose weights do not sum up to zero.
+
+    Args:
+        weighed: A query of weights `w` and the view's columns as `c0`, `c1`, ….
+        columns: The columns.
+        key: Names of columns that tell rows apart, or none: rows of one key that alone went and
+            alone came are images of one row.
+        step: What is said of every change.
+    """
+    names = [f"c{i}" for i in range(len(columns))]
+    plain = [not _is_variant(column) for column in columns]
+    grouped = [
+        name if one else f"concat(schema_of_variant({name}), to_json({name}))"
+        for name, one in zip(names, plain, strict=True)
+    ]
+    kept = [
+        name if one else f"any_value({name}) AS {name}"
+        for name, one in zip(names, plain, strict=True)
+    ]
+    net = (
+        f"SELECT {', '.join(kept)}, CAST(sum(w) AS BIGINT) AS w FROM ({weighed}) AS weighed "
+        f"GROUP BY {', '.join(grouped)} HAVING sum(w) <> 0"
+    )
+    change = "CASE WHEN w < 0 THEN 'delete' ELSE 'insert' END"
+    if key:
+        lowered = {name.lower() for name in key}
+        by = ", ".join(
+            name for name, c in zip(names, columns, strict=True) if c.name.lower() in lowered
+        )
+        net = (
+            f"SELECT *, sum(CASE WHEN w < 0 THEN -w ELSE 0 END) OVER (PARTITION BY {by}) AS gone, "
+            f"sum(CASE WHEN w > 0 THEN w ELSE 0 END) OVER (PARTITION BY {by}) AS come "
+            f"FROM ({net}) AS net"
+        )
+        change = (
+            "CASE WHEN gone = 1 AND come = 1 "
+            "THEN CASE WHEN w < 0 THEN 'update_before' ELSE 'update_after' END "
+            "WHEN w < 0 THEN 'delete' ELSE 'insert' END"
+        )
+    shown = ", ".join(
+        f"{name} AS {quote(column.name)}" for name, column in zip(names, columns, strict=True)
+    )
+    return (
+        f"SELECT {step.marks(change)}, {shown} FROM ({net}) AS changes "
+        "LATERAL VIEW explode(sequence(1, abs(w))) AS one"
+    )
+
+
+def no_changes(columns: Sequence[ViewColumn], step: Step, *, resync: bool = False) -> str:
+    """Write the query of no change at all, or of the one that says to read the view anew."""
+    nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in columns)
+    return (
+        f"SELECT {step.marks(chr(39) + 'resync' + chr(39))}, {nothing} WHERE {str(resync).lower()}"
+    )
+
+
+def _earlier(pairs: Sequence[ColumnPair]) -> str:
+    return ", ".join(
+        f"{_as(pair.before.name, pair.before.type, pair.after.type)} AS c{i}"
+        if pair.before is not None
+        else f"CAST(NULL AS {pair.after.type}) AS c{i}"
+        for i, pair in enumerate(pairs)
+    )
+
+
+def _later(pairs: Sequence[ColumnPair]) -> str:
+    return ", ".join(f"{quote(pair.after.name)} AS c{i}" for i, pair in enumerate(pairs))
+
+
+def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "") -> str:
+    """Read columns from their places; what a table has not yet is NULL in all of its rows."""
+    found = []
+    for i, column in enumerate(columns):
+        place = column.place or ""
+        has, name = types.get(place), quote(place)
+        if of:
+            name = f"{of}.{name}"
+        if has is None:
+            found.append(f"CAST(NULL AS {column.type}) AS c{i}")
+        elif written_alike(has, column.type):
+            found.append(f"{name} AS c{i}")
+        else:
+            found.append(f"CAST({name} AS {column.type}) AS c{i}")
+    return ", ".join(found)
+
+
+def _as(name: str, has: str, wanted: str) -> str:
+    return quote(name) if written_alike(has, wanted) else f"CAST({quote(name)} AS {wanted})"
+
+
+def _is_variant(column: ViewColumn) -> bool:
+    return column.type.lower() == "variant"

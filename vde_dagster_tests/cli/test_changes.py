@@ -1,0 +1,75 @@
+"""`vde changes`: a table for people, rows for programs, cursors for consumers."""
+
+from __future__ import annotations
+
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.cli.conftest import Vde
+from vde_dagster_tests.projects import ProjectFolder
+
+ROWS = """MODEL (name shop.rows, kind FULL, grain id);
+SELECT * FROM VALUES (1, 'a'), (2, 'b'), (3, 'c') AS t(id, name)"""
+
+
+@pytest.mark.spark
+def test_changes_are_shown_and_consumed(
+    tmp_path_factory: pytest.TempPathFactory, spark_engine: SparkEngine, vde: Vde
+) -> None:
+    shop = ProjectFolder(tmp_path_factory.mktemp("changes") / "shop", {"models/rows.sql": ROWS})
+    at = ("changes", "prod", "shop.rows", "--project", shop.root)
+
+    def publish() -> None:
+        with Workspace.open(shop.root) as workspace:
+            workspace.apply(workspace.plan("prod"))
+
+    publish()
+    first = vde(*at, "--cursor", "copy", "--commit", "--json")
+    assert first.code == 0, first.err
+    assert [row[0] for row in first.json["rows"]] == ["insert"] * 3
+    shop.edit("models/rows.sql", "(2, 'b'), (3, 'c')", "(2, 'B'), (4, 'd')")
+    publish()
+    found = vde(*at, "--cursor", "copy", "--json").json
+    assert (found["method"], found["key"], found["cursor"]["ack"]) == ("versions", ["id"], "1-2")
+    assert [(row[0], *row[5:]) for row in found["rows"]] == [
+        *(("update_before", 2, "b"), ("update_after", 2, "B")),
+        *(("delete", 3, "c"), ("insert", 4, "d")),
+    ]
+    shown = vde(*at, "--from", "1", "--limit", "3")
+    assert "update_after" in shown.out
+    assert "3 changes from version 1 to 2 of 'prod', and there are more" in shown.err
+    assert "_publication_id" not in shown.out
+    for _ in range(2):
+        assert vde(*at, "--cursor", "copy", "--ack", "1-2", "--json").json["version"] == 2
+    assert vde(*at, "--cursor", "copy", "--ack", "1-3").code == 2
+    other = vde(*at, "--cursor", "copy", "--ack", "0-1")
+    assert (other.code, "is at version 2, not at 0" in other.err) == (1, True)
+    assert "no row changed" in vde(*at, "--cursor", "copy").out
+    sql = vde(*at, "--from", "1", "--sql", "--json").json["sql"]
+    assert len(spark_engine.session.sql("SELECT 1").collect()) == 1
+    with Workspace.open(shop.root) as workspace:
+        assert len(workspace.engine().query(sql)[1]) == 4
+        counted = "SELECT count(*) AS n FROM changes('shop.rows', 0, 1)"
+        assert workspace.query("prod", counted).rows == ((3,),)
+        assert workspace.query("prod@2", counted.replace(", 1)", ")")).rows == ((3,),)
+    assert vde(*at, "--cursor", "copy", "--forget", "--json").json["forgotten"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--commit"], "a cursor is to be moved, but none is named"),
+        (["--cursor", "a", "--commit", "--limit", "3"], "would skip the changes"),
+        (["--cursor", "a", "--ack", "soon"], "'soon' is no pair of versions"),
+        (["--cursor", "a", "--ack", "1-2", "--from", "1"], "read nothing"),
+        (["--cursor", "a", "--ack", "1-2", "--forget"], "exclude each other"),
+        (["--cursor", "a", "--forget", "--limit", "1"], "read nothing"),
+    ],
+)
+def test_options_that_mean_nothing_together_are_refused(
+    arguments: list[str], said: str, vde: Vde
+) -> None:
+    ended = vde("changes", "prod", "shop.rows", *arguments)
+    assert ended.code == 2
+    assert said in ended.err

@@ -1,0 +1,145 @@
+"""Changes of a shop's models as far as they are told without Spark: from metadata and the state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster_tests.execution.test_versions import Shop
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    made = Shop(tmp_path_factory.mktemp("changes"))
+    yield made
+    made.workspace.close()
+
+
+def test_the_same_pin_is_no_change_and_asks_nothing_of_an_engine(shop: Shop) -> None:
+    before = shop.engine.statements
+    found = shop.workspace.changes("prod", "raw.orders", since=1, until=2)
+    assert (found.rows, found.changes.method, shop.engine.statements) == ((), "nothing", before)
+    assert shop.workspace.changes_between("prod", "marts.daily", 2, 2).method == "nothing"
+
+
+def test_another_pin_of_a_table_is_read_at_both_pins_or_by_its_commits(shop: Shop) -> None:
+    changes = shop.workspace.changes_between("prod", "marts.daily", 1, 2)
+    pins = [shop.pin(version, "marts.daily") for version in (1, 2)]
+    assert changes.method == "versions", "these commits do not say that there are no delete files"
+    assert all(f"VERSION AS OF {pin}" in changes.query for pin in pins)
+    assert f"CAST({pins[1]} AS BIGINT) AS `_commit_snapshot_id`" in changes.query
+
+
+def test_the_answer_says_which_publication_made_it(shop: Shop) -> None:
+    changes = shop.workspace.changes_between("prod", "marts.daily", 1)
+    current = shop.workspace.store.environments.get("prod")
+    assert current is not None
+    assert (changes.until, changes.publication_id) == (3, current.publication_id)
+    assert [name for name, _ in changes.columns][:5] == [
+        *("_change_type", "_change_ordinal", "_commit_snapshot_id", "_version", "_publication_id")
+    ]
+
+
+def test_a_view_over_what_nobody_pins_has_to_be_read_anew(shop: Shop) -> None:
+    found = shop.workspace.changes("prod", "marts.rates", since=1, until=2)
+    assert [row[0] for row in found.rows] == ["resync"]
+    assert "lake.rates" in (found.changes.why or "")
+
+
+def test_a_version_whose_pins_are_not_known_has_to_be_read_anew(shop: Shop) -> None:
+    with shop.workspace.store.database.engine.begin() as conn:
+        conn.exec_driver_sql("CREATE TABLE kept AS SELECT * FROM vde_pins")
+        conn.exec_driver_sql("DELETE FROM vde_pins WHERE valid_to IS NOT NULL")
+    try:
+        found = shop.workspace.changes("prod", "marts.daily", since=1, until=3)
+        assert found.changes.method == "resync"
+        assert "before versions pinned" in (found.changes.why or "")
+        with pytest.raises(UsageError, match="before versions pinned"):
+            shop.workspace.changes("prod", "marts.daily", since=3, until=1)
+    finally:
+        with shop.workspace.store.database.engine.begin() as conn:
+            conn.exec_driver_sql("DELETE FROM vde_pins")
+            conn.exec_driver_sql("INSERT INTO vde_pins SELECT * FROM kept")
+            conn.exec_driver_sql("DROP TABLE kept")
+
+
+@pytest.mark.parametrize(
+    ("environment", "model", "since", "until", "said"),
+    [
+        ("dev", "marts.daily", 1, None, "there is no environment 'dev'"),
+        ("prod", "marts.none", 1, None, "shows a model marts.none"),
+        ("prod", "marts.daily", 1, 9, "has no version 9"),
+        ("prod", "marts.daily", 9, 3, "has had no version 9"),
+        ("prod", "lake.rates", 1, 2, "environments show nothing of it"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(
+    shop: Shop, environment: str, model: str, since: int, until: int | None, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        shop.workspace.changes(environment, model, since=since, until=until)
+
+
+def test_a_consumer_goes_on_where_it_was(shop: Shop) -> None:
+    workspace = shop.workspace
+    first = workspace.changes("prod", "raw.orders", cursor="billing", until=2)
+    assert (first.changes.since, first.changes.until) == (0, 2)
+    again = workspace.changes("prod", "raw.orders", cursor="billing")
+    assert again.changes.since == 0, "what was not acknowledged comes again"
+    workspace.acknowledge(first)
+    with pytest.raises(ConflictError, match="is at version 2, not at 0"):
+        workspace.acknowledge(again)
+    rest = workspace.changes("prod", "raw.orders", cursor="billing")
+    assert (rest.changes.since, rest.changes.until) == (2, 3)
+    workspace.acknowledge(rest)
+    done = workspace.changes("prod", "raw.orders", cursor="billing")
+    assert (done.changes.since, done.changes.until, done.rows) == (3, 3, ())
+
+
+@pytest.mark.parametrize("given", [{}, {"since": 1, "cursor": "billing"}])
+def test_from_where_on_is_said_once(shop: Shop, given: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="from where on the changes are wanted"):
+        shop.workspace.changes("prod", "raw.orders", **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x" * 65, "a/b"])
+def test_names_of_cursors_are_plain(shop: Shop, name: str) -> None:
+    with pytest.raises(UsageError, match="is not a cursor's name"):
+        shop.workspace.changes("prod", "raw.orders", cursor=name)
+
+
+def test_changes_that_were_not_all_read_are_not_acknowledged(shop: Shop) -> None:
+    found = shop.workspace.changes("prod", "raw.orders", since=1)
+    with pytest.raises(UsageError, match="not read by a cursor"):
+        shop.workspace.acknowledge(found)
+
+
+def test_a_query_reads_changes_as_a_table(shop: Shop) -> None:
+    pins = [shop.pin(version, "marts.daily") for version in (1, 2)]
+    sql = "SELECT day, _change_type FROM changes('marts.daily', 1, 2) AS c JOIN marts.daily d"
+    asked = shop.asked("prod", f"{sql} USING (day)")
+    assert all(f"VERSION AS OF {pin}" in asked for pin in pins)
+    assert "`daily` d" in asked
+    assert shop.asked("prod@2", "SELECT * FROM Changes('marts.daily', 1)").count("VERSION") == 2
+    same = shop.asked("prod", "WITH changes(a) AS (SELECT 1) SELECT a FROM changes")
+    assert "VERSION" not in same
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("changes('marts.daily')", "does not say a model and one or two versions"),
+        ("changes('marts.daily', 1, 2, 3)", "does not say a model and one or two versions"),
+        ("changes('marts.daily', 'a')", "does not say a model and one or two versions"),
+        ("changes('marts.daily' 1)", "does not say a model and one or two versions"),
+        ("changes('marts.none', 1, 2)", "shows a model marts.none"),
+        ("changes(marts.daily, 1, 2)", "cannot read from changes"),
+        ("marts.changes('marts.daily', 1, 2)", "cannot read"),
+        ("vde_changes.daily_0", "neither a model"),
+    ],
+)
+def test_what_is_no_call_of_changes_is_said(shop: Shop, call: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        shop.workspace.query("prod", f"SELECT * FROM {call}")

@@ -1,0 +1,73 @@
+"""A copy of a view that applies the changes between any two versions is the view."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from vde_dagster_tests.execution.changes_world import World, migrated
+
+pytestmark = pytest.mark.proof
+
+VERSIONS = 7
+GONE, COME = ("delete", "update_before"), ("insert", "update_after")
+
+
+def check(world: World, since: int, until: int) -> str:
+    """Apply the changes between two versions to a copy; return how they were found."""
+    one, two = world.versions[since], world.versions[until]
+    if one is None and two is None:
+        return "none"
+    changes = world.changes(since, until)
+    found = world.read(changes)
+    names = [name for name, _ in changes.columns][5:]
+    gone: Counter[tuple[Any, ...]] = Counter(row[5:] for row in found if row[0] in GONE)
+    come: Counter[tuple[Any, ...]] = Counter(row[5:] for row in found if row[0] in COME)
+    assert gone.total() + come.total() == len(found)
+    assert not gone & come, "a row was carried over"
+    copy = one.rows() if one is not None else Counter()
+    if one is not None and two is not None:
+        copy = migrated([column[0] for column in one.columns], copy, changes.events, names)
+    assert gone <= copy, "a row goes that is not there"
+    copy = copy - gone + come
+    assert copy == (two.rows() if two is not None else Counter())
+    images = [row for row in found if row[0].startswith("update")]
+    places = [names.index(name) for name in changes.key]
+    pairs: dict[Any, list[str]] = {}
+    for row in images:
+        pairs.setdefault(tuple(row[5 + i] for i in places), []).append(row[0])
+    assert all(sorted(kinds) == ["update_after", "update_before"] for kinds in pairs.values())
+    lone: dict[Any, set[str]] = {}
+    for row in found:
+        if changes.key and row not in images:
+            lone.setdefault(tuple(row[5 + i] for i in places), set()).add(row[0])
+    again = Counter(tuple(row[5 + i] for i in places) for row in found) if changes.key else {}
+    assert all(len(kinds) == 1 or again[key] > 2 for key, kinds in lone.items())
+    if since == until:
+        assert (found, changes.events) == ([], ())
+    return changes.method
+
+
+def search(seeds: range) -> Counter[str]:
+    """Check all pairs of versions of many histories; count how changes were found."""
+    methods: Counter[str] = Counter()
+    for seed in seeds:
+        world = World(seed)
+        for _ in range(VERSIONS):
+            world.publish()
+        for since in world.versions:
+            for until in world.versions:
+                try:
+                    methods[check(world, since, until)] += 1
+                except Exception as error:
+                    raise AssertionError(f"seed {seed}, {since} to {until}: {error!r}") from error
+        world.close()
+    return methods
+
+
+def test_copies_that_apply_changes_equal_the_view() -> None:
+    methods = search(range(30))
+    assert {"nothing", "commits", "lineage", "versions"} <= methods.keys()
+    assert min(methods[one] for one in ("nothing", "commits", "lineage", "versions")) > 20
