@@ -245,6 +245,23 @@ def _published_twice(world: World) -> None:
     world.clock.advance(hours=1)
 
 
+def freeze(workspace: Workspace) -> object:
+    """`vde freeze prod@1 close`; a repetition finds it done."""
+    found = workspace.store.environments.get("close")
+    return found or workspace.freeze("prod@1", "close", who="me")
+
+
+def _frozen(world: World) -> None:
+    """Freeze a version twice; production moves on, and one of them is over."""
+    _published_twice(world)
+    freeze(world.process())
+    world.process().freeze("prod@1", "over")
+    world.clock.advance(days=40)
+    run_again(world.process())
+    world.process().drop_environment("over")
+    world.clock.advance(days=40)
+
+
 def _with_dev(world: World) -> None:
     _changed(world)
     apply_again(world.process(), "dev")
@@ -282,6 +299,8 @@ OPERATIONS = (
     Operation("deployment of a preview", _previewed, deploy),
     Operation("clean-up of previews", _much_previewed, lambda workspace: workspace.janitor()),
     Operation("rollback", _published_twice, lambda workspace: workspace.rollback("prod", 1)),
+    Operation("freeze", _published_twice, freeze),
+    Operation("clean-up of what is frozen", _frozen, lambda workspace: workspace.janitor()),
     Operation("drop", _with_dev, lambda workspace: workspace.drop_environment("dev")),
     Operation("clean-up", _much_to_clean, lambda workspace: workspace.janitor()),
     Operation("clean-up after grace", _given_up, lambda workspace: workspace.janitor()),

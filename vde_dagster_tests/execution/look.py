@@ -17,6 +17,7 @@ from vde_dagster_tests.lakehouse.oracle import check_pins, load, pointers, query
 
 _TABLE = re.compile(r"`\w+`\.`(vde__[^`]+)`\.`([^`]+)`")
 _PREVIEW = re.compile(r"vde_preview_\w+")
+_PINNED = re.compile(r"VERSION AS OF (\d+)")
 _MICROSECONDS = 1_000_000
 
 
@@ -30,6 +31,7 @@ class Warehouse:
         environments: (version, publication id, table by model) by environment.
         filled: Filled ranges in seconds since 1970 by table, as the state has them.
         locations: Metadata file by view and table.
+        held: By view, the Iceberg snapshot of its table that it shows in place of `main`.
         previews: Branches that are tables of their own, as the state has them.
     """
 
@@ -39,6 +41,7 @@ class Warehouse:
     filled: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     locations: dict[str, str] = field(default_factory=dict)
     previews: set[str] = field(default_factory=set)
+    held: dict[str, int | None] = field(default_factory=dict)
 
     def read_by(self, view: str) -> list[str]:
         """Name the tables that a view reads."""
@@ -149,11 +152,17 @@ def _read_state(url: str, seen: Warehouse) -> None:
         )
     }
     for name, version in query(url, "SELECT environment, version FROM vde_environments WHERE live"):
-        entries = query(
-            url,
-            "SELECT model_namespace, model_name, table_id FROM vde_entries "
-            f"WHERE environment = '{name}' AND valid_to IS NULL",
+        entries = list(
+            query(
+                url,
+                "SELECT model_namespace, model_name, table_id, held_schema_id, held_snapshot_id "
+                f"FROM vde_entries WHERE environment = '{name}' AND valid_to IS NULL",
+            )
         )
+        suffix = "" if name == "prod" else f"__{name}"
+        for namespace, model, _, held, at in entries:
+            if held is not None:
+                seen.held[f"{namespace}{suffix}.{model}"] = at
         models = {
             f"{row[0]}.{row[1]}": refs[row[2]].partition("@")[0] if row[2] else ""
             for row in entries
@@ -175,7 +184,14 @@ def _check_views(seen: Warehouse) -> None:
     for view, table in expected.items():
         read = seen.read_by(view)
         assert set(read) <= seen.tables.keys(), f"{view} reads a table that is not there"
-        assert not table or read == [table], f"{view} reads another table than its environment says"
+        at = seen.held.get(view)
+        empty = view in seen.held and at is None
+        assert not table or empty or read == [table], (
+            f"{view} reads another table than its environment says"
+        )
+        if table:
+            found = _PINNED.findall(seen.views[view])
+            assert found == ([str(at)] if at is not None else []), f"{view} shows another state"
 
 
 def _check_rows(seen: Warehouse) -> None:

@@ -23,6 +23,8 @@ class Seen:
         tables: Days on `main`, in order of commits, of each table that a view reads.
         branches: Branches beside `main`, by table.
         environments: (version, models) of each live environment.
+        held: By environment and table, the Iceberg snapshot that is shown in place of `main`.
+        pinned: Days that views of such show, by view.
         filled: Filled ranges by table, as the state store has them.
     """
 
@@ -31,12 +33,19 @@ class Seen:
     branches: dict[str, list[str]] = field(default_factory=dict)
     environments: dict[str, tuple[int, dict[str, str]]] = field(default_factory=dict)
     filled: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    held: dict[tuple[str, str], int] = field(default_factory=dict)
+    pinned: dict[str, list[str]] = field(default_factory=dict)
 
     def visible(self) -> tuple[Any, ...]:
         """What a user of views can see, without what no view reads."""
-        read = {sql.rsplit(" ", 1)[-1] for sql in self.views.values()}
+        read = {table_of(sql) for sql in self.views.values()}
         shown = {name: rows for name, rows in self.tables.items() if name in read}
         return self.views, shown, {n: models for n, (_, models) in self.environments.items()}
+
+
+def table_of(sql: str) -> str:
+    """Name the table that a view reads."""
+    return sql.partition(" FROM ")[2].partition(" ")[0]
 
 
 def query(url: str, sql: str) -> Iterator[tuple[Any, ...]]:
@@ -79,6 +88,13 @@ def pointers(url: str, folder: Path | None = None) -> list[tuple[str, str, str, 
     return found
 
 
+HELD = (
+    "SELECT environment, table_id, held_snapshot_id FROM vde_entries "
+    "WHERE valid_to IS NULL AND held_schema_id IS NOT NULL"
+)
+"""What environments show in place of tables' `main`."""
+
+
 def look(url: str, folder: Path | None = None, *, settled: bool = True) -> Seen:
     """Read everything, and check what has to hold at every instant.
 
@@ -115,6 +131,13 @@ def look(url: str, folder: Path | None = None, *, settled: bool = True) -> Seen:
             )
         }
         seen.environments[environment] = (version, models)
+    for environment, table_id, snapshot in query(url, HELD):
+        if environment in seen.environments:
+            seen.held[environment, table_id] = snapshot
+    for view, sql in seen.views.items():
+        if " VERSION AS OF " in sql and table_of(sql) in metadata_of:
+            commit = int(sql.rpartition(" ")[2])
+            seen.pinned[view] = _content(metadata_of[table_of(sql)], commit)
     refs = {
         table_id: f"{namespace}.{name}"
         for table_id, namespace, name in query(
@@ -146,6 +169,7 @@ def check_pins(url: str, tables: Mapping[str, dict[str, Any]]) -> None:
             url, "SELECT table_id, namespace, name FROM vde_tables WHERE status <> 'dropped'"
         )
     }
+    held = {(environment, table_id): at for environment, table_id, at in query(url, HELD)}
     for environment, table_id in query(
         url,
         "SELECT DISTINCT environment, table_id FROM vde_entries "
@@ -164,7 +188,14 @@ def check_pins(url: str, tables: Mapping[str, dict[str, Any]]) -> None:
         kept = {item["snapshot-id"] for item in tables[name]["snapshots"]}
         if environment == "prod":
             assert pins == [(ref.get("snapshot-id"),)], f"{name} is not at its pin"
+        if (environment, table_id) in held:
+            assert pins == [(held[environment, table_id],)], f"{name} is not pinned as it is held"
         assert pins[0][0] is None or pins[0][0] in kept, f"the pin of {name} is gone"
+    for environment, version, table_id, pin in query(url, _PINNED):
+        kept = {item["snapshot-id"] for item in tables[refs[table_id][0]]["snapshots"]}
+        assert pin in kept, f"{environment}@{version} pins of {refs[table_id][0]} what is gone"
+    (unheld,) = query(url, _UNHELD)
+    assert unheld == (0,), "a frozen environment shows a table as it is"
     gone = (
         "SELECT count(*) FROM vde_pins p WHERE valid_to IS NULL AND NOT EXISTS (SELECT 1 FROM "
         "vde_entries e WHERE e.environment = p.environment AND e.table_id = p.table_id AND "
@@ -173,12 +204,31 @@ def check_pins(url: str, tables: Mapping[str, dict[str, Any]]) -> None:
     assert list(query(url, gone)) == [(0,)], "something is pinned that is not shown"
 
 
-def _content(metadata: dict[str, Any]) -> list[str]:
-    head = metadata.get("refs", {}).get("main", {}).get("snapshot-id")
+_PINNED = """
+    SELECT p.environment, v.version, p.table_id, p.iceberg_snapshot_id
+    FROM vde_pins p
+    JOIN vde_environments e ON e.environment = p.environment AND e.live
+    JOIN vde_environment_versions v ON v.environment = p.environment
+      AND v.version >= p.valid_from AND (p.valid_to IS NULL OR v.version < p.valid_to)
+    WHERE p.iceberg_snapshot_id IS NOT NULL
+"""
+_UNHELD = """
+    SELECT count(*) FROM vde_entries n
+    JOIN vde_environments e ON e.environment = n.environment AND e.live
+    JOIN vde_environment_versions v ON v.environment = e.environment AND v.version = e.version
+    WHERE v.frozen IS NOT NULL AND n.valid_to IS NULL AND n.table_id IS NOT NULL
+      AND n.held_schema_id IS NULL
+"""
+
+
+def _content(metadata: dict[str, Any], head: int | None = None) -> list[str]:
+    if head is None:
+        head = metadata.get("refs", {}).get("main", {}).get("snapshot-id")
     if head is None:
         return []
-    (snapshot,) = [item for item in metadata["snapshots"] if item["snapshot-id"] == head]
-    content: list[str] = json.loads(snapshot["summary"]["fake.content"])
+    snapshots = {item["snapshot-id"]: item for item in metadata["snapshots"]}
+    assert head in snapshots, "what is shown is gone"
+    content: list[str] = json.loads(snapshots[head]["summary"]["fake.content"])
     return content
 
 
@@ -189,10 +239,13 @@ def _check_views_agree_with_environments(seen: Seen, refs: dict[str, str]) -> No
         for model, table_id in models.items():
             namespace, name = model.split(".")
             assert table_id in refs, f"{environment} shows a table that was dropped"
-            expected[f"{namespace}{suffix}.{name}"] = f"SELECT a FROM {refs[table_id]}"
+            at = seen.held.get((environment, table_id))
+            sql = f"SELECT a FROM {refs[table_id]}"
+            held = f" VERSION AS OF {at}" if at is not None else ""
+            expected[f"{namespace}{suffix}.{name}"] = sql + held
     assert seen.views == expected, "views and environments disagree"
     for sql in seen.views.values():
-        assert sql.rsplit(" ", 1)[-1] in seen.tables, "a view reads a table that is not there"
+        assert table_of(sql) in seen.tables, "a view reads a table that is not there"
 
 
 def _check_no_interval_is_written_twice(seen: Seen) -> None:

@@ -205,6 +205,39 @@ class Process:
                 )
             )
 
+    def freeze(self, source: str, version: int, name: str) -> Environment:
+        """Publish a version under a name of its own, each table held at its pin."""
+        with self._lease(f"environment/{name}") as lease:
+            self.lakehouse.recover()
+            current = self.store.environments.get(name)
+            if current is not None:
+                return current
+            old = self.store.versions.at(source, version)
+            assert old is not None
+            pins = self.store.pins.at(source, version)
+            tables = self.store.tables.load(
+                [e.table_id for e in old.entries.values() if e.table_id]
+            )
+            views = []
+            entries = {}
+            for entry in old.entries.values():
+                assert entry.table_id is not None
+                ref = ViewNames(name).ref(entry.name)
+                held = pins[entry.table_id].held
+                sql = f"SELECT a FROM {tables[entry.table_id].ref} VERSION AS OF {held.snapshot_id}"
+                views.append(view(ref.name, sql, namespace=ref.namespace))
+                entries[entry.name] = replace(entry, held=held)
+            made = environment(name, by=self.name, at=self.store.database.clock.now())
+            return self.lakehouse.publish(
+                Publication(
+                    environment=replace(made, entries=entries, frozen=f"{source}@{version}"),
+                    base_version=0,
+                    views=tuple(views),
+                    leases=(lease,),
+                    sources=((source, version),),
+                )
+            )
+
     def janitor(self) -> JanitorReport:
         """Clean up."""
         return clean(self.store, self.lakehouse, RETENTION, timedelta(days=7))

@@ -23,7 +23,7 @@ from vde_dagster.errors import VdeError
 from vde_dagster.lakehouse.janitor import JanitorReport
 from vde_dagster.lakehouse.new_table import EmptyCommit
 from vde_dagster_tests.faults import MODES, Fault, FaultInjector, Mode, ProcessKilled
-from vde_dagster_tests.lakehouse.oracle import Seen, load, pointers, query
+from vde_dagster_tests.lakehouse.oracle import Seen, load, pointers, query, table_of
 from vde_dagster_tests.lakehouse.protocol import Job, Process, World, fast_folder
 from vde_dagster_tests.state.builders import FakeClock, days
 
@@ -98,10 +98,23 @@ def _given_up(world: World) -> None:
     world.clock.advance(days=2)
 
 
+def _frozen(world: World) -> None:
+    """Freeze a version twice; production moves on, and one of them is over."""
+    _published_twice(world)
+    world.process().freeze("prod", 1, "close")
+    world.process().freeze("prod", 1, "over")
+    world.clock.advance(days=40)
+    world.process().apply(Job("p3", "prod", 2, CHANGED.models, days(0, 1, 2, 3)))
+    world.process().store.environments.invalidate("over")
+    world.clock.advance(days=40)
+
+
 OPERATIONS = (
     Operation("first apply", lambda world: None, lambda process: process.apply(FIRST)),
     Operation("apply", _published, lambda process: process.apply(CHANGED)),
     Operation("rollback", _published_twice, lambda process: process.rollback("prod", 1)),
+    Operation("freeze", _published_twice, lambda process: process.freeze("prod", 1, "close")),
+    Operation("clean-up of what is frozen", _frozen, lambda process: process.janitor()),
     Operation("clean-up", _expired, lambda process: process.janitor()),
     Operation("clean-up after grace", _given_up, lambda process: process.janitor()),
 )
@@ -295,7 +308,7 @@ def check_old_or_new(world: World, old: Seen, new: Seen, where: str) -> None:
     if list(query(world.url, "SELECT 1 FROM vde_publications WHERE status = 'decided'")):
         assert old.views.keys() & new.views.keys() <= seen.views.keys(), where
         assert seen.views.keys() <= old.views.keys() | new.views.keys(), where
-        assert {sql.rsplit(" ", 1)[-1] for sql in seen.views.values()} <= seen.tables.keys(), where
+        assert {table_of(sql) for sql in seen.views.values()} <= seen.tables.keys(), where
     else:
         assert shape(world.look()) in (shape(old), shape(new)), where
 
@@ -305,9 +318,9 @@ def shape(seen: Seen) -> tuple[object, object, object]:
     views, tables, environments = seen.visible()
     names = {}
     for view in sorted(views):
-        names.setdefault(views[view].rsplit(" ", 1)[-1], len(names))
+        names.setdefault(table_of(views[view]), len(names))
     return (
-        {view: names[sql.rsplit(" ", 1)[-1]] for view, sql in views.items()},
+        {view: (names[table_of(sql)], seen.pinned.get(view)) for view, sql in views.items()},
         {names[name]: rows for name, rows in tables.items()},
         {name: sorted(models) for name, models in environments.items()},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from datetime import timedelta
 
@@ -142,6 +143,33 @@ def test_which_environments_hold_tables_is_listed(warehouse: Holding) -> None:
     warehouse.hold({one: Held(None, 0), two: None})
     held = {item.name: item.held for item in warehouse.store.environments.summaries()}
     assert held == {"prod": 0, "dev": 1}
+
+
+def test_a_version_is_not_forgotten_while_it_is_being_held(
+    warehouse: Holding, clock: FakeClock
+) -> None:
+    made = warehouse.make("one")
+    warehouse.publish(made)
+    warehouse.publish(made, moves=(made,))
+    clock.advance(days=400)
+    store, marked = warehouse.store, threading.Event()
+
+    def forget() -> None:
+        store.retention.mark(Retention(), write=True)
+        marked.set()
+
+    janitor = threading.Thread(target=forget)
+    with store.database.transaction() as conn:
+        store.versions.require_kept(conn, "prod", 1)
+        janitor.start()
+        assert not marked.wait(0.5)
+    janitor.join(30)
+    assert marked.is_set()
+    with (
+        pytest.raises(ConflictError, match="version 1 of 'prod' is no longer kept"),
+        store.database.transaction() as conn,
+    ):
+        store.versions.require_kept(conn, "prod", 1)
 
 
 def test_a_column_that_is_younger_than_the_rows_is_read_as_null() -> None:

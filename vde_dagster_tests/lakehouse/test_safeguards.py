@@ -17,18 +17,24 @@ from typing import Any
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
-from vde_dagster.lakehouse import Publication
+from vde_dagster.lakehouse import Publication, pins, publish
 from vde_dagster.lakehouse.catalogs import sql_pointers
 from vde_dagster.lakehouse.janitor import clean
+from vde_dagster.planning.environment import Environment
+from vde_dagster.state import environments
 from vde_dagster.state.entries import read_head
 from vde_dagster.state.environments import EnvironmentStore
 from vde_dagster.state.leases import Lease, LeaseStore
+from vde_dagster.state.pin_history import PinHistory
+from vde_dagster.state.pins import PinStore
 from vde_dagster.state.publications import PublicationStore
 from vde_dagster.state.tables import TableStore
+from vde_dagster.state.versions import VersionStore
 from vde_dagster_tests.lakehouse.oracle import load, look, query
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, Process, World, fast_folder
-from vde_dagster_tests.state.builders import FakeClock, environment, view
+from vde_dagster_tests.state.builders import FakeClock, day, days, environment, view
 
 V1 = Job("p1", "prod", 0, (("orders", "1"),))
 V2 = Job("p2", "prod", 1, (("orders", "2"),))
@@ -235,6 +241,108 @@ def in_doubt_commit_comes_late(world: World) -> None:
     look(world.url)  # finds pointers to files that are gone
 
 
+def table_is_written_while_it_is_published(world: World) -> None:
+    """Somebody fills a table that nobody shows yet while its first publication writes files."""
+    process = world.process()
+
+    def fill() -> None:
+        other = world.process(name="ben")
+        (row,) = query(world.url, "SELECT table_id FROM vde_tables")
+        other.engine.fill(other.store.tables.get(row[0]), day(5), "p9")
+
+    with _after("publish.file.write", fill) as effects:
+        process = world.process(effects)
+        process.apply(V1)
+    look(world.url)  # finds that production is not at its pin
+
+
+def replaced_data_are_read_by_version(world: World) -> None:
+    """Production's table moves on; the janitor comes by after the retention of snapshots."""
+    world.process().apply(V1)
+    world.process().apply(replace(V1, id="p2", base_version=1, days=days(0, 1, 2)))
+    world.clock.advance(days=20)  # type: ignore[attr-defined]
+    world.process().janitor()
+    look(world.url)  # finds versions whose pins are gone
+
+
+def version_is_forgotten_while_it_is_frozen(world: World) -> None:
+    """A freeze has read a version; the janitor forgets it, with its data; the freeze goes on."""
+    for version in range(4):
+        job = replace(V1, id=f"p{version}", base_version=version, days=days(*range(version + 1)))
+        world.process().apply(job)
+    world.clock.advance(days=60)  # type: ignore[attr-defined]
+    process = world.process(Interruption("publish.file.write", world.process().janitor))
+    attempt(lambda: process.freeze("prod", 1, "close"))
+    look(world.url)  # finds a pin that is gone
+
+
+def frozen_environment_is_published_again(world: World) -> None:
+    """Somebody applies to a name that is frozen, having seen its version."""
+    world.process().apply(V1)
+    world.process().freeze("prod", 1, "close")
+    attempt(lambda: world.process().apply(Job("c2", "close", 1, (("orders", "2"),))))
+    (version,) = query(world.url, "SELECT version FROM vde_environments WHERE environment='close'")
+    assert version == (1,), "what is frozen was published again"
+
+
+def other_environment_shows_what_production_moved(world: World) -> None:
+    """Development shares a table that production moves, and is published again as it is."""
+    world.process().apply(V1)
+    world.process().apply(replace(V1, id="d1", environment="dev"))
+    world.process().apply(replace(V1, id="p2", base_version=1, days=days(0, 1, 2)))
+    world.process().apply(replace(V1, id="d2", environment="dev", base_version=1))
+    _newest(world, "dev")
+
+
+def held_table_is_shown_as_it_is_again(world: World) -> None:
+    """A table is held; it is written on, with nobody who notes it; then it is shown as it is."""
+    process = world.process()
+    process.apply(replace(V1, id="d1", environment="dev"))
+    current = process.store.environments.get("dev")
+    assert current is not None
+    (entry,) = current.entries.values()
+    held = replace(entry, held=process.store.pins.at("dev", 1)[entry.table_id or ""].held)
+    table = process.store.tables.get(entry.table_id or "")
+    for version, shown in ((1, held), (2, entry)):
+        made = replace(environment("dev"), entries={entry.name: shown})
+        at = f" VERSION AS OF {held.held.snapshot_id}" if shown.held and held.held else ""
+        definition = view("orders", f"SELECT a FROM {table.ref}{at}", namespace="db__dev")
+        process.lakehouse.publish(Publication(made, version, (definition,)))
+        if version == 1:
+            process.engine.fill(table, day(7), "p9")
+    _newest(world, "dev")
+
+
+def table_is_shown_as_of_two_times(world: World) -> None:
+    """One model holds a table, and another shows it as it is."""
+    process = world.process()
+    process.apply(V1)
+    current = process.store.environments.get("prod")
+    assert current is not None
+    (entry,) = current.entries.values()
+    held = process.store.pins.at("prod", 1)[entry.table_id or ""].held
+    other = replace(entry, name=ModelName("db", "again"))
+    made = environment("dev")
+    made = replace(made, entries={entry.name: replace(entry, held=held), other.name: other})
+    attempt(lambda: process.lakehouse.publish(Publication(made, 0)))
+    mixed = (
+        "SELECT environment FROM vde_entries WHERE table_id IS NOT NULL AND valid_to IS NULL "
+        "GROUP BY environment, table_id HAVING count(DISTINCT coalesce(held_schema_id, -1)) > 1"
+    )
+    assert list(query(world.url, mixed)) == [], "an environment mixes two states of a table"
+
+
+def _newest(world: World, name: str) -> None:
+    """Check that an environment that has just been published pins what its tables hold."""
+    process = world.process()
+    current = process.store.environments.get(name)
+    assert current is not None
+    pins = process.store.pins.at(name, current.version)
+    for table in process.store.tables.load(sorted(current.tables)).values():
+        head = process.lakehouse.main_snapshot(table.ref)
+        assert pins[table.id].snapshot_id == head, "a version pins what it does not show"
+
+
 @contextmanager
 def _after(point: str, act: Callable[[], object]) -> Iterator[Any]:
     """Let others act after a point was passed for the first time."""
@@ -302,6 +410,39 @@ def no_decision(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PublicationStore, "commit", lambda *arguments, **named: None)
 
 
+def no_second_look_at_heads(patch: pytest.MonkeyPatch) -> None:
+    write = pins.write_pins
+
+    def unseen(lakehouse: Any, connection: Any, environment: Any, prepared: Any) -> None:
+        write(lakehouse, connection, environment, replace(prepared, places={}))
+
+    patch.setattr(publish, "write_pins", unseen)
+
+
+def no_retention_by_pins(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PinHistory, "kept", lambda *arguments: {})
+
+
+def no_check_of_the_version(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(VersionStore, "require_kept", lambda *arguments: None)
+
+
+def no_frozen_check(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(environments, "require_changeable", lambda *arguments: None)
+
+
+def no_noted_heads(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PinStore, "note", lambda *arguments: None)
+
+
+def no_memory_of_held_tables(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PinStore, "held", lambda *arguments: set())
+
+
+def no_check_for_wholeness(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Environment, "require_whole", lambda *arguments: None)
+
+
 @dataclass(frozen=True)
 class Safeguard:
     """A safeguard, and the interleaving that needs it."""
@@ -320,6 +461,15 @@ SAFEGUARDS = (
     Safeguard("tombstone check", no_check_for_tombstones, rollback_meets_the_janitor),
     Safeguard("check at deletion", no_check_at_deletion, late_use_of_a_given_up_table),
     Safeguard("publication decided once", no_decision, in_doubt_commit_comes_late),
+    Safeguard(
+        "heads are read again", no_second_look_at_heads, table_is_written_while_it_is_published
+    ),
+    Safeguard("pins are kept", no_retention_by_pins, replaced_data_are_read_by_version),
+    Safeguard("version is kept", no_check_of_the_version, version_is_forgotten_while_it_is_frozen),
+    Safeguard("frozen for ever", no_frozen_check, frozen_environment_is_published_again),
+    Safeguard("moves are noted", no_noted_heads, other_environment_shows_what_production_moved),
+    Safeguard("held tables are read", no_memory_of_held_tables, held_table_is_shown_as_it_is_again),
+    Safeguard("one state of a table", no_check_for_wholeness, table_is_shown_as_of_two_times),
 )
 
 
