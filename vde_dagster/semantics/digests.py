@@ -19,9 +19,10 @@ False
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import permutations, product
-from math import factorial
+from itertools import chain, permutations, product
+from math import factorial, prod
 from typing import Any
 
 from vde_dagster.base.hashing import digest_all, digest_values
@@ -36,6 +37,8 @@ from vde_dagster.semantics.algebra import (
     Rel,
     SetOperation,
 )
+from vde_dagster.semantics.references import sources_in
+from vde_dagster.semantics.simplify.equalities import EQUAL, one_for_another
 from vde_dagster.semantics.uniqueness import is_lookup
 
 _MAX_NUMBERINGS = 24
@@ -47,10 +50,14 @@ Branches = list[tuple[bytes, list[bytes]]]
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """Labels of the sources of one group, inside the frames of the queries around it."""
+    """Labels of the sources of one group, inside the frames of the queries around it.
+
+    Of columns that are equal in every row, `instead` has the one that stands for all of them.
+    """
 
     parent: Frame | None
     labels: dict[Any, bytes] = field(default_factory=dict)
+    instead: dict[Node, Node] = field(default_factory=dict)
     memo: dict[Any, bytes] = field(default_factory=dict)
 
 
@@ -98,13 +105,17 @@ class Digester:
         classes: dict[bytes, list[int]] = {}
         for i, row in enumerate(rows):
             classes.setdefault(row, []).append(i)
-        ways = 1
-        for members in classes.values():
-            ways *= factorial(len(members))
+        ways = _ways(classes.values())
+        alike = [[members] for members in classes.values()]
+        if ways > _MAX_NUMBERINGS:
+            asked = self._asked(group, parent, free, rows)
+            alike = [_told_apart(members, asked) for members in classes.values()]
+            ways = _ways(members for parts in alike for members in parts)
         if ways == 1 or ways > _MAX_NUMBERINGS:
-            return self._numbered(group, parent, free, rows, _in_order(classes))
+            numbers = {i: n for parts in alike for n, i in enumerate(chain(*parts))}
+            return self._numbered(group, parent, free, rows, numbers)
         best: tuple[Any, Closed] | None = None
-        for choice in product(*(permutations(members) for members in classes.values())):
+        for choice in product(*(_orders(parts) for parts in alike)):
             numbers = {i: n for members in choice for n, i in enumerate(members)}
             closed = self._numbered(group, parent, free, rows, numbers)
             key = (closed.rows, [self._any(t, closed.frame) for t in tail])
@@ -112,6 +123,32 @@ class Digester:
                 best = key, closed
         assert best is not None
         return best[1]
+
+    def _asked(
+        self, group: Group, parent: Frame | None, free: list[Any], rows: list[bytes]
+    ) -> list[bytes]:
+        """What the conditions ask of each source, without saying which of equal ones it is."""
+        own = set(group.sources)
+        conditions = [c for c in group.conditions if sources_in(c) & own <= set(free)]
+        marks = rows
+        for _ in free:
+            found = [self._asked_of(i, marks, conditions, free, parent) for i in range(len(free))]
+            if len(set(found)) == len(set(marks)):
+                break
+            marks = found
+        return marks
+
+    def _asked_of(
+        self,
+        i: int,
+        marks: list[bytes],
+        conditions: list[Node],
+        free: list[Any],
+        parent: Frame | None,
+    ) -> bytes:
+        labels = {s: digest_values("source", marks[j], i == j) for j, s in enumerate(free)}
+        frame = Frame(parent, labels)
+        return digest_all("asked", [marks[i], *sorted({self.node(c, frame) for c in conditions})])
 
     def _numbered(
         self,
@@ -124,6 +161,7 @@ class Digester:
         frame = Frame(parent)
         for i, source in enumerate(free):
             frame.labels[source] = digest_values("source", rows[i], numbers[i])
+        equal = self._equalities(group, frame)
         labels = sorted(frame.labels.values())
         repeated: dict[bytes, int] = {}
         dependent: list[bytes] = []
@@ -137,11 +175,30 @@ class Digester:
             number = repeated[row] = repeated.get(row, -1) + 1
             label = frame.labels[source] = digest_values("dependent", row, number)
             dependent.append(label)
-        where = sorted({self.node(c, frame) for c in group.conditions})
+        asked = {self.node(c, frame) for c in group.conditions if c not in equal}
+        where = sorted(asked.union(equal.values()))
         if len(free) == 1 and not dependent and not where:
             return Closed(rows[0], frame, free[0])
         parts: list[Any] = [len(labels), *labels, len(dependent), *sorted(dependent), *where]
         return Closed(digest_all("group", parts), frame)
+
+    def _equalities(self, group: Group, frame: Frame) -> dict[Node, bytes]:
+        """Conditions that make columns interchangeable, with digests of their own.
+
+        From here on one of the columns stands for the others, see `Frame.instead`.
+        """
+        own = frame.labels
+        made: dict[Node, bytes] = {}
+        of: dict[Node, bytes] = {}
+        for c in group.conditions:
+            if c.tag not in EQUAL or any(p.tag != "ref" or p.parts[0] not in own for p in c.parts):
+                continue
+            if one_for_another([c]).all():
+                of.update({p: self._reference(p, frame) for p in c.parts})
+                made[c] = digest_all(c.tag, sorted(of[p] for p in c.parts))
+        for members in one_for_another(made).all():
+            frame.instead.update(dict.fromkeys(members, min(members, key=of.__getitem__)))
+        return made
 
     # sources
 
@@ -214,14 +271,19 @@ class Digester:
             return known
         sides = [self._close(side, frame, []) for side in (source.left, source.right)]
         sides.sort(key=lambda side: side.rows)
+        ways = [sides, sides[::-1]] if sides[0].rows == sides[1].rows else [sides]
+        made = [self._joined(source, way, frame) for way in ways]
+        best = min(made, key=lambda c: (c.rows, [self.node(n, c.frame) for n in source.columns]))
+        self._closed[frame, source] = best
+        return best
+
+    def _joined(self, source: FullJoin, sides: list[Closed], frame: Frame) -> Closed:
         inside = Frame(frame)
         for i, side in enumerate(sides):
             for one, label in side.frame.labels.items():
                 inside.labels[one] = digest_values("side", i, side.rows, label)
         where = sorted({self.node(c, inside) for c in source.conditions})
-        rows = digest_all("full", [*(side.rows for side in sides), *where])
-        closed = self._closed[frame, source] = Closed(rows, inside)
-        return closed
+        return Closed(digest_all("full", [*(side.rows for side in sides), *where]), inside)
 
     def _column(self, source: Any, key: Any, frame: Frame) -> bytes:
         """The version of one column of a source."""
@@ -281,13 +343,7 @@ class Digester:
     def _node(self, node: Node, frame: Frame) -> bytes:
         tag = node.tag
         if tag == "ref":
-            source, key = node.parts
-            level, home = 0, frame
-            while source not in home.labels:
-                if home.parent is None:
-                    raise LookupError("a reference to a source out of reach")
-                level, home = level + 1, home.parent
-            return digest_values("ref", level, home.labels[source], self._column(source, key, home))
+            return self._reference(node, frame)
         if tag == "window":
             return self._window(node, frame)
         if tag == "exists":
@@ -305,6 +361,16 @@ class Digester:
         if tag in UNORDERED:
             parts = sorted(set(parts)) if tag not in _ARITHMETIC else sorted(parts)
         return digest_all(tag, parts)
+
+    def _reference(self, node: Node, frame: Frame) -> bytes:
+        source = node.parts[0]
+        level, home = 0, frame
+        while source not in home.labels:
+            if home.parent is None:
+                raise LookupError("a reference to a source out of reach")
+            level, home = level + 1, home.parent
+        source, key = home.instead.get(node, node).parts
+        return digest_values("ref", level, home.labels[source], self._column(source, key, home))
 
     def _window(self, node: Node, frame: Frame) -> bytes:
         """A window function: its own group's rows, and which of them the row at hand is."""
@@ -336,5 +402,20 @@ def _dependent(source: Any) -> bool:
     return isinstance(source, Generator)
 
 
-def _in_order(classes: dict[bytes, list[int]]) -> dict[int, int]:
-    return {i: n for members in classes.values() for n, i in enumerate(members)}
+def _ways(classes: Iterable[list[int]]) -> int:
+    """In how many orders the members of all classes can be named."""
+    return prod(factorial(len(members)) for members in classes)
+
+
+def _told_apart(members: list[int], asked: list[bytes]) -> list[list[int]]:
+    """The members in classes of which the same is asked, in the order of that."""
+    found: dict[bytes, list[int]] = {}
+    for i in members:
+        found.setdefault(asked[i], []).append(i)
+    return [found[mark] for mark in sorted(found)]
+
+
+def _orders(parts: list[list[int]]) -> Iterator[tuple[int, ...]]:
+    """All orders of the members of every part, the parts one after the other."""
+    for choice in product(*(permutations(members) for members in parts)):
+        yield tuple(chain(*choice))

@@ -8,7 +8,7 @@ from typing import Any
 
 from vde_dagster.base.hashing import digest_all, digest_values, from_hex
 
-CANONICALISER_VERSION = 8
+CANONICALISER_VERSION = 9
 """Raised whenever the same definition gets other hashes or lineage: stored ones are made again."""
 
 

@@ -30,6 +30,7 @@ class DenseQueries:
             *(self.windowed, self.totals_of_totals, self.limited, self.semi_joined, self.distinct),
             *(self.computed, self.computed, self.computed_totals),
             *(self.looked_up, self.looked_up, self.unmatched, self.totals_of_joins, self.nested),
+            *(self.read_twice, self.read_twice, self.emptied, self.emptied),
         ]
         self._expressions = Expressions(rng, ["k", "v"], ["s"], ["f"])
 
@@ -87,7 +88,7 @@ class DenseQueries:
         text, columns, texts = self._from()
         out = self._pick("1", columns[0], columns[-1], str(self._rng.randint(0, 2)))
         if self._rng.random() < 0.2:
-            out = f"{columns[0]} + 1"
+            out = f"{self._rng.choice(columns)} + 1"
         elif texts and self._rng.random() < 0.2:
             out = self._rng.choice([*texts, "'a'"])
         return f"SELECT {out} AS u FROM {text}{self.where('WHERE', columns, texts)}"
@@ -305,4 +306,64 @@ class DenseQueries:
             f"{one} {op} {two} {op} {three}",
             f"SELECT {out} FROM ({one} {inner} {two}) AS x{where} {op} {three}",
             f"{one} {op} SELECT {out} FROM ({two} {inner} {three}) AS x{where}",
+        )
+
+    def read_twice(self) -> str:
+        """A table joined with itself, by its key or by another column, or read once."""
+        table, key = self._pick("u", "u", "u", "a"), self._pick("id", "id", "id", "k")
+        on = f"x.{key} {self._pick('=', '=', '=', '<=>')} y.{self._pick(key, key, key, 'v')}"
+        also = self.where("AND", ["y.v", "x.k"], [], most=1)
+        inner = f"(SELECT * FROM {table}{self.where('WHERE', ['k'], [], most=1)})"
+        outs = ["x.k", "x.v", "x.k, x.v", "x.id", "1", "COUNT(*)"]
+        both = [*outs, "y.k", "x.k, y.v", "y.k, x.v", "y.id", "x.k + y.v"]
+        asked = f"EXISTS (SELECT 1 FROM {table} AS y WHERE {on}{also})"
+        rows, some = self._rng.choice(
+            [
+                (f"{table} AS x JOIN {table} AS y ON {on}{also} WHERE 1 = 1", both),
+                (f"{table} AS x JOIN {table} AS y ON {on}{also} WHERE 1 = 1", both),
+                (f"{table} AS y CROSS JOIN {table} AS x WHERE {on}{also}", both),
+                (f"{table} AS x JOIN {inner} AS y ON {on}{also} WHERE 1 = 1", both),
+                (f"{table} AS x FULL JOIN {table} AS y ON {on} WHERE 1 = 1", both),
+                (f"{table} AS y FULL JOIN {table} AS x ON {on} WHERE 1 = 1", both),
+                (f"{table} AS x LEFT JOIN {table} AS y ON {on}{also} WHERE 1 = 1", both),
+                (f"{table} AS x WHERE {asked}", outs),
+                (f"{table} AS x WHERE NOT {asked}", outs),
+                (f"{table} AS x WHERE x.{key} IN (SELECT y.{key} FROM {inner} AS y)", outs),
+                (f"{table} AS x WHERE x.{key} IS NOT NULL{also.replace('y.', 'x.')}", outs),
+                (f"{table} AS x WHERE 1 = 1{also.replace('y.', 'x.')}", outs),
+            ]
+        )
+        more = self.where("AND", ["x.k", "x.v"], [], most=1)
+        return f"SELECT {self._pick('', '', 'DISTINCT ')}{self._rng.choice(some)} FROM {rows}{more}"
+
+    def emptied(self) -> str:
+        """Queries of which a part has no rows, and those without that part."""
+        none = self._pick(
+            *("(SELECT * FROM b WHERE FALSE)", "(SELECT * FROM b LIMIT 0)"),
+            *("(SELECT * FROM b WHERE k > 1 AND k < 1)", "(SELECT * FROM b WHERE NULL)"),
+            *("(SELECT DISTINCT * FROM b WHERE 1 = 2)", "(SELECT * FROM b WHERE w = 1 AND w = 2)"),
+            "(SELECT x.* FROM b AS x JOIN (SELECT k AS n FROM c LIMIT 0) AS z ON x.k = z.n)",
+            "(SELECT * FROM b WHERE FALSE UNION ALL SELECT * FROM b WHERE 1 > 2)",
+        )
+        join = self._rng.choice(_JOINS)
+        where = self.where("WHERE", ["k"], [], most=1)
+        one, no = f"SELECT k, v AS n FROM a{where}", f"SELECT k, w AS n FROM {none} AS y"
+        op = self._pick("UNION ALL", "UNION", "EXCEPT", "INTERSECT")
+        total = self._pick("COUNT(*)", "SUM(k)", "MAX(w)")
+        return self._pick(
+            f"SELECT a.k, y.w FROM a {join} {none} AS y ON a.k = y.k",
+            f"SELECT a.k, y.w FROM {none} AS y {join} a ON a.k = y.k",
+            f"SELECT a.k, y.w FROM a JOIN b AS y ON a.k = y.k WHERE {self._pick('FALSE', 'NULL')}",
+            "SELECT k, CAST(NULL AS INT) AS w FROM a",
+            f"SELECT k FROM a WHERE {self._pick('', 'NOT ')}EXISTS (SELECT 1 FROM {none} AS y)",
+            f"SELECT k FROM a WHERE k {self._pick('', 'NOT ')}IN (SELECT y.k FROM {none} AS y)",
+            f"SELECT k FROM a WHERE v > 1 OR EXISTS (SELECT 1 FROM {none} AS y WHERE y.k = a.k)",
+            f"SELECT k, k IN (SELECT y.k FROM {none} AS y) AS n FROM a",
+            f"SELECT k, (SELECT MAX(y.w) FROM {none} AS y) AS n FROM a",
+            f"SELECT k FROM a{self._pick('', ' WHERE v > 1', ' LIMIT 0', ' WHERE FALSE')}",
+            *(f"{one} {op} {no}", f"{no} {op} {one}", f"{no} {op} {no}", one, f"{one} {op} {one}"),
+            *(f"SELECT DISTINCT k, n FROM ({one}) AS x", f"{one} {op} {no} UNION ALL {no}"),
+            f"SELECT {total} AS t FROM {none} AS y",
+            f"SELECT {total} AS t FROM {none} AS y GROUP BY k",
+            f"SELECT k, {total} OVER (PARTITION BY k) AS t FROM {none} AS y",
         )

@@ -16,6 +16,7 @@ from vde_dagster.semantics.simplify.limits import merge_limits
 from vde_dagster.semantics.simplify.outer_joins import strengthen_joins
 from vde_dagster.semantics.simplify.parts import Parts
 from vde_dagster.semantics.simplify.presence import use_presence
+from vde_dagster.semantics.simplify.self_joins import merge_readings
 from vde_dagster.semantics.simplify.set_operations import flatten_set_operations
 from vde_dagster.semantics.simplify.totals_of_totals import merge_totals
 
@@ -34,6 +35,7 @@ def simplify(rel: Rel, terms: Terms) -> None:
     tests_as_exists(parts)
     drop_groupings(parts)
     flatten_set_operations(parts)
+    merge_readings(parts)
     merge_totals(parts)
     move_filters(parts)
     drop_groupings_of_sets(joins_as_exists(parts), parts)

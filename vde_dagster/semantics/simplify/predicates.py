@@ -14,6 +14,7 @@ from sqlglot import exp
 from vde_dagster.semantics.algebra import Node, Terms
 from vde_dagster.semantics.normalise import boolean, compare, integer
 from vde_dagster.semantics.rewrite import rewrite
+from vde_dagster.semantics.simplify.equalities import Classes
 from vde_dagster.semantics.simplify.values import INTEGERS, comparable, value_type
 
 _MOST_CONDITIONS = 40
@@ -77,7 +78,7 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
     own = {c for condition in conditions for c in (columns[condition] or ())}
     if not own:
         return conditions
-    classes = _Classes()
+    classes = Classes()
     for fact, names in columns.items():
         if fact.tag == "eq" and names and len(names) == 2:
             one, two = fact.parts
@@ -203,24 +204,3 @@ def _without_nullness(column: Node, said: list[Node], *, strict: bool) -> list[N
 
 def _is_null(condition: Node, column: Node) -> bool:
     return condition.tag == "Is" and column in condition.parts
-
-
-class _Classes:
-    """Columns that are equal in every row."""
-
-    def __init__(self) -> None:
-        self._of: dict[Node, list[Node]] = {}
-
-    def join(self, one: Node, two: Node) -> None:
-        first, second = self.of(one), self.of(two)
-        if first is second:
-            return
-        merged = list(dict.fromkeys([*first, *second]))
-        for member in merged:
-            self._of[member] = merged
-
-    def of(self, column: Node) -> list[Node]:
-        return self._of.get(column) or [column]
-
-    def all(self) -> list[list[Node]]:
-        return list({id(members): members for members in self._of.values()}.values())
