@@ -175,6 +175,8 @@ class Digester:
             number = repeated[row] = repeated.get(row, -1) + 1
             label = frame.labels[source] = digest_values("dependent", row, number)
             dependent.append(label)
+        if any(c.tag == "bool" and not c.parts[0] for c in group.conditions):
+            return Closed(digest_values("no rows"), frame)
         asked = {self.node(c, frame) for c in group.conditions if c not in equal}
         where = sorted(asked.union(equal.values()))
         if len(free) == 1 and not dependent and not where:

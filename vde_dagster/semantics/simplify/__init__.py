@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from vde_dagster.semantics.algebra import Rel, Terms
 from vde_dagster.semantics.simplify.constants import put_constants
+from vde_dagster.semantics.simplify.emptiness import drop_empty
 from vde_dagster.semantics.simplify.existence import joins_as_exists, tests_as_exists
 from vde_dagster.semantics.simplify.expressions import simplify_expressions
 from vde_dagster.semantics.simplify.filters import move_filters
@@ -29,6 +30,7 @@ def simplify(rel: Rel, terms: Terms) -> None:
         terms: Where its expressions were made.
     """
     parts = Parts.of(rel, terms)
+    drop_empty(parts, said=True)
     simplify_expressions(parts)
     weaken_full_joins(parts)
     strengthen_joins(parts)
@@ -41,4 +43,5 @@ def simplify(rel: Rel, terms: Terms) -> None:
     drop_groupings_of_sets(joins_as_exists(parts), parts)
     put_constants(parts)
     use_presence(parts)
+    drop_empty(parts, said=False)
     merge_limits(parts)

@@ -21,15 +21,35 @@ def weaken_full_joins(parts: Parts) -> None:
                     break
 
 
+def keep_side(kept: Group, optional: Group, join: FullJoin, around: Group, parts: Parts) -> bool:
+    """Make an outer join of the rows of one side; returns whether that is possible."""
+    possible = _sides_of_columns(join, parts) is not None
+    if possible:
+        _keep(kept, optional, join, around, parts)
+    return possible
+
+
+def _sides_of_columns(join: FullJoin, parts: Parts) -> list[Group] | None:
+    """The side that each column is of, or None if that does not tell them apart."""
+    if join.left in parts.shared or join.right in parts.shared or join.correlation.found:
+        return None
+    sides = {s: g for g in (join.left, join.right) for s in g.sources}
+    found: list[Group] = []
+    for column in join.columns:
+        of = {sides.get(s) for s in sources_in(column)}
+        side = of.pop() if len(of) == 1 else None
+        if side is None:
+            return None  # A constant does not say which side it is of.
+        found.append(side)
+    return found
+
+
 def _has_always(side: Group, join: FullJoin, around: Group, parts: Parts) -> bool:
     """Whether the conditions leave only rows that have one of this side."""
-    if join.left in parts.shared or join.right in parts.shared or join.correlation.found:
+    sides = _sides_of_columns(join, parts)
+    if sides is None:
         return False
-    sides = {s: g for g in (join.left, join.right) for s in g.sources}
-    of_column = [{sides.get(s) for s in sources_in(column)} for column in join.columns]
-    if any(len(found) != 1 or None in found for found in of_column):
-        return False  # A constant does not say which side it is of.
-    own = {parts.terms.make("ref", join, i) for i, found in enumerate(of_column) if side in found}
+    own = {parts.terms.make("ref", join, i) for i, found in enumerate(sides) if found is side}
     return any(not_true_if_null(condition, own.__contains__) for condition in around.conditions)
 
 
