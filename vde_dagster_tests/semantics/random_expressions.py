@@ -52,6 +52,9 @@ class Expressions:
             *(f"(CASE WHEN {c} THEN {one} ELSE {two} END)", f"({c} <> FALSE)"),
             *(f"({i} = {lit})", f"({i} IN ({lit}, 2))", f"({i} IS NOT NULL)", f"({i} <> {i})"),
             *(f"({i} <=> {lit})", f"({i} >= {self.number(0)})", f"({s} = 'a')", f"({s} IS NULL)"),
+            *(f"(CASE {i} WHEN {lit} THEN 'a' WHEN 1 THEN 'b' END = 'a')", f"({i} <= {lit})"),
+            *(f"(CASE WHEN {c} THEN NULL ELSE 1 END IS NULL)", f"(NOT {i} = {lit})"),
+            f"(CASE {i} WHEN 0 THEN {lit} WHEN 1 THEN 2 WHEN 2 THEN 1 ELSE 0 END = 1)",
             *(f"({s} LIKE 'a%')", f"({s} NOT IN ('a', 'b'))", f"({i} = {lit} OR {i} = 2)"),
         ]
         return rng.choice(made)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from types import ModuleType
 
 import pytest
 
 from vde_dagster.semantics import semantic_version
-from vde_dagster.semantics.simplify import outer_joins
+from vde_dagster.semantics.simplify import emptiness, outer_joins, self_joins
 from vde_dagster_tests.semantics import mutations
 from vde_dagster_tests.semantics.random_queries import SCHEMA, Queries
 from vde_dagster_tests.semantics.soundness import Checker, UnsoundError
@@ -33,8 +34,19 @@ def test_rewritten_queries_have_equal_results(seed: int) -> None:
     assert not [why for why in tally.opaque if why.startswith("not understood")]
 
 
-def test_a_wrong_rewriting_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outer_joins, "_rejects_nulls", lambda condition, source: True)
+@pytest.mark.parametrize(
+    ("module", "rule"),
+    [
+        (outer_joins, "_rejects_nulls"),
+        (self_joins, "_one_row"),
+        (emptiness, "_takes_none"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else part.__name__.rsplit(".", 1)[-1],
+)
+def test_a_wrong_rewriting_is_found(
+    module: ModuleType, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, rule, lambda *given: True)
     with pytest.raises(UnsoundError):
         Checker(201).run_dense(4000)
 

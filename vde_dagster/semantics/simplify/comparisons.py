@@ -103,7 +103,22 @@ def ask_null(node: Node, facts: Facts) -> Node:
         return boolean(terms, False)
     if asked.tag == "cast" and facts.widens(asked):
         return of_null(asked.parts[2], terms)
+    if asked.tag == "case":
+        return _of_choice(asked, facts) or node
     return _of_first_present(asked, facts) or node
+
+
+def _of_choice(asked: Node, facts: Facts) -> Node | None:
+    """IS NULL of a CASE whose values are either NULL or never."""
+    parts = list(asked.parts)
+    values = [*range(1, len(parts), 2), *([len(parts) - 1] if len(parts) % 2 else [])]
+    for i in values:
+        null, value = is_null(parts[i]), parts[i]
+        if not null and not (facts.never_null(value) and facts.never_fails(value)):
+            return None
+        parts[i] = boolean(facts.terms, null)
+    other = [] if len(parts) % 2 else [boolean(facts.terms, True)]
+    return facts.terms.make("case", *parts, *other)
 
 
 def _of_first_present(asked: Node, facts: Facts) -> Node | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from vde_dagster.semantics.algebra import Derived, Group, Node, Terms
+from vde_dagster.semantics.algebra import Derived, Group, Node, SetOperation, Terms
 from vde_dagster.semantics.normalise import arithmetic, combine, compare
 from vde_dagster.semantics.rewrite import rewrite
+from vde_dagster.semantics.simplify.filters import completed
 from vde_dagster.semantics.simplify.parts import Parts
 from vde_dagster.semantics.simplify.values import is_constant, value_type
 
@@ -21,9 +22,9 @@ def put_constants(parts: Parts) -> None:
         known = _fixed(group, parts)
         rule = _Constants(known, parts.terms)
         if known:
-            group.conditions = [
-                c if rule.fixes(c) else rule.put(c) for c in dict.fromkeys(group.conditions)
-            ]
+            asked = [c if rule.fixes(c) else rule.put(c) for c in dict.fromkeys(group.conditions)]
+            if asked != group.conditions:
+                group.conditions = completed(asked, group, parts)
         source, rel = tails.get(group), tops.get(group)
         if known and rel is not None:
             rel.outputs = [o.as_node(rule.put(o.node)) for o in rel.outputs]
@@ -48,6 +49,10 @@ def _fixed(group: Group, parts: Parts) -> dict[Node, Node]:
             for i, node in enumerate(source.columns):
                 if is_constant(node):
                     known[parts.terms.make("ref", source, i)] = node
+        elif isinstance(source, SetOperation) and source not in parts.frozen and source.alike:
+            for i, column in enumerate(zip(*(b.outputs for b in source.branches), strict=True)):
+                if len(nodes := {o.node for o in column}) == 1 and is_constant(*nodes):
+                    known.update((parts.terms.make("ref", source, i), node) for node in nodes)
     return known
 
 

@@ -38,11 +38,14 @@ def one_for_another(conditions: Iterable[Node]) -> Classes:
     """Columns of which each may stand for the other: of one type, whose equal values are one."""
     classes = Classes()
     for condition in conditions:
-        if condition.tag in EQUAL:
-            one, two = condition.parts
-            if one.tag == two.tag == "ref" and value_type(one) == value_type(two) is not None:
-                classes.join(one, two)
+        if condition.tag in EQUAL and _alike(*condition.parts):
+            classes.join(*condition.parts)
     return classes
+
+
+def _alike(one: Node, two: Node) -> bool:
+    """Whether two columns that are equal have one value."""
+    return one.tag == two.tag == "ref" and value_type(one) == value_type(two) is not None
 
 
 def equal_values(conditions: Iterable[Node]) -> Classes:

@@ -52,9 +52,19 @@ def _tells_matches(test: Node, source: Derived) -> bool:
     tested = null_test(test)
     assert tested is not None
     inner = source.columns[tested.parts[1]]
-    if inner.tag in ("lit", "bool"):
+    if _made_of(inner).tag in ("lit", "bool"):
         return True
     return any(rejects_null(c, inner) for c in source.group.conditions)
+
+
+def _made_of(node: Node) -> Node:
+    """What a column of a subquery is inside of it, where that has the same value."""
+    while node.tag == "ref" and isinstance(node.parts[0], Derived):
+        source: Derived = node.parts[0]
+        if source.op == "left" or len(source.keys) > 1:
+            break
+        node = source.columns[node.parts[1]]
+    return node
 
 
 def _replace_tests(source: Derived, group: Group, tests: set[Node], parts: Parts) -> None:

@@ -36,9 +36,13 @@ def move_filters(parts: Parts) -> None:
 
 
 def _complete(group: Group, parts: Parts) -> None:
-    found = closed(group.conditions, parts.terms)
-    if not _empty(found) or _may_be_dropped(group):
-        group.conditions = found
+    group.conditions = completed(group.conditions, group, parts)
+
+
+def completed(conditions: list[Node], group: Group, parts: Parts) -> list[Node]:
+    """A group's conditions with what follows from them; FALSE only if that hides no error."""
+    found = closed(conditions, parts.terms)
+    return found if not _empty(found) or _may_be_dropped(group) else conditions
 
 
 def _complete_optional(source: Derived, around: Group, parts: Parts) -> None:

@@ -50,7 +50,8 @@ def _drop_in(group: Group, sets: set[Group], uses: Uses, parts: Parts) -> None:
         for source in list(group.sources):
             if isinstance(source, Derived) and _may_dissolve(source, parts):
                 known = _as_a_set(source, uses, parts.terms) if group in sets else None
-                known = known or _of_one_row_each(source, uses, parts)
+                if known is None:
+                    known = _of_one_row_each(source, uses, parts)
                 if known is not None:
                     keys = source.keys[0].parts
                     parts.dissolve(source, group, known)

@@ -20,6 +20,7 @@ from vde_dagster.semantics.simplify.values import INTEGERS, comparable, value_ty
 _MOST_CONDITIONS = 40
 _MOST_EQUAL = 8
 _COMPARED = ("eq", "neq", "lt", "le", "nseq")
+_STRICT = ("eq", "neq", "lt", "le")
 _LARGEST = 2**31 - 2
 
 
@@ -98,9 +99,10 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
             for other in classes.of(column):
                 said = fact if other is column else replaced(fact, {column: other}, terms)
                 about.setdefault(other, {})[said] = None
+    present = {c for fact in columns for c in fact.parts if fact.tag in _STRICT and c.tag == "ref"}
     fixed: set[Node] = set()
     for column, all_said in about.items():
-        found = _strongest(column, list(all_said), terms)
+        found = _strongest(column, list(all_said), terms, present=column in present)
         if found is None:
             return [boolean(terms, False)]
         if any(c.tag == "eq" and _literal(c, column) is not None for c in found):
@@ -117,17 +119,27 @@ def closed(conditions: list[Node], terms: Terms, given: Iterable[Node] = ()) -> 
     return list(kept)
 
 
-def _strongest(column: Node, said: list[Node], terms: Terms) -> list[Node] | None:
-    """What is said of one column in the fewest words; None if it cannot be."""
+def _strongest(column: Node, said: list[Node], terms: Terms, *, present: bool) -> list[Node] | None:
+    """What is said of one column in the fewest words; None if it cannot be.
+
+    Args:
+        column: The column.
+        said: The conditions on it alone.
+        terms: Where expressions are made.
+        present: Whether others say that it is not NULL.
+    """
     if value_type(column) in INTEGERS:
-        return _within_bounds(column, said, terms)
+        return _within_bounds(column, said, terms, present=present)
     values = {_literal(c, column) for c in said if c.tag == "eq"} - {None}
     if len(values) > 1 and value_type(column) == exp.DType.TEXT:
         return None
-    return _without_nullness(column, said, strict=any(_rejects(c, column) for c in said))
+    strict = present or any(_rejects(c, column) for c in said)
+    return _without_nullness(column, said, strict=strict)
 
 
-def _within_bounds(column: Node, said: list[Node], terms: Terms) -> list[Node] | None:
+def _within_bounds(
+    column: Node, said: list[Node], terms: Terms, *, present: bool
+) -> list[Node] | None:
     low: int | None = None
     high: int | None = None
     rest: list[Node] = []
@@ -163,7 +175,7 @@ def _within_bounds(column: Node, said: list[Node], terms: Terms) -> list[Node] |
     for hole in sorted(holes):
         if (low is None or hole > low) and (high is None or hole < high):
             made.append(compare(terms, "neq", column, _number(hole, terms)))
-    strict = bool(made) or any(_rejects(c, column) for c in rest)
+    strict = present or bool(made) or any(_rejects(c, column) for c in rest)
     left = _without_nullness(column, rest, strict=strict)
     return None if left is None else [*made, *left]
 

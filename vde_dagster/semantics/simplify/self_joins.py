@@ -55,13 +55,16 @@ def _merge_asked(group: Group, parts: Parts) -> None:
         rel = condition.parts[0] if condition.tag == "exists" else None
         if not isinstance(rel, Rel) or rel.group in parts.shared:
             continue
-        inner = rel.group
+        inner, number = rel.group, len(rel.group.sources)
         beside = [*group.conditions, *inner.conditions]
         for kept in _leaves(group, parts):
             for other in _leaves(inner, parts):
                 if _one_row(kept, other, beside, parts):
                     _merge(kept, other, inner, parts)
-                    changed = True
+        if len(inner.sources) == number:
+            continue
+        changed = True
+        inner.conditions = Simplifier(parts.terms).conditions(inner)
         if not inner.sources:
             group.conditions.remove(condition)
             group.conditions += inner.conditions
@@ -95,6 +98,6 @@ def _merge(kept: Leaf, other: Leaf, group: Group, parts: Parts) -> None:
     own = [n for n in parts.terms.nodes() if n.tag == "ref" and n.parts[0] is other]
     group.sources.remove(other)
     # Who sees the order of rows sees another one.
-    group.sorts.append(make("regrouped", *(make("ref", kept, c) for c in sorted(kept.keys[0]))))
+    group.sorts.append(make("regrouped", other.table))
     parts.replace({node: make("ref", kept, node.parts[1]) for node in own})
     parts.terms.keys.clear()

@@ -6,8 +6,11 @@ So it is in WHERE, ON, HAVING, FILTER and behind WHEN. (Rules: Spark's
 
 from __future__ import annotations
 
+from typing import Any
+
 from vde_dagster.semantics.algebra import Node
-from vde_dagster.semantics.normalise import boolean, compare, negate
+from vde_dagster.semantics.literals import plain_string
+from vde_dagster.semantics.normalise import boolean, compare, integer, negate
 from vde_dagster.semantics.simplify.facts import Facts, is_null, of_null
 from vde_dagster.semantics.simplify.texts import matches_all
 
@@ -47,6 +50,9 @@ def _same(node: Node, facts: Facts) -> Node:
 def _choice(node: Node, facts: Facts) -> Node:
     """A CASE of one condition whose values decide as conditions."""
     terms, parts = facts.terms, node.parts
+    listed = _listed(node, facts)
+    if listed is not None:
+        return listed
     if not 1 < len(parts) < 4 or not all(facts.is_boolean(p) or is_null(p) for p in parts[1:]):
         return node
     condition = parts[0]
@@ -63,6 +69,30 @@ def _choice(node: Node, facts: Facts) -> Node:
         if no.tag == "bool":
             return facts.joined("or", [turned, yes])
     return terms.make("case", condition, yes, no)
+
+
+def _listed(node: Node, facts: Facts) -> Node | None:
+    """``CASE x WHEN 1 THEN TRUE WHEN 2 THEN FALSE … END``: x is one of the values of TRUE."""
+    values = [*node.parts[1::2], *(node.parts[-1:] if len(node.parts) % 2 else ())]
+    if len(values) < 3 or not all(v.tag == "bool" or is_null(v) for v in values):
+        return None
+    otherwise = values.pop() if len(node.parts) % 2 else None
+    if otherwise is not None and otherwise.tag == "bool" and otherwise.parts[0]:
+        return None
+    asked: dict[Any, tuple[Node, Node]] = {}
+    of: set[Node] = set()
+    for condition, value in zip(node.parts[::2], values, strict=False):
+        literal = [p for p in condition.parts if p.__class__ is Node and p.tag == "lit"]
+        if condition.tag != "eq" or len(literal) != 1 or not facts.never_fails(condition):
+            return None
+        of.update(p for p in condition.parts if p is not literal[0])
+        # Two literals may be one value: the first of them counts.
+        number, text = integer(literal[0]), plain_string(literal[0].parts[1])
+        asked.setdefault(text if number is None else number, (condition, value))
+    if len(of) != 1 or len({type(value) for value in asked} | {type(None)}) != 2 or None in asked:
+        return None
+    true = [c for c, value in asked.values() if value.tag == "bool" and value.parts[0]]
+    return facts.joined("or", true)
 
 
 def _without_contradiction(node: Node, facts: Facts) -> Node:

@@ -79,4 +79,4 @@ def comparable(one: Node, two: Node) -> bool:
 
 def is_constant(node: Node) -> bool:
     """Whether a node is a literal of a known type."""
-    return node.tag == "lit" and value_type(node) is not None
+    return node.tag in ("lit", "bool") and value_type(node) is not None
