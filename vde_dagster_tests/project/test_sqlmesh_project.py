@@ -26,5 +26,5 @@ def test_every_file_loads_and_every_model_has_a_version(tmp_path: Path) -> None:
         *(f"marts.{name}" for name in ("days", "history", "kept", "spine", "templated")),
         *(f"marts.{name}" for name in ("united", "written")),
     }
-    assert len(project.tests) == 3
+    assert len(project.tests) == 4
     assert set(build_snapshots(project.models, lambda name: None)) >= set(project.models)

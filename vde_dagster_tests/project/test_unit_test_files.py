@@ -133,6 +133,16 @@ def test_tests_survive_the_cache() -> None:
             ("id", "n"),
             ((1, None), (2, "y")),
         ),
+        (
+            '{format: csv, csv_settings: {skip_blank_lines: true}, rows: "id\\n\\n1\\n"}',
+            ("id",),
+            ((1,),),
+        ),
+        (
+            '{format: csv, csv_settings: {skip_blank_lines: false}, rows: "id\\n\\n1\\n"}',
+            ("id",),
+            ((None,), (1,)),
+        ),
     ],
 )
 def test_rows_may_be_csv_or_in_files(
@@ -203,3 +213,63 @@ def test_types_of_expected_columns_may_stand_beside_the_query(write_project: Wri
 
     assert test.expected is not None
     assert dict(test.expected.types) == {"n": "INT", "k": "BIGINT"}
+
+
+JINJA = """
+{# Names are those of the settings. #}
+test_x:
+  model: {{ var('layer') }}.m
+  inputs:
+    {{ var('source', 'b') }}.t:
+      rows:
+        {% for id in [1, 2] %}
+        - {id: {{ id }}, by: {{ env_var('WHO', 'ann') }} }
+        {% endfor %}
+  outputs: {query: [{id: 1}]}
+"""
+
+
+def test_jinja_in_a_file_is_rendered_first(
+    write_project: WriteProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write_project(
+        {
+            "models/m.sql": "MODEL (name a.m, kind FULL); SELECT id, by FROM b.t",
+            "external_models.yaml": "- name: b.t\n  columns: {id: INT, by: STRING}\n",
+            "pyproject.toml": "[tool.vde.variables]\nlayer = 'a'\n",
+            "tests/test_m.yaml": JINJA,
+        }
+    )
+    [test] = load_project(root).tests
+    monkeypatch.setenv("WHO", "bob")
+    [other] = load_project(root).tests
+
+    assert (test.model, test.inputs[0][0]) == (ModelName("a", "m"), ModelName("b", "t"))
+    assert test.inputs[0][1].rows == ((1, "ann"), (2, "ann"))
+    assert other.inputs[0][1].rows == ((1, "bob"), (2, "bob"))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("{{ var('nobody') }}", "tests/test_m.yaml:2.*unknown variable 'nobody'"),
+        ("{{ nobody }}", "tests/test_m.yaml:2.*'nobody' is undefined"),
+        ("{% if %}", "tests/test_m.yaml:2.*Jinja cannot be read"),
+    ],
+)
+def test_wrong_jinja_is_told_at_its_line(
+    write_project: WriteProject, name: str, message: str
+) -> None:
+    files = {
+        "models/m.sql": "MODEL (name a.m); SELECT 1 AS a",
+        "tests/test_m.yaml": f"test_x:\n  model: {name}\n  outputs: {{query: [{{a: 1}}]}}\n",
+    }
+    with pytest.raises(ProjectError, match=message):
+        load_project(write_project(files))
+
+
+def test_a_time_with_a_zone_is_told_in_utc() -> None:
+    text = "test_x:\n  model: a.m\n  vars: {execution_time: '2024-01-01 12:05:03+02:00'}\n"
+    (test,) = read(text + "  outputs: {query: []}\n")
+
+    assert test.execution_time == datetime(2024, 1, 1, 10, 5, 3, tzinfo=timezone.utc)

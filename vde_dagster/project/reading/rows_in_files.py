@@ -14,6 +14,8 @@ _FORMAT = {"sep": "delimiter", "delimiter": "delimiter", "quotechar": "quotechar
 }
 """Settings of pandas that SQLMesh hands on, and what Python's reader calls them."""
 _NULLS = ("na_values", "keep_default_na")
+_BLANK = "skip_blank_lines"
+_KNOWN = (*_FORMAT, *_NULLS, _BLANK)
 _MISSING = frozenset(
     {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"}
     | {"<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
@@ -36,18 +38,20 @@ def csv_rows(text: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
         CsvError: A setting is unknown, or a line has too many values.
     """
     for name in settings:
-        if name not in _FORMAT and name not in _NULLS:
-            raise CsvError(f"unknown CSV setting '{name}'", suggest(name, [*_FORMAT, *_NULLS]))
+        if name not in _KNOWN:
+            raise CsvError(f"unknown CSV setting '{name}'", suggest(name, _KNOWN))
     form = {_FORMAT[name]: value for name, value in settings.items() if name in _FORMAT}
     given = settings.get("na_values") or ()
     nulls = {given} if isinstance(given, str) else set(map(str, given))
     if settings.get("keep_default_na", True):
         nulls |= _MISSING
     try:
-        lines = [line for line in csv.reader(io.StringIO(text), strict=True, **form) if line]
+        lines = list(csv.reader(io.StringIO(text), strict=True, **form))
     except (csv.Error, TypeError) as error:
         raise CsvError(f"the CSV cannot be read: {error}", None) from None
-    if not lines:
+    if settings.get(_BLANK, True):
+        lines = list(filter(None, lines))
+    if not (lines and lines[0]):
         raise CsvError("the CSV has no line of names", None)
     names, *rows = lines
     for number, row in enumerate(rows, 1):

@@ -12,6 +12,7 @@ from vde_dagster.base.instants import is_date, parse_instant, utc
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, UsageError
+from vde_dagster.project.jinja.yaml_text import rendered_yaml
 from vde_dagster.project.macros.expansion import MacroScope
 from vde_dagster.project.reading.header_macros import expanded_text
 from vde_dagster.project.reading.rows_in_files import CsvError, csv_rows
@@ -31,7 +32,12 @@ ReadFile = Callable[[str], str]
 
 
 def load_unit_tests(
-    path: Path, text: str, names: TableNames, scope: MacroScope, read_file: ReadFile
+    path: Path,
+    text: str,
+    names: TableNames,
+    scope: MacroScope,
+    read_file: ReadFile,
+    asked: set[str] | None = None,
 ) -> tuple[UnitTest, ...]:
     """Read a file of tests.
 
@@ -44,11 +50,15 @@ def load_unit_tests(
         names: What names mean.
         scope: Macros and variables that names may have.
         read_file: Returns the text of a file with rows, by its path from the project's root.
+        asked: Takes the environment variables that Jinja in the file asks for.
 
     Raises:
         ProjectError: It is not of the format; points at the line.
     """
-    document = load_yaml(path, text)
+    made = _rendered(path, text, scope, set() if asked is None else asked)
+    document = load_yaml(path, made)
+    if made.count("\n") != text.count("\n"):  # Lines are those of the text that Jinja made.
+        document = replace(document, lines={})
     if document.value is None or _is_rows(document.value):
         return ()
     if not isinstance(document.value, dict):
@@ -58,6 +68,17 @@ def load_unit_tests(
         for name, body in document.value.items()
         if str(name) not in ("gateway",)
     )
+
+
+def _rendered(path: Path, text: str, scope: MacroScope, asked: set[str]) -> str:
+    def variable(name: str, default: Any = None) -> Any:
+        found = scope.settings.get(name.lower(), default)
+        if found is None:
+            raise LookupError(f"unknown variable '{name}'")
+        return found
+
+    hint = "it knows var('name', default), env_var('NAME', default) and user()"
+    return rendered_yaml(path, text, variable, asked, hint)
 
 
 def _is_rows(value: Any) -> bool:

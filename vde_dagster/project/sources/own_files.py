@@ -376,5 +376,7 @@ class OwnFiles:
         scope = self.context.scope(self._folder.settings.dialect)
         uses: list[str] = []
         read_file = self._folder.reader(uses)
-        tests = load_unit_tests(path, text, self.names, scope, read_file)
-        return self._with_macros(LoadedFile(path, tests=tests, uses=tuple(uses)))
+        asked: set[str] = set()
+        tests = load_unit_tests(path, text, self.names, scope, read_file, asked)
+        variables = tuple(sorted(asked))
+        return self._with_macros(LoadedFile(path, (), tests, tuple(uses), variables))
