@@ -107,8 +107,10 @@ def _own_changes(new: Snapshot, old: Snapshot) -> list[str]:
         if name in before and before[name] != version
     ]
     if new.own_rows != old.own_rows:
-        why = f" (not understood: {new.version.opaque})" if new.version.opaque else ""
-        out.append(f"the query returns other rows{why}")
+        if new.version.opaque:  # It comes first: of long lists of columns only the first are shown.
+            out.insert(0, f"the query returns other rows (not understood: {new.version.opaque})")
+        else:
+            out.append("the query returns other rows")
     if new.model.audits != old.model.audits:
         out.append("audits changed")
     if new.layout_hash != old.layout_hash:
@@ -122,11 +124,14 @@ def _inherited_changes(
     new: Snapshot, changed: Mapping[ModelName, tuple[Snapshot, Snapshot]]
 ) -> list[str]:
     out: list[str] = []
+    opaque = new.version.opaque if new.model.python is None else None
     for parent in new.parents:
         pair = changed.get(parent)
         if pair is None:
             continue
         parent_new, parent_old = pair
+        if opaque and parent_new.version != parent_old.version:
+            out.append(f"any change of {parent} counts: the query is not understood: {opaque}")
         before = {column.name: column.version for column in parent_old.columns}
         if parent_new.version.rows != parent_old.version.rows:
             out.append(f"the rows of {parent} changed")

@@ -23,6 +23,8 @@ _UNITS = {
     "ISOWEEK": "WEEK",
     "ISOYEAR": "",  # Spark has none.
 }
+_LONG = frozenset({"bigquery", "snowflake"})
+"""Dialects whose names of integers all mean one type: 64 bits, or 38 digits."""
 _NULLS_IN_JSON = frozenset({"duckdb", "bigquery"})
 """Dialects whose JSON of a struct has its NULLs, which Spark leaves out unless told."""
 _SUNDAY_WEEKS = frozenset({"bigquery", "tsql", "fabric"})
@@ -58,10 +60,10 @@ def with_spark_calls(tree: exp.Expr, dialect: str) -> tuple[exp.Expr, str | None
     ):  # What is inside comes first.
         if isinstance(node, exp.DataType):
             short = (exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT)
-            if dialect == "bigquery" and node.this in short:
-                node.set("this", exp.DType.BIGINT)  # All its names of integers mean INT64.
             if dialect == "snowflake" and isinstance(node.parent, exp.TryCast):
                 _widen(node)
+            elif dialect in _LONG and node.this in short:
+                node.set("this", exp.DType.BIGINT)
             continue
         if isinstance(node, exp.Struct):
             _name_fields(node)

@@ -1,7 +1,9 @@
 """Calls and operators of other dialects whose values Spark's of the same name do not have.
 
-Sources are the manuals: which GREATEST passes over NULLs, where `/` of integers is an integer
-(PostgreSQL, Redshift, Trino, T-SQL), and on which day a week begins (BigQuery: Sunday).
+Sources: modern-sql.com/caniuse/greatest-least (which GREATEST is NULL with a NULL), PostgreSQL's
+manual 8.1.2 (how NUMERIC and DOUBLE PRECISION round), DuckDB itself (its cases in
+`fixtures/other_dialects.yaml` were run); what is said of a tree is SQLGlot's: `typed` divisions,
+`ignore_nulls`, and the day on which a week begins.
 """
 
 from __future__ import annotations
@@ -15,6 +17,14 @@ _WHOLE_NAMES = frozenset({"duckdb", "mysql"})
 """Dialects whose DAYNAME and MONTHNAME write the whole name; Spark's write three letters."""
 _SUNDAY_WEEKS = frozenset({"tsql", "fabric"})
 """Dialects whose weeks begin on Sunday without being asked; BigQuery's tree says it."""
+
+_ROUNDING = frozenset({"postgres", "duckdb", "mysql", "bigquery", "snowflake", "trino", "presto"})
+"""Dialects in which a CAST to an integer rounds; Spark's cuts off."""
+_TO_EVEN = frozenset({"postgres", "duckdb", "mysql"})
+"""Those of them that round halves of floats to the even neighbour, others away from zero."""
+_FLOATS = frozenset({"duckdb", "bigquery"})
+"""Those of them in which divisions and averages are floats, in others decimals."""
+_FLOAT, _DECIMAL = "float", "decimal"
 
 
 def spark_value(node: exp.Expr, dialect: str) -> tuple[exp.Expr | None, str | None]:
@@ -37,6 +47,8 @@ def spark_value(node: exp.Expr, dialect: str) -> tuple[exp.Expr | None, str | No
         return _format_second(node), None
     if isinstance(node, exp.BitwiseXor | exp.BitwiseOr | exp.BitwiseAnd):
         return _in_brackets(node), None
+    if isinstance(node, exp.Cast):
+        return (_rounded(node, dialect) if dialect in _ROUNDING else None), None
     if isinstance(node, exp.Div):
         return _whole_division(node), None
     if isinstance(node, exp.DateTrunc | exp.TimestampTrunc | exp.DatetimeTrunc):
@@ -58,6 +70,48 @@ def is_whole(node: exp.Expr) -> bool:
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Mod):
         return is_whole(node.this) and is_whole(node.expression)
     return isinstance(node, exp.Count | exp.CountIf | exp.Length | exp.IntDiv | exp.RowNumber)
+
+
+def _rounded(node: exp.Cast, dialect: str) -> exp.Expr | None:
+    """Round what is cast to an integer, where the expression alone tells that it has a fraction."""
+    from sqlglot import exp
+
+    if node.to.this not in exp.DataType.INTEGER_TYPES:
+        return None
+    fraction = _fraction(node.this, dialect)
+    if fraction is None:
+        return None
+    even = fraction == _FLOAT and dialect in _TO_EVEN
+    made = node.copy()
+    rounded = exp.Anonymous(this="BROUND" if even else "ROUND", expressions=[made.this.copy()])
+    made.set("this", rounded)
+    return made
+
+
+def _fraction(node: exp.Expr, dialect: str) -> str | None:
+    """Say whether a value is a float or a decimal, as far as it alone tells; None for others."""
+    from sqlglot import exp
+
+    node = node.unnest()
+    if isinstance(node, exp.Literal):
+        if node.is_string or node.is_int:
+            return None
+        return _FLOAT if dialect == "bigquery" or "e" in node.name.lower() else _DECIMAL
+    if isinstance(node, exp.Cast):
+        if node.to.this in (exp.DType.FLOAT, exp.DType.DOUBLE):
+            return _FLOAT
+        return _DECIMAL if node.to.this == exp.DType.DECIMAL else None
+    if isinstance(node, exp.Avg) or (isinstance(node, exp.Div) and not node.args.get("typed")):
+        return _FLOAT if dialect in _FLOATS else _DECIMAL
+    within: list[exp.Expr] = []
+    if isinstance(node, exp.Neg | exp.Abs | exp.Sum | exp.Min | exp.Max):
+        within = [node.this]
+    elif isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod):
+        within = [node.this, node.expression]
+    elif isinstance(node, exp.Coalesce):
+        within = [node.this, *node.expressions]
+    found = [_fraction(one, dialect) for one in within]
+    return _FLOAT if _FLOAT in found else _DECIMAL if _DECIMAL in found else None
 
 
 def _null_with_nulls(node: exp.Greatest | exp.Least) -> exp.Expr | None:

@@ -66,7 +66,7 @@ def prefixed_literal(text: str, token: Token) -> list[Token]:
     """Read `X'1F'`, which is the same as `X '1F'`."""
     written = text[token.start : token.end + 1]
     if "'" not in written and '"' not in written:
-        return [token]  # 0x1F, which is no literal in Spark.
+        return [like(token, T.VAR, written)]  # 0x1F, which is a name in Spark.
     begin = min(written.find(quote) for quote in "'\"" if quote in written)
     return literal_call(token, written[:begin].lower(), _single_quoted(written[begin:]))
 

@@ -134,6 +134,16 @@ def test_mistakes_are_told(
     assert caught.value.hint or caught.value.location
 
 
+def test_an_unknown_function_is_told_where_it_is_named(folder: ProjectFolder) -> None:
+    folder.edit("models/kept.sql", "keep_largest", "keep_larges")
+    with pytest.raises(ProjectError) as caught:
+        load_project(folder.root)
+    text = (folder.root / "models/kept.sql").read_text()
+    line = text[: text.index("keep_larges")].count("\n") + 1
+    assert caught.value.location is not None
+    assert (caught.value.location.path.name, caught.value.location.line) == ("kept.sql", line)
+
+
 def test_two_functions_of_one_name_are_a_mistake(folder: ProjectFolder) -> None:
     folder.write("materializations/again.py", FILES[CODE])
     with pytest.raises(ProjectError, match=r"defined in materializations/again[.]py and"):

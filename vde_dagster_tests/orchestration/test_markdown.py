@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timezone
+from io import StringIO
 from pathlib import Path
 
+from rich.console import Console
+
+from vde_dagster.cli.plan_view import show_plan
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.pages.markdown import (
     MAX_ROWS,
@@ -115,3 +119,26 @@ def test_a_range_of_days_is_written_with_both_its_ends() -> None:
     assert span(Interval(at(1), at(2))) == "2024-01-01"
     assert span(Interval(at(1), at(6))) == "2024-01-01 … 2024-01-05"
     assert span(Interval(at(1, 5), at(1, 6))) == "2024-01-01 05:00 … 2024-01-01 06:00"
+
+
+def test_a_plan_says_why_a_query_that_is_not_understood_counts_as_changed(
+    built: ProjectFolder,
+) -> None:
+    """As text, as JSON and on Dagster's page, however many columns there are."""
+    columns = "".join(f"rand() AS r{number}, " for number in range(6))
+    with open_fake(built.root) as workspace:
+        built.edit("models/marts/top.sql", "SELECT ", f"SELECT {columns}")
+        workspace.reload()
+        workspace.apply(workspace.plan("prod", now=NOW))
+        previous = {one.id: one for one in workspace.snapshots().values()}
+        built.edit("models/marts/top.sql", "rand() AS r0", "rand() * 2 AS r0")
+        workspace.reload()
+        own = workspace.plan("prod", now=NOW, save=False)
+    why = "not understood: unsteady function rand in an expression"
+    console = Console(file=StringIO(), width=200)
+    show_plan(console, own, previous, diffs=False)
+
+    assert why in console.file.getvalue()  # type: ignore[attr-defined]
+    assert why in plan_markdown(own, previous)
+    [top] = [model for model in own.to_json()["models"] if model["name"] == "marts.top"]
+    assert any(why in reason for reason in top["reasons"])

@@ -171,3 +171,59 @@ def test_an_unknown_variable_in_yaml_is_a_mistake_with_its_line(load_with: Load)
         "external_models.yaml:2",
         "tests/t.yaml:2",
     ]
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("kind FULL", "FULL"),
+        ("kind incremental_by_unique_key (unique_key a)", "INCREMENTAL_BY_UNIQUE_KEY"),
+        ("cron '@daily'", "VIEW"),
+    ],
+)
+def test_a_header_knows_the_kind_that_is_written_in_it(
+    load_with: Load, header: str, expected: str
+) -> None:
+    text = f"MODEL (name a.m, {header}, tags (@IF(@model_kind_name = '{expected}', 'x', 'y')));"
+    project = load_with({"models/m.sql": f"{text} SELECT 1 AS a"})
+
+    assert project.models[ModelName("a", "m")].tags == ("x",)
+
+
+def test_a_kind_that_a_macro_writes_is_not_known_in_its_header(load_with: Load) -> None:
+    text = "MODEL (name a.m, kind @IF(@size > 2, FULL, VIEW), owner @model_kind_name);"
+    with pytest.raises(ProjectError, match="known where a model's kind is written out"):
+        load_with({"models/m.sql": f"{text} SELECT 1 AS a"})
+
+
+def test_defaults_of_models_may_be_others_for_other_kinds(load: Load) -> None:
+    config = """
+        gateways: {g: {}}
+        model_defaults:
+          dialect: spark
+          kind: FULL
+          physical_properties:
+            a.b: "@IF(@model_kind_name = 'FULL', 'whole', NULL)"
+            c.d: "@model_kind_name"
+        """
+    python = (
+        "from sqlmesh import model\n\n@model('a.p', columns={'a': 'int'},\n"
+        "       kind={'name': 'INCREMENTAL_BY_UNIQUE_KEY', 'unique_key': 'a'})\n"
+        "def entry(context, **kwargs):\n    return []\n"
+    )
+    project = load(
+        {
+            "config.yaml": config,
+            "models/f.sql": "MODEL (name a.f); SELECT 1 AS a",
+            "models/k.sql": "MODEL (name a.k, kind INCREMENTAL_BY_UNIQUE_KEY (unique_key a));"
+            " SELECT 1 AS a",
+            "models/p.py": python,
+        }
+    )
+    found = {str(name): dict(model.table_properties) for name, model in project.models.items()}
+
+    assert found == {
+        "a.f": {"a.b": "whole", "c.d": "FULL"},
+        "a.k": {"c.d": "INCREMENTAL_BY_UNIQUE_KEY"},
+        "a.p": {"c.d": "INCREMENTAL_BY_UNIQUE_KEY"},
+    }

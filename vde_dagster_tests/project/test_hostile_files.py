@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[dict[str, bytes], str, str]] = {
             "models/m.sql": b"MODEL (name a.m,\n  kind CUSTOM (materialization 'kept'));\n"
             b"SELECT 1 AS a",
         },
-        "models/m.sql:1",
+        "models/m.sql:2:33",
         "asks for the materialization 'kept'",
     ),
     "a macro that returns a function": (

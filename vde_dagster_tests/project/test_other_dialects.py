@@ -44,6 +44,7 @@ def test_an_expression_that_spark_has_not_is_refused(case: dict[str, Any]) -> No
     [
         ("bigquery", "INT", "BIGINT"),
         ("bigquery", "STRUCT<a INTEGER, b ARRAY<SMALLINT>>", "STRUCT<a: BIGINT, b: ARRAY<BIGINT>>"),
+        ("snowflake", "INT", "BIGINT"),
         ("duckdb", "INT", "INT"),
     ],
 )

@@ -191,17 +191,20 @@ def _difference(
 ) -> RowDifference:
     """Compare rows after Spark has cast the expected ones to the types that the model has."""
     types = {name.lower(): type_ for name, type_ in columns}
-    unknown = [column for column in expected.columns if column.lower() not in types]
-    if unknown:
-        raise ExecutionError(
-            f"the model returns no column {', '.join(unknown)}; it returns {', '.join(types)}"
-        )
+    _check_columns(expected.columns, types)
     partial = expected.partial or expected.query is not None
     mentioned = {column.lower() for column in expected.columns}
     names = [name for name, _ in columns if not partial or name.lower() in mentioned]
     if expected.query is not None:
         got, wanted = engine.query(expected.query)
         names = [name for name, _ in got]
+        _check_columns(names, types)
+        if any(type_ != types[name.lower()] for name, type_ in got):  # 3 for a DECIMAL's 3.00.
+            cast = ", ".join(
+                f"CAST({quote(name)} AS {types[name.lower()]}) AS {quote(name)}" for name in names
+            )
+            query = expected.query.rstrip().rstrip(";")
+            _, wanted = engine.query(f"SELECT {cast} FROM (\n{query}\n) AS expected")
     else:
         ordered = TestTable(
             expected.columns, expected.rows, tuple((c, types[c.lower()]) for c in expected.columns)
@@ -213,3 +216,11 @@ def _difference(
     positions = [[name.lower() for name, _ in columns].index(name.lower()) for name in names]
     actual = [tuple(row[position] for position in positions) for row in rows]
     return compare_rows(names, wanted, actual)
+
+
+def _check_columns(names: Sequence[str], types: Mapping[str, str]) -> None:
+    unknown = [name for name in names if name.lower() not in types]
+    if unknown:
+        raise ExecutionError(
+            f"the model returns no column {', '.join(unknown)}; it returns {', '.join(types)}"
+        )

@@ -34,6 +34,14 @@ def time_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
     type_ = types.get(apart.name.lower()) or ("STRING" if apart.format else None)
     if type_ is None or not _WITHOUT_DOUBT.match(type_):
         return
+    if type_.lower() in ("smallint", "int", "bigint") and not apart.format:
+        yield Problem(
+            f"{model.name}: the time column '{apart.name}' is {type_} without a format, so that "
+            "20240131 is taken for 31 January 2024",
+            f"write time_column ({apart.name}, '%Y%m%d'), or the format that its numbers have",
+            place_in_header(model, "kind", apart.name),
+            certain=False,
+        )
     unit = Cadence.of(model).unit
     start = unit.floor(_SOME_DAY)
     # The second one begins within a day, month or year unless the unit is one, or longer.

@@ -20,7 +20,7 @@ from vde_dagster.project.macros.clauses import CLAUSES, clause_end, without_side
 from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.parameters import PARAMETER_HINT, find_parameter
 from vde_dagster.project.macros.text_templates import IN_TEXT, template
-from vde_dagster.project.macros.this_model import EVALUATING, STAGE
+from vde_dagster.project.macros.this_model import EVALUATING, KIND_NAME, STAGE
 from vde_dagster.project.macros.time_variables import TIME_VARIABLES
 from vde_dagster.sql.jinja import JINJA, JINJA_HINT, find_jinja
 from vde_dagster.sql.nesting import NESTED, NESTED_HINT, too_deep
@@ -381,6 +381,8 @@ class Expander:
         hint = f"did you mean '{near}'?" if near else f"set {name} under [tool.vde.variables]"
         if key in self.scope.macros or key in BUILTINS or key in LISTS:
             hint = f"call the macro with parentheses: @{name}()"
+        if key == KIND_NAME:
+            hint = "it is known where a model's kind is written out, and behind the header"
         raise self.error(f"unknown variable '@{name}'", hint, unknown=Unknown("variable", name))
 
     def _call(self, name: str, arguments: str, *, whole: bool) -> str:

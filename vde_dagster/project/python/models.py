@@ -185,7 +185,7 @@ def _properties(
     source = SourceText(location.path, header_text)
     try:
         header = parse_header(source, list(scan(source)))
-        read = read_model_properties(header, context.settings, context.defaults)
+        read = read_model_properties(header, context.settings, context.defaults_for(header))
     except ProjectError as error:
         raise _error(error.message, location, error.hint, error.unknown) from error
     written, _ = name_of(header, read, location.path, context.settings)

@@ -14,8 +14,9 @@ from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expanded_source import ExpandedSource
 from vde_dagster.project.macros.expansion import Expander, MacroScope
+from vde_dagster.project.macros.this_model import KIND_NAME
 from vde_dagster.project.reading.cron import SHORT_NAMES
-from vde_dagster.project.reading.header import Header, parse_header
+from vde_dagster.project.reading.header import Header, Value, parse_header
 from vde_dagster.sql.nothing import NOTHING
 from vde_dagster.sql.scanner import CLOSING, OPENING, SourceText, Token, matching, scan, unquote
 from vde_dagster.sql.trees import has_placeholder
@@ -41,7 +42,9 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
         ProjectError: A variable or macro is unknown, or a time is asked for; points at it.
     """
     source = header.source
-    inner = replace(scope, variables={**scope.variables, **blueprint})
+    kind = written_kind(header.properties, scope.variables.get(KIND_NAME))
+    known = {name: text for name, text in scope.variables.items() if name != KIND_NAME}
+    inner = replace(scope, variables={**known, **kind, **blueprint})
     pieces: list[tuple[str, int, bool]] = [(source.text[: header.start], 0, True)]
     done = header.start
     for start, until, text in _replaced(header, inner, blueprint):
@@ -54,6 +57,21 @@ def expanded_header(header: Header, scope: MacroScope, blueprint: Mapping[str, s
     made = ExpandedSource(source.path, expanded.text, source, expanded)
     parsed = parse_header(made, _header_tokens(made, header.start))
     return _without_blueprints(replace(parsed, comment=header.comment))
+
+
+def written_kind(properties: Mapping[str, Value], default: str | None) -> dict[str, str]:
+    """Return `@model_kind_name`, as SQL text, where the kind's name is written out.
+
+    Args:
+        properties: Properties of a header, or their defaults.
+        default: What it is where none of them is the kind.
+    """
+    kind = properties.get("kind")
+    if kind is None:
+        return {} if default is None else {KIND_NAME: default}
+    first = kind.tokens[0] if kind.tokens else None
+    is_name = first is not None and first.kind == "word"
+    return {KIND_NAME: f"'{first.text.upper()}'"} if first is not None and is_name else {}
 
 
 def with_values(text: str, variables: Mapping[str, str]) -> str:

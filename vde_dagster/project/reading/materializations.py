@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 
 from vde_dagster.base.suggestions import suggest
-from vde_dagster.errors import ProjectError, Unknown
+from vde_dagster.errors import ProjectError, SourceLocation, Unknown
 from vde_dagster.project.kinds import Custom
 from vde_dagster.project.kinds.custom import FoundCode
 from vde_dagster.project.model import Model
+from vde_dagster.sql.scanner import SourceText
 
 
 def with_its_code(model: Model, known: Mapping[str, tuple[FoundCode, ...]]) -> Model:
@@ -37,9 +39,18 @@ def with_its_code(model: Model, known: Mapping[str, tuple[FoundCode, ...]]) -> M
         raise ProjectError(
             f"{model.name} asks for the materialization '{wanted}', which no file defines",
             hint=suggest(wanted, known, "materializations") if known else hint,
-            location=model.location,
+            location=_place(model, wanted),
             unknown=Unknown("materialization", wanted),
         )
     entrypoint, code, outside = found[0]
     kind = dataclasses.replace(model.kind, entrypoint=entrypoint, code=code, outside=outside)
     return dataclasses.replace(model, kind=kind)
+
+
+def _place(model: Model, wanted: str) -> SourceLocation:
+    """Return where a header names its materialization."""
+    source = SourceText(model.location.path, model.source)
+    lines = model.source.splitlines(keepends=True)[: (model.location.line or 1) - 1]
+    named = re.compile(rf"materialization\W+{re.escape(wanted)}", re.IGNORECASE)
+    found = named.search(model.source, sum(map(len, lines)))
+    return model.location if found is None else source.location(found.end() - len(wanted))

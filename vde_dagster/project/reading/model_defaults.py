@@ -10,12 +10,13 @@ from typing import Any
 
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
-from vde_dagster.project.kinds import column_properties
+from vde_dagster.project.kinds import View, column_properties
 from vde_dagster.project.macros.expansion import MacroScope
+from vde_dagster.project.macros.this_model import KIND_NAME
 from vde_dagster.project.reading.audits import read_call
 from vde_dagster.project.reading.default_names import OF_KINDS, PROPERTIES, STATEMENTS
-from vde_dagster.project.reading.header import Value, parse_header
-from vde_dagster.project.reading.header_macros import expanded_header
+from vde_dagster.project.reading.header import Header, Value, parse_header
+from vde_dagster.project.reading.header_macros import expanded_header, written_kind
 from vde_dagster.project.reading.model_properties import read_model_properties
 from vde_dagster.project.reading.setting_places import PYPROJECT
 from vde_dagster.project.settings import Settings
@@ -44,12 +45,21 @@ class _Setting(SourceText):
         return SourceLocation(self.path, found[0] if len(found) == 1 else None)
 
 
-def default_properties(settings: Settings, scope: MacroScope) -> Mapping[str, Value]:
+def names_kinds(settings: Settings) -> bool:
+    """Say whether the defaults are others for models of other kinds."""
+    given = {key: value for key, value in settings.model_defaults.items() if key in PROPERTIES}
+    return KIND_NAME in json.dumps(given, default=str).lower()
+
+
+def default_properties(
+    settings: Settings, scope: MacroScope, header: Header | None = None
+) -> Mapping[str, Value]:
     """Return the defaults of a header's properties, as if they stood in one.
 
     Args:
         settings: The project's settings.
         scope: Macros and variables that they may have.
+        header: The header that they are for; it says the kind, where it has one.
 
     Raises:
         ProjectError: One cannot be read.
@@ -62,8 +72,12 @@ def default_properties(settings: Settings, scope: MacroScope) -> Mapping[str, Va
     if not given:
         return {}
     source = _Setting(Path(_file(settings)), f"MODEL ({', '.join(given)})", settings.root)
-    header = parse_header(source, list(scan(source)))
-    return expanded_header(header, scope, {}).properties
+    defaults = parse_header(source, list(scan(source)))
+    kind = written_kind(defaults.properties, f"'{View().name}'")
+    if header is not None:
+        kind = written_kind(header.properties, kind.get(KIND_NAME))
+    # What is given last wins: the kind that is meant, and not the one that is the default.
+    return expanded_header(defaults, scope, kind).properties
 
 
 def default_statements(settings: Settings, key: str) -> list[SourceText]:

@@ -11,6 +11,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
+from vde_dagster.project.kinds import View
 from vde_dagster.project.kinds.custom import FoundCode
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.expanded import Expanded
@@ -35,8 +36,12 @@ from vde_dagster.project.reading.audits import (
 from vde_dagster.project.reading.blueprints import blueprints_of
 from vde_dagster.project.reading.completion import completed
 from vde_dagster.project.reading.header import Header, Value
-from vde_dagster.project.reading.header_macros import bare
-from vde_dagster.project.reading.model_defaults import default_statements
+from vde_dagster.project.reading.header_macros import bare, written_kind
+from vde_dagster.project.reading.model_defaults import (
+    default_properties,
+    default_statements,
+    names_kinds,
+)
 from vde_dagster.project.reading.model_properties import ModelProperties, read_model_properties
 from vde_dagster.project.reading.rendering import (
     Rendered,
@@ -116,6 +121,12 @@ class FileContext:
             model=self.model,
         )
 
+    def defaults_for(self, header: Header) -> Mapping[str, Value]:
+        """Return the properties that hold where a model's header does not give them."""
+        if not (self.defaults and names_kinds(self.settings)):
+            return self.defaults
+        return default_properties(self.settings, self.scope(self.settings.dialect), header)
+
     def audit_context(self, scope: MacroScope) -> AuditContext:
         """Return what decides what calls of audits mean, with a model's macros and variables."""
         return AuditContext(self.audits, scope.in_stage(AUDITING), self.names)
@@ -172,6 +183,7 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
         if block.header.word == "MODEL":
             try:
                 scope = here.scope(context.settings.dialect)
+                scope.variables |= written_kind(context.defaults, f"'{View().name}'")
                 for made in blueprints_of(source, block, scope):
                     loaded = _load_block(source, made.block, here.with_variables(made.variables))
                     if loaded is not None:
@@ -189,7 +201,7 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
 
 def _load_block(source: SourceText, block: Block, context: FileContext) -> LoadedModel | None:
     header = block.header
-    properties = read_model_properties(header, context.settings, context.defaults)
+    properties = read_model_properties(header, context.settings, context.defaults_for(header))
     if not properties.enabled:
         return None
     written, error = name_of(header, properties, source.path, context.settings)

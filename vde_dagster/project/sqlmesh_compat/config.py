@@ -197,9 +197,7 @@ class PlanConfig(Shape):
     use_finalized_state: Annotated[
         Any, _unused("a publication is one transaction: each state is final")
     ] = False
-    always_recreate_environment: Annotated[Any, _unused("`vde environment drop`, then plan")] = (
-        False
-    )
+    always_recreate_environment: Annotated[Any, _unused("`vde drop ENV`, then plan")] = False
 
 
 class LinterConfig(Shape):
@@ -282,9 +280,7 @@ class Config(Shape):
         str, Does("`dagster.default_environment`, also of `vde plan`")
     ] = "prod"
     log_limit: Annotated[Any, _unused("there are no log files")] = None
-    cicd_bot: Annotated[
-        Any, _unused("`vde plan` in a workflow of your own, see docs/dagster.md")
-    ] = None
+    cicd_bot: Annotated[Any, _unused("`vde plan` in a workflow of your own")] = None
     run: Annotated[Any, _unused("runs wait for a lease of their own accord")] = None
     format: Annotated[FormatConfig, Does("see below")] = Field(default_factory=FormatConfig)
     ui: Annotated[Any, _unused("the user interface is Dagster's")] = None

@@ -1,0 +1,56 @@
+"""Every command and option that a page names is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from vde_dagster.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
+_SPAN = re.compile(r"`(vde [^`\n]*)`")
+_BLOCK = re.compile(r"^```(?:console|bash|sh)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_OPTION = re.compile(r"--[a-z][\w-]*|-[a-zA-Z]\b")
+
+
+def calls(text: str) -> Iterator[list[str]]:
+    """Yield the words of each call behind `vde`."""
+    lines = [line.strip("$ ") for block in _BLOCK.findall(text) for line in block.splitlines()]
+    for call in [*_SPAN.findall(text), *(line for line in lines if line.startswith("vde "))]:
+        words = call.partition(" #")[0].split()[1:]
+        if words and not words[0].startswith("-"):
+            yield words
+
+
+def wrong(words: list[str], commands: dict[str, Any]) -> str | None:
+    """Say what of a call there is not."""
+    found = commands.get(" ".join(words[:2])) or commands.get(words[0])
+    if found is None:
+        return words[0]
+    below = getattr(found, "commands", {})
+    found = next((below[word] for word in words[1:] if word in below), found)
+    known = {name for one in found.params for name in (*one.opts, *one.secondary_opts)}
+    options = [match[0] for word in words[1:] if (match := _OPTION.match(word))]
+    return next((one for one in options if one not in {*known, "--help", "-h"}), None)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_commands_and_options_of_a_page_are_there(page: Path) -> None:
+    commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+    found = [(words, wrong(words, commands)) for words in calls(page.read_text())]
+
+    assert [(words, what) for words, what in found if what is not None] == []
+
+
+def test_a_command_that_is_not_there_is_found() -> None:
+    commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+
+    assert wrong(["environment", "drop"], commands) == "environment"
+    assert wrong(["plan", "prod", "--forwards"], commands) == "--forwards"
+    assert wrong(["state", "export", "file"], commands) is None
