@@ -12,6 +12,8 @@ from vde_dagster.planning.interval import Interval, IntervalSet
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.state import StateStore
     from vde_dagster.state.pin_history import PinChange
     from vde_dagster.state.pins import Growth
     from vde_dagster.state.versions import EnvironmentVersion
@@ -82,13 +84,32 @@ def version_changes(
         name: The environment.
         limit: The most versions to return.
     """
-    store = warehouse.store
-    versions = store.versions.history(name, limit)
+    return changes_until(warehouse.store, warehouse.lakehouse, name, None, limit)
+
+
+def changes_until(
+    store: StateStore,
+    lakehouse: Lakehouse | None,
+    name: str,
+    until: int | None,
+    limit: int | None = None,
+) -> list[VersionChange]:
+    """Return versions of an environment up to one, with what each changed, newest first.
+
+    Args:
+        store: The state store.
+        lakehouse: Where metadata say what tables gained that others moved; without it that is
+            not known.
+        name: The environment.
+        until: The last version; None for the newest.
+        limit: The most versions to return.
+    """
+    versions = store.versions.history(name, limit, until)
     if not versions:
         return []
     changes = store.pin_history.changes(name, versions[-1].version, versions[0].version)
     plans = {version.version: version.plan_id for version in versions}
-    growths = _growths(warehouse, changes)
+    growths = _growths(store, lakehouse, changes) if lakehouse is not None else {}
     models = store.pin_history.models(name, {change.table_id for change in changes})
     found: dict[int, list[DataChange]] = {}
     for change in changes:
@@ -107,7 +128,7 @@ def version_changes(
                 change.rows,
                 growth.added if growth is not None else change.added,
                 growth.removed if growth is not None else change.removed,
-                _filled(warehouse, change.table_id, plans.get(change.version)),
+                _filled(store, change.table_id, plans.get(change.version)),
             )
         )
     return [
@@ -120,21 +141,22 @@ def _models(change: DataChange) -> tuple[ModelName, ...]:
     return change.models
 
 
-def _filled(warehouse: Warehouse, table_id: str, plan_id: str | None) -> IntervalSet:
+def _filled(store: StateStore, table_id: str, plan_id: str | None) -> IntervalSet:
     if plan_id is None:
         return IntervalSet()
-    log = warehouse.store.fills.log(table_id, plan_id)
+    log = store.fills.log(table_id, plan_id)
     return IntervalSet.of(Interval(row.start_at, row.end_at) for row in log)
 
 
-def _growths(warehouse: Warehouse, changes: Iterable[PinChange]) -> dict[tuple[int, str], Growth]:
+def _growths(
+    store: StateStore, lakehouse: Lakehouse, changes: Iterable[PinChange]
+) -> dict[tuple[int, str], Growth]:
     """Count what tables gained that others moved, from their metadata as far as it goes back."""
     unknown = [one for one in changes if one.added is None and not one.is_new]
     if not unknown:
         return {}
-    lakehouse = warehouse.lakehouse
-    with warehouse.store.database.reading() as conn:
-        places = warehouse.store.pins.places(conn, {one.table_id for one in unknown})
+    with store.database.reading() as conn:
+        places = store.pins.places(conn, {one.table_id for one in unknown})
     locations = lakehouse.metadata_locations(ref for ref, _ in places.values())
     found: dict[tuple[int, str], Growth] = {}
     for table_id, (ref, _) in places.items():

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, exists, func, select, union
+from sqlalchemy import ColumnElement, Connection, exists, func, select, true, union
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
@@ -91,11 +91,20 @@ class VersionStore:
                 hint=f"see which are: vde history {name}",
             )
 
-    def history(self, name: str, limit: int | None = None) -> list[EnvironmentVersion]:
-        """Return the versions of an environment, newest first."""
+    def history(
+        self, name: str, limit: int | None = None, until: int | None = None
+    ) -> list[EnvironmentVersion]:
+        """Return the versions of an environment, newest first.
+
+        Args:
+            name: The environment.
+            limit: The most versions to return.
+            until: The last version; None for the newest.
+        """
+        last = schema.environment_versions.c.version <= until if until is not None else true()
         query = (
             select(schema.environment_versions)
-            .where(schema.environment_versions.c.environment == name)
+            .where(schema.environment_versions.c.environment == name, last)
             .order_by(schema.environment_versions.c.version.desc())
             .limit(limit)
         )

@@ -348,6 +348,47 @@ def test_a_version_of_an_environment_says_what_changed_since_the_one_before(
     ]
 
 
+def test_the_page_of_an_environment_says_what_each_version_changed(
+    folder: ProjectFolder, workspace: Workspace
+) -> None:
+    workspace.apply(workspace.plan("prod"))
+    folder.write("models/new.sql", "MODEL (name db.new, kind VIEW); SELECT n FROM db.base")
+    with open_fake(folder.root) as edited:
+        edited.apply(edited.plan("prod"))
+        base = ModelName("db", "base")
+        edited.apply(edited.plan("prod", restate=[str(base)]))
+        plan = edited.store.plans.recent("prod")[0].id
+        edited.freeze("prod@2", "close", who="ann")
+        catalog = load_catalog(folder)
+        pages = []
+        for name, version in (("prod", 1), ("prod", 2), ("prod", 3), ("close", 1)):
+            environment = edited.store.versions.at(name, version)
+            assert environment is not None
+            pages.append(environment_published(catalog, edited.store, environment).metadata)
+    data = [str(page["vde/data"].value) for page in pages]
+    assert "| db.base | " in data[0]
+    assert "new table" in data[0]
+    assert data[1] == "No data changed."
+    assert "new table" not in data[2]
+    assert "| db.base | " in data[2]
+    history = str(pages[2]["vde/history"].value).splitlines()[2:]
+    assert [line.split(" | ")[0] for line in history] == ["| 3", "| 2", "| 1"]
+    assert [line.split(" | ")[2] for line in history] == ["data", "definitions", "both"]
+    assert f"partition={plan})" in history[0]
+    assert len(str(pages[1]["vde/history"].value).splitlines()) == 4
+    assert pages[3]["vde/frozen"].value == "prod@2"
+    whose = {record.data["view"]: record.data["whose"] for record in pages[3]["vde/views"].records}
+    assert whose["db__close.base"] == "held"
+    description = (
+        vde_definitions(folder.root).resolve_asset_graph().get(ENVIRONMENT_KEY).description
+    )
+    assert description is not None
+    assert (
+        "[prod](/assets/vde/environment?view=partitions&partition=prod): version 3" in description
+    )
+    assert "partition=close): frozen prod@2" in description
+
+
 def test_the_lineage_shows_an_environment_after_the_models_that_it_shows(
     folder: ProjectFolder, workspace: Workspace
 ) -> None:

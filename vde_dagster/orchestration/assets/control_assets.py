@@ -20,6 +20,7 @@ from vde_dagster.orchestration.names import (
     POOL,
     QUERIES_CHECK,
 )
+from vde_dagster.orchestration.pages.links import partition_link
 from vde_dagster.orchestration.pages.plan_page import (
     breaking_check,
     estimator,
@@ -49,8 +50,12 @@ The plan's partition disappears, and it is not made again for the same files."""
 
 _ENVIRONMENT_TEXT = """What each environment serves, one partition an environment.
 
-Every publication and rollback adds an event with the view → table map, so the partition's events
-are the environment's history. The job `vde_rollback` takes a version from it."""
+Every publication and rollback adds an event with the view → table map, and with what each version
+changed, definitions and data. The job `vde_rollback` takes a version from it."""
+
+
+_LISTED = 50
+"""How many environments the asset's description links to."""
 
 
 def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.AssetsDefinition:
@@ -175,6 +180,19 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
     return vde__reject
 
 
+def _listed(catalog: AssetCatalog) -> list[str]:
+    """Link to what the versions of each environment changed."""
+    key, lines = catalog.names.environment_key, []
+    for name, environment in list(catalog.live.environments.items())[:_LISTED]:
+        what = f"version {environment.version}"
+        if environment.frozen is not None:
+            what = f"frozen {environment.frozen}"
+        elif environment.held:
+            what += f", {len(environment.held)} tables as before"
+        lines.append(f"- {partition_link(key, name, name)}: {what}")
+    return ["\n".join(lines)] if lines else []
+
+
 def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
     """Return the external asset that shows environments."""
     names = catalog.names
@@ -182,7 +200,7 @@ def environment_asset(catalog: AssetCatalog) -> dg.AssetSpec:
         key=names.environment_key,
         partitions_def=names.environments,
         group_name=names.group,
-        description=_ENVIRONMENT_TEXT,
+        description="\n\n".join([_ENVIRONMENT_TEXT, *_listed(catalog)]),
         deps=[
             dg.AssetDep(catalog.key(name), partition_mapping=dg.AllPartitionMapping())
             for name in dict.fromkeys(

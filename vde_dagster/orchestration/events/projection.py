@@ -28,6 +28,7 @@ from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.version_changes import VersionChange
     from vde_dagster.state import StateStore
 
 
@@ -217,6 +218,7 @@ def environment_event(
     production: Environment | None,
     before: Combination | None = None,
     names: Names = SHORT,
+    changes: Sequence[VersionChange] = (),
 ) -> dg.AssetMaterialization:
     """Return the event of a published environment: which view shows which version, since when.
 
@@ -227,6 +229,7 @@ def environment_event(
         production: Production as it is now, to tell shared tables from own ones.
         before: The snapshots and tables of the version before, when it is known.
         names: The project's names.
+        changes: What this version changed, and those before it, newest first.
     """
     tags = {ENVIRONMENT_TAG: environment.name}
     if environment.plan_id:
@@ -235,7 +238,7 @@ def environment_event(
     shown = {
         name: replace(
             model,
-            whose=_whose(environment, model.table, shared),
+            whose=_whose(environment, name, model.table, shared),
             since=since.get(name),
         )
         for name, model in _shown(combination).items()
@@ -245,7 +248,7 @@ def environment_event(
         asset_key=names.environment_key,
         partition=environment.name,
         description=f"version {environment.version}",
-        metadata=environment_metadata(environment, shown, earlier, names),
+        metadata=environment_metadata(environment, shown, earlier, names, changes),
         tags={"dagster/data_version": environment.publication_id, **tags},
     )
 
@@ -262,7 +265,11 @@ def _shown(combination: Combination) -> dict[ModelName, ShownModel]:
     return found
 
 
-def _whose(environment: Environment, table: PhysicalTable | None, shared: Set[str]) -> str:
+def _whose(
+    environment: Environment, name: ModelName, table: PhysicalTable | None, shared: Set[str]
+) -> str:
     if table is None:
         return ""
+    if environment.entries[name].held is not None:
+        return "held"
     return "own" if environment.name == PRODUCTION or table.id not in shared else "shared"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.execution.version_changes import changes_until
 from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.latest import latest_tags, moved_inputs
 from vde_dagster.orchestration.events.projection import (
@@ -21,6 +22,7 @@ from vde_dagster.orchestration.events.provenance import newest_record
 from vde_dagster.orchestration.events.records import add_partitions
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
+from vde_dagster.orchestration.pages.version_page import LISTED
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.snapshot import Snapshot
 
@@ -55,6 +57,8 @@ def environment_published(
         environment if name == PRODUCTION else store.environments.get(PRODUCTION),
         combination_of(store, previous) if previous is not None else None,
         catalog.names,
+        # Without metadata files: what others added to shared tables is not worth reading those.
+        changes_until(store, None, name, version, LISTED),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -13,8 +13,12 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.names import Names
 from vde_dagster.orchestration.pages.links import partition_link, short_name
 from vde_dagster.orchestration.pages.markdown_table import markdown_table
+from vde_dagster.orchestration.pages.version_page import data_text, history_text
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.table import PhysicalTable
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.version_changes import VersionChange
 
 MAX_VIEWS = 1000
 MAX_CHANGES = 50
@@ -28,7 +32,7 @@ class ShownModel:
         version: The short hash of its version.
         snapshot_id: Its definition.
         table: Its table; None for a view of its parents.
-        whose: `own`, `shared` with production, or empty for a view.
+        whose: `own`, `shared` with production, `held` at what it was, or empty for a view.
         since: Since when (UTC), when that is known.
     """
 
@@ -44,6 +48,7 @@ def environment_metadata(
     shown: Mapping[ModelName, ShownModel],
     before: Mapping[ModelName, ShownModel] | None,
     names: Names,
+    changes: Sequence[VersionChange] = (),
 ) -> dict[str, Any]:
     """Return the page: what changed, then which view shows which version, since when.
 
@@ -52,6 +57,7 @@ def environment_metadata(
         shown: What it shows, by model.
         before: What the version before showed; None when there was none, or nobody knows.
         names: The project's names.
+        changes: What this version changed, and those before it, newest first.
     """
     views = {name: str(environment.views.ref(name)) for name in shown}
     records = [
@@ -68,10 +74,13 @@ def environment_metadata(
     metadata: dict[str, Any] = {
         "vde/version": environment.version,
         "vde/changes": dg.MetadataValue.md(_changes(environment, shown, before)),
+        **_data(changes, names),
         "vde/models": len(shown),
         "vde/published_at": dg.MetadataValue.timestamp(environment.published_at),
         "vde/published_by": environment.published_by,
     }
+    if environment.frozen is not None:
+        metadata["vde/frozen"] = environment.frozen
     if environment.note:
         metadata["vde/note"] = environment.note
     if environment.plan_id:
@@ -93,6 +102,16 @@ _VIEWS = dg.TableSchema(
 )
 
 
+def _data(changes: Sequence[VersionChange], names: Names) -> dict[str, Any]:
+    """Say what data the version changed, and list the versions up to it."""
+    if not changes:
+        return {}
+    return {
+        "vde/data": dg.MetadataValue.md(data_text(changes[0])),
+        "vde/history": dg.MetadataValue.md(history_text(changes, names)),
+    }
+
+
 def _short(since: datetime | None, published: datetime) -> str:
     """Write an instant in one line of a narrow column: `22 Nov 21:34`, or `22 Nov 2025`."""
     if since is None:
@@ -110,7 +129,7 @@ def _changes(
         return f"All {len(shown)} models are new." if environment.version == 1 else "Not known."
     rows = list(_rows(shown, before))
     if not rows:
-        return f"The definitions of version {environment.version - 1}, with the rows of now."
+        return f"The definitions of version {environment.version - 1}."
     more = len(rows) - MAX_CHANGES
     text = markdown_table(rows[:MAX_CHANGES])
     return f"{text}\n\n… and {more} more" if more > 0 else text
