@@ -1,8 +1,8 @@
-"""What a rollback over changes in place shows: columns of before, over rows that stay."""
+"""What a rollback over changes in place shows: columns of before, over rows that may stay."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,7 @@ def reverted(
     old: Environment,
     state: WarehouseState,
     among: Iterable[ModelName],
+    moved: Collection[ModelName] = (),
 ) -> tuple[Reverted, ...]:
     """Say which models of an old version are shown by tables that changed in place since.
 
@@ -68,6 +69,7 @@ def reverted(
         old: The version that is to be shown again.
         state: The snapshots and tables of the old version.
         among: The models that differ.
+        moved: Those whose tables go back: what was filled since is gone.
     """
     found = []
     for name in sorted(among):
@@ -81,7 +83,8 @@ def reverted(
         had, has = {c.version for c in was.columns}, {c.version for c in shown.columns}
         again = tuple(column.name for column in was.columns if column.version not in has)
         gone = tuple(column.name for column in shown.columns if column.version not in had)
-        filled = _filled_since(store, old, name, before.table_id)
+        kept = name not in moved
+        filled = _filled_since(store, old, name, before.table_id) if kept else IntervalSet()
         found.append(Reverted(name, again, gone, filled))
     return tuple(found)
 

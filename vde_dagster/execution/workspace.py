@@ -357,23 +357,36 @@ class Workspace:
             self.warehouse.started_engine.cancel(plan_id)
 
     def rollback(
-        self, environment: str, version: int | None = None, *, who: str | None = None
+        self,
+        environment: str,
+        version: int | None = None,
+        *,
+        who: str | None = None,
+        definitions_only: bool = False,
+        dry_run: bool = False,
     ) -> RollbackResult:
-        """Publish an earlier version of an environment again.
+        """Publish an earlier version of an environment again, with its data.
 
         Args:
             environment: The environment.
             version: The version; by default the latest one that differs from the current.
             who: For the environment's history.
+            definitions_only: Whether the data stay as they are.
+            dry_run: Whether to say only what would happen.
 
         Raises:
-            UsageError: There is no such environment or version.
-            ConflictError: Somebody else is changing the environment.
+            UsageError: There is no such environment or version, or its data are gone.
+            ConflictError: Somebody else is changing the environment or one of its tables.
         """
         from vde_dagster.execution.rollback import rollback
 
         return rollback(
-            self.warehouse, environment_name(environment), version, who or current_user()
+            self.warehouse,
+            environment_name(environment),
+            version,
+            who or current_user(),
+            definitions_only=definitions_only,
+            dry_run=dry_run,
         )
 
     def freeze(

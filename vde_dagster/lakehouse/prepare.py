@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +14,17 @@ from vde_dagster.lakehouse.catalog import TABLE, VIEW, Catalog, Pointer, Swap
 from vde_dagster.lakehouse.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.locations import next_file, next_name, view_location
 from vde_dagster.lakehouse.pins import PreparedPins, growth_between, head_in, prepare_pins
-from vde_dagster.lakehouse.publication import FastForward, Publication
+from vde_dagster.lakehouse.publication import FastForward, Holding, Publication, Return
+from vde_dagster.lakehouse.return_to import return_to
 from vde_dagster.lakehouse.shown_tables import SHOWN, Made, shown_tables
 from vde_dagster.lakehouse.table_metadata import fast_forward, head_of, with_types
 from vde_dagster.lakehouse.view_ledger import PublishedView, published_views
 from vde_dagster.lakehouse.view_metadata import definition_hash, new_view_metadata
+from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.state.pins import Growth, Head
-from vde_dagster.state.publications import PublishedFile
+from vde_dagster.state.publications import PublishedFile, ReturnedTo
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -48,6 +50,22 @@ class PreparedPublication:
     dropped: tuple[TableRef, ...]
     namespaces: tuple[str, ...]
     announced: tuple[PublishedFile, ...]
+    pins: PreparedPins
+    holding: tuple[PreparedHolding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedHolding:
+    """What another environment's new version needs beside the pointers' changes.
+
+    Args:
+        holding: The environment.
+        published: The ledger's new rows.
+        pins: What its tables hold.
+    """
+
+    holding: Holding
+    published: tuple[PublishedView, ...]
     pins: PreparedPins
 
 
@@ -170,6 +188,10 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         moves = _moves(publication)
         tables = catalog.pointers([move.ref for move in moves], conn)
         planned = shown_tables(catalog, conn, shown, environment)
+        others = [
+            differences(catalog, conn, one.views, (), one.environment.name)
+            for one in publication.holding
+        ]
     now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
     publication_id = publication.environment.publication_id
     made = _views(lakehouse, found, environment, publication_id, now_ms)
@@ -177,20 +199,33 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
     made += [item.made for item in moved]
     moved_to = {item.made.swap.ref: item.made for item in moved}
     made += planned.make(lakehouse, moved_to, publication_id, now_ms)
+    own = tuple(item.view for item in made if item.view)
+    holding = []
+    for one, differing in zip(publication.holding, others, strict=True):
+        theirs = _views(lakehouse, differing, one.environment.name, publication_id, now_ms)
+        published = tuple(item.view for item in theirs if item.view)
+        holding.append(PreparedHolding(one, published, _pins_of(lakehouse, one.environment)))
+        made += theirs
     gone = [
         Swap(ref, pointer.kind, pointer.location, None) for ref, pointer in found.dropped if pointer
     ]
     swaps = (*(item.swap for item in made), *gone)
-    forwards = {item.ref: item for item in publication.fast_forwards}
+    by_ref = {move.ref: move for move in moves}
     return PreparedPublication(
         swaps=swaps,
         files=tuple((item.swap.after or "", item.content) for item in made),
-        published=tuple(item.view for item in made if item.view),
+        published=own,
         dropped=tuple(ref for ref, _ in found.dropped),
         namespaces=tuple(namespaces),
-        announced=tuple(_announced(swap, forwards.get(swap.ref), tables) for swap in swaps),
+        announced=tuple(_announced(swap, by_ref.get(swap.ref)) for swap in swaps),
         pins=_pins(lakehouse, publication, moved),
+        holding=tuple(holding),
     )
+
+
+def _pins_of(lakehouse: Lakehouse, environment: Environment) -> PreparedPins:
+    with lakehouse.store.database.reading() as conn:
+        return prepare_pins(lakehouse, conn, environment, frozenset(), {})
 
 
 def _pins(lakehouse: Lakehouse, publication: Publication, moved: Sequence[_Moved]) -> PreparedPins:
@@ -205,12 +240,13 @@ def _pins(lakehouse: Lakehouse, publication: Publication, moved: Sequence[_Moved
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """What becomes of one table: its branch moves, its types widen, or both."""
+    """What becomes of one table: its branch moves, its types widen, or both; or it goes back."""
 
     ref: TableRef
     table_id: str
     forward: FastForward | None
     widened: Mapping[str, str]
+    back: Return | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,21 +266,25 @@ def _moves(publication: Publication) -> list[_Move]:
         forward, wider = forwards.get(ref), widened.get(ref)
         table_id = forward.table_id if forward is not None else widened[ref].table.id
         moves.append(_Move(ref, table_id, forward, dict(wider.widened) if wider else {}))
+    moves += [
+        _Move(one.ref, one.table_id, None, {}, one) for one in publication.returns if one.moves
+    ]
     return moves
 
 
-def _announced(
-    swap: Swap, forward: FastForward | None, moving: Collection[TableRef]
-) -> PublishedFile:
+def _announced(swap: Swap, move: _Move | None) -> PublishedFile:
+    forward, back = (move.forward, move.back) if move is not None else (None, None)
     # A table that does not move is one that is only shown, or was.
-    is_shown = swap.kind == TABLE and swap.ref not in moving
+    is_shown = swap.kind == TABLE and move is None
+    returned = ReturnedTo(back.expected, back.snapshot_id, back.filled) if back else None
     return PublishedFile(
         location=swap.after or "",
         previous=swap.before,
         kind=SHOWN if is_shown else swap.kind.lower(),
         ref=swap.ref,
-        branch=forward.branch if forward else None,
-        table_id=forward.table_id if forward else None,
+        branch=forward.branch if forward else back.into if back else None,
+        table_id=move.table_id if move is not None and (forward or back) else None,
+        returned=returned,
     )
 
 
@@ -313,10 +353,12 @@ def _table(
             str(item.ref),
             forward.into,
         )
+    if item.back is not None:
+        moved = return_to(moved, pointer.location, item.back, now_ms)
     if item.widened:
         moved = with_types(moved, pointer.location, item.widened, now_ms)
     location = next_file(metadata["location"], pointer.location)
-    branch = forward.into if forward is not None else None
+    branch = forward.into if forward is not None else item.back.into if item.back else None
     head = head_in(moved, location, item.table_id, branch)
     return _Moved(
         Made(Swap(item.ref, TABLE, pointer.location, location), encode_metadata(moved)),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.environment_statements import EnvironmentStatements
+from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.outdated import Changed
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
@@ -36,6 +38,39 @@ class FastForward:
 
 
 @dataclass(frozen=True, slots=True)
+class Return:
+    """A table that goes back to what it held, with what counted as filled then.
+
+    Args:
+        ref: The table's place in the catalog.
+        table_id: The physical table.
+        snapshot_id: The Iceberg snapshot that its readers see from now on; None for no rows.
+        filled: What counts as filled from now on (UTC).
+        expected: The snapshot that they see until then; whoever writes meanwhile is told.
+        into: The branch that moves in place of `main`, for a preview.
+        left: The Iceberg snapshots that readers find no more.
+        found: Those that they find again.
+        as_of: What became outdated later than that (UTC) is not, as what it was made of goes back
+            with it; None where that may stay as it is.
+    """
+
+    ref: TableRef
+    table_id: str
+    snapshot_id: int | None
+    filled: IntervalSet
+    expected: int | None
+    into: str | None = None
+    as_of: datetime | None = None
+    left: frozenset[int] = frozenset()
+    found: frozenset[int] = frozenset()
+
+    @property
+    def moves(self) -> bool:
+        """Whether its rows change, and not only what counts as filled."""
+        return self.snapshot_id != self.expected
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """A table that another definition fills from now on.
 
@@ -46,6 +81,21 @@ class Deployment:
 
     table: PhysicalTable
     widened: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Another environment, which goes on showing what tables held that move.
+
+    Args:
+        environment: Its new version, whose entries hold them.
+        base_version: The version that it was made from.
+        views: Its views, as far as they may change.
+    """
+
+    environment: Environment
+    base_version: int
+    views: tuple[ViewDefinition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +115,8 @@ class Publication:
         changed: What a restatement computed again, so that what others made of it is outdated.
         snapshots: The environment's snapshots as far as they are at hand, by id.
         deployments: Tables that change in place.
+        returns: Tables that go back to what they held.
+        holding: The other environments that show these, and do not follow.
         before_and_after: What later runs of the environment do before and after all else; None to
             leave it as it is.
         sources: (environment, version) whose pins its entries hold; they have to be kept until
@@ -83,5 +135,7 @@ class Publication:
     changed: Changed | None = None
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
     deployments: tuple[Deployment, ...] = ()
+    returns: tuple[Return, ...] = ()
+    holding: tuple[Holding, ...] = ()
     before_and_after: EnvironmentStatements | None = None
     sources: tuple[tuple[str, int], ...] = ()

@@ -21,15 +21,17 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, ScalarResult, select
 
-from vde_dagster.errors import StoreError, UnknownOutcomeError, VdeError
+from vde_dagster.errors import ConflictError, StoreError, UnknownOutcomeError, VdeError
 from vde_dagster.lakehouse.catalog import TABLE, PointerMovedError, require_unmoved
 from vde_dagster.lakehouse.commit import write_then
 from vde_dagster.lakehouse.pins import write_pins
-from vde_dagster.lakehouse.prepare import PreparedPublication, prepare
-from vde_dagster.lakehouse.publication import Publication
+from vde_dagster.lakehouse.prepare import PreparedHolding, PreparedPublication, prepare
+from vde_dagster.lakehouse.publication import FastForward, Publication, Return
 from vde_dagster.lakehouse.settle import recover, settle
 from vde_dagster.lakehouse.view_ledger import forget_views, record_views
 from vde_dagster.planning.environment import PRODUCTION, Environment
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.state.pinned_fills import filled_now, pin_filled, restore_filled
 from vde_dagster.state.rows import insert_if_absent
 from vde_dagster.state.schema import namespaces as namespace_ledger
 from vde_dagster.state.table_commits import shown_by_production
@@ -172,8 +174,9 @@ def _commit(
     _leave_production_alone(conn, lakehouse, publication)
     for source in publication.sources:
         store.versions.require_kept(conn, *source)
+    if publication.returns:
+        _leave_others_alone(conn, lakehouse, publication)
     environment = _write_environment(conn, lakehouse, publication)
-    write_pins(lakehouse, conn, environment, prepared.pins)
     store.publications.commit(conn, environment.publication_id, environment.version, settled=atomic)
     _create_namespaces(conn, lakehouse, prepared, environment.name)
     if atomic:
@@ -204,10 +207,63 @@ def _commit(
         store.pending.settle_skipped(conn, publication.plan_id)
         if store.plans.record(publication.plan_id, conn) is not None:
             store.plans.set_status(publication.plan_id, "applied", None, conn)
+    _return_tables(conn, lakehouse, publication)
     if publication.changed is not None:
-        # Last, so that the plan itself no longer counts among those that may be computing.
+        # Late, so that the plan itself no longer counts among those that may be computing.
         store.outdated.mark(conn, publication.changed, publication.snapshots)
+    # Last: what counts as filled is pinned, too.
+    write_pins(lakehouse, conn, environment, prepared.pins)
+    pin_filled(conn, environment.name, environment.version, _said(conn, lakehouse, publication))
+    for other in prepared.holding:
+        _hold(conn, lakehouse, publication, other)
     return environment
+
+
+def _hold(
+    conn: Connection, lakehouse: Lakehouse, publication: Publication, other: PreparedHolding
+) -> None:
+    """Write another environment's version, which shows what tables held that move away."""
+    store, holding = lakehouse.store, other.holding
+    made = store.environments.write_version(conn, holding.environment, holding.base_version)
+    record_views(conn, lakehouse.catalog.name, made.publication_id, other.published)
+    write_pins(lakehouse, conn, made, other.pins)
+    pin_filled(conn, made.name, made.version, _said(conn, lakehouse, publication))
+
+
+def _return_tables(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> None:
+    """Let what counted as filled count as filled again, in tables that go back.
+
+    Where they go back later, only what is filled before and after counts in between.
+    """
+    if not publication.returns:
+        return
+    now = filled_now(conn, [one.table_id for one in publication.returns])
+    for one in publication.returns:
+        later = one.moves and not lakehouse.catalog.promises.atomic_with_state
+        filled = one.filled & now.get(one.table_id, IntervalSet()) if later else one.filled
+        restore_filled(conn, one.table_id, filled)
+        lakehouse.store.fills.undo(conn, one.table_id, one.left, undone=True)
+        lakehouse.store.fills.undo(conn, one.table_id, one.found, undone=False)
+        if one.as_of is not None:
+            lakehouse.store.outdated.forget(conn, one.table_id, one.as_of)
+
+
+def _said(
+    conn: Connection, lakehouse: Lakehouse, publication: Publication
+) -> dict[str, IntervalSet]:
+    """Say what counts as filled once a catalog has followed that takes no part in this."""
+    store, plan_id = lakehouse.store, publication.plan_id
+    if lakehouse.catalog.promises.atomic_with_state:
+        return {}
+    said = {one.table_id: one.filled for one in publication.returns}
+    waiting: dict[str, list[Interval]] = {}
+    for item in store.pending.of_plan(plan_id, conn) if plan_id is not None else ():
+        waiting.setdefault(item.table_id, []).append(item.interval)
+    now, outdated = filled_now(conn, waiting), store.outdated.of_tables(waiting, conn)
+    for table_id, ranges in waiting.items():
+        new = IntervalSet.of(ranges) - outdated.get(table_id, IntervalSet())
+        said[table_id] = now.get(table_id, IntervalSet()) | new
+    return said
 
 
 def _leave_production_alone(
@@ -217,10 +273,27 @@ def _leave_production_alone(
     name = publication.environment.name
     if name == PRODUCTION:
         return
-    tables = {item.table_id: item.ref for item in publication.fast_forwards}
+    moving: tuple[FastForward | Return, ...] = (
+        *publication.fast_forwards,
+        *publication.returns,
+    )
+    tables = {item.table_id: item.ref for item in moving}
     moved = lakehouse.store.shown.shown_by(conn, PRODUCTION, tables)
     if moved:
         raise shown_by_production(str(tables[min(moved)]), name)
+
+
+def _leave_others_alone(conn: Connection, lakehouse: Lakehouse, publication: Publication) -> None:
+    """Make sure that no table goes back that another environment shows and does not hold."""
+    tables = {one.table_id: str(one.ref) for one in publication.returns if one.moves}
+    shown = lakehouse.store.shown.others(publication.environment.name, tables, conn)
+    told = {one.environment.name for one in publication.holding}
+    for table_id, names in sorted(shown.items()):
+        if names - told:
+            raise ConflictError(
+                f"'{min(names - told)}' has begun to show {tables[table_id]}, which goes back",
+                hint=f"roll back again: vde rollback {publication.environment.name}",
+            )
 
 
 def _write_environment(

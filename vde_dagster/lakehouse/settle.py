@@ -20,6 +20,8 @@ from vde_dagster.lakehouse.catalog import TABLE, VIEW, PointerMovedError, Swap
 from vde_dagster.lakehouse.commit import read_table, write_then
 from vde_dagster.lakehouse.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.locations import next_file
+from vde_dagster.lakehouse.publication import Return
+from vde_dagster.lakehouse.return_to import return_to
 from vde_dagster.lakehouse.table_metadata import (
     ancestors,
     fast_forward,
@@ -28,6 +30,7 @@ from vde_dagster.lakehouse.table_metadata import (
     with_types,
 )
 from vde_dagster.state.pending import PendingInterval
+from vde_dagster.state.pinned_fills import restore_filled
 from vde_dagster.state.publications import PublicationRecord, PublishedFile
 from vde_dagster.state.table_commits import all_pending, forget_announced, record_filled
 
@@ -127,7 +130,9 @@ def _settle_table(lakehouse: Lakehouse, record: PublicationRecord, file: Publish
             lakehouse.catalog.swap([swap])
         elif not swap.is_done(pointer):
             _move_again(lakehouse, swap, file)
-        if record.plan_id is not None and file.table_id is not None:
+        if file.table_id is not None and file.returned is not None:
+            restore_filled(conn, file.table_id, file.returned.filled)
+        elif record.plan_id is not None and file.table_id is not None:
             store.pending.settle(conn, record.plan_id, [file.table_id])
 
     for attempt in range(1, _ATTEMPTS + 1):
@@ -145,7 +150,14 @@ def _move_again(lakehouse: Lakehouse, swap: Swap, file: PublishedFile) -> None:
     planned = read_metadata(lakehouse.files, swap.after, str(swap.ref))
     now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
     moved = table.metadata
-    if file.branch is not None:
+    if file.returned is not None and file.table_id is not None:
+        back = file.returned
+        if head_of(moved, file.branch) != back.snapshot_id:
+            to = Return(
+                swap.ref, file.table_id, back.snapshot_id, back.filled, back.expected, file.branch
+            )
+            moved = return_to(moved, table.location, to, now_ms)
+    elif file.branch is not None:
         into = _moving(lakehouse, file)
         if head_of(planned, into) not in ancestors(moved, head_of(moved, into)):
             moved = fast_forward(

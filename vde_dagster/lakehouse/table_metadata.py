@@ -118,6 +118,53 @@ def fast_forward(
     return {**moved, "refs": refs, "current-snapshot-id": head, "snapshot-log": snapshot_log}
 
 
+def move_back(
+    metadata: dict[str, Any],
+    metadata_location: str,
+    snapshot_id: int | None,
+    now_ms: int,
+    table: str,
+    into: str | None = None,
+    without: Collection[str] = (),
+) -> dict[str, Any]:
+    """Let `main`, or another branch, be at a snapshot that it was at before, or was to be.
+
+    The snapshots that it leaves stay, and the snapshot log says what was current when.
+
+    Args:
+        metadata: The table's metadata now.
+        metadata_location: Its file; goes into the metadata log.
+        snapshot_id: The snapshot; None for a table that has none, and so no rows.
+        now_ms: Milliseconds since 1970 (UTC).
+        table: The table's name, for messages.
+        into: The branch that moves, in place of `main`.
+        without: Branches that end with it.
+
+    Raises:
+        ConflictError: The snapshot is gone.
+    """
+    kept = {int(item["snapshot-id"]) for item in metadata.get("snapshots", [])}
+    if snapshot_id is not None and snapshot_id not in kept:
+        raise ConflictError(
+            f"the table {table} no longer has its snapshot {snapshot_id}",
+            hint="show only the definitions again: vde rollback --definitions-only",
+        )
+    moving = into or MAIN
+    refs = {name: ref for name, ref in metadata.get("refs", {}).items() if name not in without}
+    if snapshot_id is None:
+        refs.pop(moving, None)
+    else:
+        refs[moving] = {**refs.get(moving, {"type": "branch"}), "snapshot-id": snapshot_id}
+    moved = {**_logged(metadata, metadata_location, now_ms), "refs": refs}
+    if into is not None or snapshot_id == head_of(metadata):
+        return moved
+    if snapshot_id is None:
+        return {**moved, "current-snapshot-id": -1}
+    entry = {"timestamp-ms": moved["last-updated-ms"], "snapshot-id": snapshot_id}
+    log = [*metadata.get("snapshot-log", []), entry]
+    return {**moved, "current-snapshot-id": snapshot_id, "snapshot-log": log}
+
+
 def expire(
     metadata: dict[str, Any],
     metadata_location: str,

@@ -211,6 +211,9 @@ class RollbackConfig(dg.Config):
         ge=1,
         description="The version to publish again. The partition of vde/environment lists them.",
     )
+    definitions_only: bool = Field(
+        default=False, description="Leave the data as they are, and show only its definitions."
+    )
 
 
 class DropConfig(dg.Config):

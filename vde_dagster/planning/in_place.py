@@ -97,15 +97,15 @@ class TableChange:
         return (first, *changes, *again, *self._after_a_rollback())
 
     def _after_a_rollback(self) -> tuple[str, ...]:
-        """Say what a rollback over the deployment shows: it takes no row back."""
+        """Say what a rollback over the deployment shows."""
         if not self.deploys:
             return ()
         lost = [c.column for c in self.columns if c.what in ("removed", "retyped", "kept")]
         nulls = f", NULL in {', '.join(lost)}" if lost else ""
         which = "filled or computed again" if self.effective_from else "filled"
         text = (
-            "a rollback shows the columns of before, and keeps the rows that were "
-            f"{which} by the new definition{nulls}"
+            "a rollback shows the columns of before, and the rows; with --definitions-only it "
+            f"keeps those that were {which} by the new definition{nulls}"
         )
         return (text,)
 

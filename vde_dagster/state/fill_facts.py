@@ -14,6 +14,7 @@ from vde_dagster.planning.contents_codec import load_facts, load_output
 from vde_dagster.planning.interval import Interval
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
+from vde_dagster.state.fills import COUNTS
 from vde_dagster.state.rows import chunks
 
 
@@ -61,14 +62,14 @@ class FactStore:
         newer = fills.alias("newer")
         newest = (
             select(func.max(newer.c.recorded_at))
-            .where(newer.c.table_id == fills.c.table_id)
+            .where(newer.c.table_id == fills.c.table_id, newer.c.undone.is_not(True))
             .scalar_subquery()
         )
         with self.database.reading() as conn:
             for part in chunks(list(dict.fromkeys(table_ids))):
                 query = (
                     select(fills)
-                    .where(fills.c.table_id.in_(part), fills.c.recorded_at == newest)
+                    .where(fills.c.table_id.in_(part), fills.c.recorded_at == newest, COUNTS)
                     .order_by(fills.c.table_id, fills.c.start_at)
                 )
                 found.update((row.table_id, _last_fill(row)) for row in conn.execute(query))
@@ -109,6 +110,8 @@ class FactStore:
                 )
                 if table is schema.pending:
                     query = query.where(table.c.plan_id == plan_id)
+                else:
+                    query = query.where(COUNTS)
                 rows += conn.execute(query).all()
         rows.sort(key=lambda row: row.recorded_at, reverse=True)
         return [

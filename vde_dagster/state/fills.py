@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from vde_dagster.planning.contents import FillFacts
 from vde_dagster.planning.contents_codec import dump_facts
@@ -15,6 +16,7 @@ from vde_dagster.state.database import Database
 from vde_dagster.state.instants import Instant, to_micros
 from vde_dagster.state.news import tell
 from vde_dagster.state.outdated import still_outdated
+from vde_dagster.state.rows import chunks
 from vde_dagster.state.tables import LIVE, STATUS, not_live
 
 # Built once: building a statement takes longer than running it.
@@ -35,6 +37,8 @@ _TOUCHING = (
 )
 _TOUCHING_RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_TOUCHING)
 _DELETE_TOUCHING = delete(schema.intervals).where(_TOUCHING)
+COUNTS = _FILL.undone.is_not(True)
+"""That a fill was not taken back by a rollback."""
 _DELETE_FILL = delete(schema.fills).where(
     _FILL.table_id == bindparam("of"),
     _FILL.start_at == bindparam("of_start"),
@@ -125,8 +129,28 @@ class FillStore:
             name="state.remove_intervals",
         )
 
+    def undo(
+        self, connection: Connection, table_id: str, commits: Collection[int], *, undone: bool
+    ) -> None:
+        """Record that commits of a table were taken back by a rollback, or brought back.
+
+        Args:
+            connection: The rollback's transaction.
+            table_id: The table.
+            commits: The Iceberg snapshots.
+            undone: Whether they were taken back.
+        """
+        for part in chunks(sorted(commits)):
+            connection.execute(
+                update(schema.fills)
+                .where(_FILL.table_id == table_id, _FILL.iceberg_snapshot_id.in_(part))
+                .values(undone=undone)
+            )
+
     def log(self, table_id: str, plan_id: str | None = None) -> list[Row[Any]]:
-        """Return the log of fills of a table, of all plans or of one, newest first.
+        """Return the log of fills of a table, newest first: what counts, or all of one plan.
+
+        What a rollback took back does not count, until another one brings it back.
 
         Rows have `start_at`, `end_at`, `plan_id`, `iceberg_snapshot_id`, `row_count`,
         `byte_count`, `seconds`, `recorded_at`, and what `contents_codec` reads: `inputs`,
@@ -139,6 +163,8 @@ class FillStore:
         )
         if plan_id is not None:
             query = query.where(schema.fills.c.plan_id == plan_id)
+        else:
+            query = query.where(COUNTS)
         with self.database.reading() as conn:
             return list(conn.execute(query))
 

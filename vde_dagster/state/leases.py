@@ -9,7 +9,7 @@ carry their token (`LeaseStore.check`), so an owner who stalled past its end can
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -49,6 +49,13 @@ class Lease:
     token: int
 
 
+def _busy(resource: str, holder: str, until: datetime) -> ConflictError:
+    return ConflictError(
+        f"'{resource}' is being worked on by {holder}, whose lease runs until {iso(until)}",
+        hint="wait until it is done; a lease whose owner died ends by itself",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseStore:
     """Acquiring, renewing, checking and giving back leases.
@@ -86,11 +93,7 @@ class LeaseStore:
             if lease is not None:
                 return lease
             if self.database.clock.now() >= deadline:
-                raise ConflictError(
-                    f"'{resource}' is being worked on by {holder}, whose lease runs until "
-                    f"{iso(until)}",
-                    hint="wait until it is done; a lease whose owner died ends by itself",
-                )
+                raise _busy(resource, holder, until)
             self.database.clock.sleep(min(0.5, max(0.05, wait_seconds / 20)))
 
     def _try_acquire(
@@ -189,6 +192,54 @@ class LeaseStore:
         finally:
             held.stop()
             self.release(lease)
+
+    @contextmanager
+    def holding_all(
+        self, resources: Iterable[str], owner: str, ttl_seconds: float = 300.0
+    ) -> Iterator[tuple[Lease, ...]]:
+        """Hold many leases for a block that ends long before they do; nothing renews them.
+
+        Args:
+            resources: What to lock.
+            owner: Who locks it.
+            ttl_seconds: How long they outlive this process.
+
+        Raises:
+            ConflictError: Somebody else has one of them; then none is taken.
+        """
+        wanted = sorted(resources)
+
+        def take(conn: Connection) -> tuple[Lease, ...]:
+            taken = []
+            for resource in wanted:
+                lease, holder, until = self._try_acquire(conn, resource, owner, ttl_seconds)
+                if lease is None:
+                    raise _busy(resource, holder, until)
+                taken.append(lease)
+            return tuple(taken)
+
+        held = self.database.run_transaction(take, name="lease.acquire_all") if wanted else ()
+        try:
+            yield held
+        finally:
+            if held:
+                self._release_all(held)
+
+    def _release_all(self, leases: Iterable[Lease]) -> None:
+        def work(conn: Connection) -> None:
+            for lease in leases:
+                conn.execute(
+                    _RELEASE,
+                    {
+                        "of": lease.resource,
+                        "of_token": lease.token,
+                        "of_owner": lease.owner,
+                        "owner": None,
+                        "expires_at": self.database.clock.now(),
+                    },
+                )
+
+        self.database.run_transaction(work, name="lease.release_all")
 
     def held(self, connection: Connection) -> set[str]:
         """Return the names of the leases that somebody holds just now."""

@@ -148,6 +148,12 @@ class OutdatedStore:
 
         self.database.run_transaction(work, name="state.remember_outdated")
 
+    def forget(self, connection: Connection, table_id: str, after: datetime) -> None:
+        """Forget what of a table became outdated after an instant (UTC)."""
+        connection.execute(
+            delete(schema.outdated).where(_ROW.table_id == table_id, _ROW.since > after)
+        )
+
     def of_tables(
         self, ids: Iterable[str], connection: Connection | None = None
     ) -> dict[str, IntervalSet]:

@@ -96,6 +96,7 @@ class Pin:
         schema_id: The table's schema at the publication.
         rows: Rows in it, when known.
         since: The version that pinned it.
+        filled: What counted as filled, as `pinned_fills` writes it; None when not known.
     """
 
     table_id: str
@@ -103,6 +104,7 @@ class Pin:
     schema_id: int
     rows: int | None
     since: int
+    filled: str | None = None
 
     @property
     def held(self) -> Held:
@@ -249,7 +251,14 @@ def _head(row: Any) -> Head:
 
 
 def _pin(row: Any) -> Pin:
-    return Pin(row.table_id, row.iceberg_snapshot_id, row.schema_id, row.row_count, row.valid_from)
+    return Pin(
+        row.table_id,
+        row.iceberg_snapshot_id,
+        row.schema_id,
+        row.row_count,
+        row.valid_from,
+        row.filled,
+    )
 
 
 def _row(

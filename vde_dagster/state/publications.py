@@ -19,12 +19,29 @@ from typing import Any, Literal
 from sqlalchemy import Connection, insert, select, update
 
 from vde_dagster.errors import ConflictError
+from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
 from vde_dagster.state.codec import pack, unpack
 from vde_dagster.state.database import Database
+from vde_dagster.state.pinned_fills import dump_filled, load_filled
 
 PublicationStatus = Literal["intended", "decided", "committed", "aborted", "unused"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnedTo:
+    """Where a table goes back to.
+
+    Args:
+        expected: The Iceberg snapshot that its readers see until then; None for no rows.
+        snapshot_id: The one that they see from then on.
+        filled: What counts as filled from then on (UTC).
+    """
+
+    expected: int | None
+    snapshot_id: int | None
+    filled: IntervalSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +53,10 @@ class PublishedFile:
         previous: The file that its pointer named before, or None.
         kind: `view`, `table` or `data`.
         ref: Whose pointer; None for data files, and in records of older code.
-        branch: The branch that a table's `main` moves to.
+        branch: The branch that a table's `main` moves to; of one that goes back the branch that
+            moves in place of `main`.
         table_id: The table whose ranges are filled once it has moved.
+        returned: Where a table goes back to; None for one that goes on.
     """
 
     location: str
@@ -46,6 +65,7 @@ class PublishedFile:
     ref: TableRef | None = None
     branch: str | None = None
     table_id: str | None = None
+    returned: ReturnedTo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +279,23 @@ def _record(row: Any) -> PublicationRecord:
 
 def _file_values(file: PublishedFile) -> list[Any]:
     place = [file.ref.namespace, file.ref.name] if file.ref else None
-    return [file.location, file.previous, file.kind, place, file.branch, file.table_id]
+    values: list[Any] = [file.location, file.previous, file.kind, place, file.branch, file.table_id]
+    if file.returned is not None:
+        back = file.returned
+        values.append([back.expected, back.snapshot_id, dump_filled(back.filled)])
+    return values
 
 
 def _file(values: list[Any]) -> PublishedFile:
     """Read a file's values; older code wrote the first three only."""
-    location, previous, kind, place, branch, table_id = [*values, None, None, None][:6]
+    known = [*values, None, None, None, None][:7]
+    location, previous, kind, place, branch, table_id, back = known
     return PublishedFile(
-        location, previous, kind, TableRef(*place) if place else None, branch, table_id
+        location,
+        previous,
+        kind,
+        TableRef(*place) if place else None,
+        branch,
+        table_id,
+        ReturnedTo(back[0], back[1], load_filled(back[2])) if back else None,
     )

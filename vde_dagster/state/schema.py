@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.instants import Instant
 
-SCHEMA_VERSION = "0010"
+SCHEMA_VERSION = "0011"
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -97,6 +97,7 @@ fills = Table(
     Column("inputs", Text),
     Column("output", Text),
     Column("skipped", Text),
+    Column("undone", Boolean),
     Index("vde_fills_latest", "table_id", "recorded_at"),
 )
 
@@ -175,6 +176,7 @@ pins = Table(
     Column("row_count", BigInteger),
     Column("rows_added", BigInteger),
     Column("rows_removed", BigInteger),
+    Column("filled", Text),
     Index(
         "vde_pins_open",
         "environment",

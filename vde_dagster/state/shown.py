@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, exists, select
 
@@ -67,6 +68,28 @@ class ShownStore:
             )
             found.update(connection.execute(query).scalars())
         return frozenset(found)
+
+    def others(
+        self, environment: str, ids: Iterable[str], connection: Connection | None = None
+    ) -> dict[str, set[str]]:
+        """Return by table id which other environments show some tables as they are now.
+
+        Those that hold a table at an earlier state are left out: it may be anywhere.
+        """
+        entry = schema.entries.c
+        found: dict[str, set[str]] = {}
+        with self.database.reading(connection) as conn:
+            for part in chunks(list(dict.fromkeys(ids))):
+                query = select(entry.table_id, entry.environment).where(
+                    entry.environment != environment,
+                    entry.table_id.in_(part),
+                    entry.valid_to.is_(None),
+                    entry.held_schema_id.is_(None),
+                )
+                rows: Iterable[Any] = conn.execute(query)
+                for table_id, name in rows:
+                    found.setdefault(table_id, set()).add(name)
+        return found
 
     def among(self, ids: Iterable[str]) -> frozenset[str]:
         """Return those of some tables that the current version of any environment shows."""

@@ -140,7 +140,7 @@ class VersionStore:
         with self.database.reading() as conn:
             return conn.execute(query).scalar()
 
-    def differing(self, name: str, version: int) -> list[int]:
+    def differing(self, name: str, version: int, *, data: bool = False) -> list[int]:
         """Return earlier versions of an environment that may show something else than a version.
 
         An environment that is run every hour has many versions with the very same entries: of
@@ -149,6 +149,7 @@ class VersionStore:
         Args:
             name: The environment.
             version: The version, which is in the history.
+            data: Whether versions differ, too, whose tables have other rows.
 
         Returns:
             Versions of the history, newest first; two of them may be equal, neighbours are not.
@@ -161,12 +162,18 @@ class VersionStore:
         )
         # What a version shows differs from what the one before showed where an entry begins or
         # ends with it, and only there.
-        changes = union(
+        parts = [
             select(entry.valid_from).where(entry.environment == name),
             select(entry.valid_to).where(entry.environment == name, entry.valid_to.is_not(None)),
-        )
+        ]
+        if data:
+            pin = schema.pins.c
+            parts += [
+                select(pin.valid_from).where(pin.environment == name),
+                select(pin.valid_to).where(pin.environment == name, pin.valid_to.is_not(None)),
+            ]
         with self.database.reading() as conn:
-            changed_at: list[int] = sorted(conn.execute(changes).scalars())
+            changed_at: list[int] = sorted(conn.execute(union(*parts)).scalars())
             earlier: list[int] = list(conn.execute(versions).scalars())
         found: list[int] = []
         latest = bisect_right(changed_at, version)

@@ -185,7 +185,7 @@ class FakeSpark:
                 "vde.plan": task.plan_id,
                 "vde.table": task.table.id,
                 "vde.interval": str(task.interval),
-                "fake.content": json.dumps(_content(metadata, head, task, self.sources)),
+                "fake.content": json.dumps(self.content(metadata, head, task, read)),
                 "fake.read": json.dumps(read),
             },
         }
@@ -206,6 +206,16 @@ class FakeSpark:
             ]
         self._commit(ref, pointer, changed, "engine.fill")
         return FillResult(10, snapshot_id, 0.0, 100)
+
+    def content(
+        self,
+        metadata: dict[str, Any],
+        head: int | None,
+        task: FillTask,
+        read: dict[str, int | None],
+    ) -> Any:
+        """Say what the table holds after a fill, on top of a commit and made of others."""
+        return _content(metadata, head, task, self.sources)
 
     def _heads_read(self, query: str) -> dict[str, int | None]:
         found: dict[str, int | None] = {}

@@ -72,7 +72,9 @@ def test_a_rollback_says_which_columns_change_and_which_rows_stay(tmp_path: Path
         publish(workspace, 3)
         later = DAYS[5].start + timedelta(hours=12)
         assert workspace.apply(workspace.plan_run("prod", now=later)).published
-        (told,) = workspace.rollback("prod", 1).reverted
+        (back,) = workspace.rollback("prod", 1, dry_run=True).reverted
+        assert not back.filled, "with the data as they were, no such row is left"
+        (told,) = workspace.rollback("prod", 1, definitions_only=True).reverted
         assert (told.again, told.gone) == (("a",), ("b",))
         assert list(told.filled) == [Interval(DAYS[3].start, DAYS[4].end)]
         assert told.sentences() == (
@@ -83,4 +85,5 @@ def test_a_rollback_says_which_columns_change_and_which_rows_stay(tmp_path: Path
         )
         folder.edit(PATH, "'one'", "'two'")
         publish(workspace, 6)
-        assert not workspace.rollback("prod", 1).reverted, "another table has its rows as they were"
+        back = workspace.rollback("prod", 1, definitions_only=True)
+        assert not back.reverted, "another table has its rows as they were"

@@ -66,7 +66,11 @@ def test_the_launchpad_shows_what_a_person_can_choose_and_no_more(days: ProjectF
         "vde_new_plan": {f"plan.{field}" for field in plan},
         "vde_plan_and_apply": {f"plan_and_apply.{field}" for field in plan | applying},
         "vde_run": {"run.environment", "run.concurrency", "run.full"},
-        "vde_rollback": {"rollback.environment", "rollback.version"},
+        "vde_rollback": {
+            "rollback.environment",
+            "rollback.version",
+            "rollback.definitions_only",
+        },
         "vde_janitor": {"janitor.dry_run"},
         "vde_drop_environment": {"drop_environment.environment"},
     }

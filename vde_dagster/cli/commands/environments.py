@@ -21,6 +21,10 @@ Version = Annotated[
         "--to", min=1, metavar="VERSION", help="The version; by default the last different one."
     ),
 ]
+DefinitionsOnly = Annotated[
+    bool, typer.Option("--definitions-only", help="Leave the data as they are.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
 Limit = Annotated[int, typer.Option(min=1, help="The most versions to list.")]
 
 
@@ -89,41 +93,30 @@ def history(
 def rollback(
     environment: EnvironmentName,
     to: Version = None,
+    definitions_only: DefinitionsOnly = False,
+    dry_run: DryRun = False,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Publish an earlier version of an environment again.
+    """Publish an earlier version of an environment again, with its data.
 
-    No data is computed or moved.
+    Nothing is computed: tables go back to the Iceberg snapshots that the version pinned.
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        from vde_dagster.cli.applying import failed_statements_json, show_failed_statements
-        from vde_dagster.cli.shapes import environment_json
+        from vde_dagster.cli.applying import show_failed_statements
+        from vde_dagster.cli.rollback_view import rollback_json, rollback_notes, rollback_sentence
 
-        result = workspace.rollback(environment, to)
-        missing = {str(name): ranges.to_json() for name, ranges in result.missing.items()}
-        output.result(
-            {
-                "environment": environment_json(result.environment),
-                "restored": result.restored,
-                "missing": missing,
-                "reverted": {str(one.name): one.to_json() for one in result.reverted},
-                "failed_statements": failed_statements_json(result.failed_statements),
-            },
-            lambda console: console.print(
-                f"[bold]{result.environment.name}[/] is at version {result.environment.version}, "
-                f"equal to version {result.restored}"
-            ),
+        result = workspace.rollback(
+            environment, to, definitions_only=definitions_only, dry_run=dry_run
         )
-        for one in () if as_json else result.reverted:
-            output.note(f"{one.name} {'; '.join(one.sentences())}")
-        if missing and not as_json:
-            output.note(
-                f"fallen due since and not filled: {', '.join(missing)}; "
-                f"fill it with: vde run {result.environment.name}"
-            )
+        output.result(
+            rollback_json(result, dry_run=dry_run),
+            lambda console: console.print(rollback_sentence(result, dry_run=dry_run)),
+        )
+        for note in () if as_json else rollback_notes(result):
+            output.note(note)
         if result.failed_statements:
             show_failed_statements(output.err, result.failed_statements)
             raise SystemExit(1)

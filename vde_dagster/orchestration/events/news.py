@@ -34,6 +34,7 @@ from vde_dagster.orchestration.events.told_fills import ToldFills
 from vde_dagster.orchestration.events.unit_test_checks import report_tests
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, Names
+from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -244,11 +245,25 @@ class Teller:
         ):
             self.reporter.report(event)
         if plan is None:
+            self._moved(environment)
             return
         if not self._is_own(item) or self._is_shown(plan.id):
             report_page(self.reporter, self.catalog, plan)
             if not self.reporter.has(self.names.apply_key, plan.id):
                 report_applied(self.reporter, plan, number)
+
+    def _moved(self, environment: Environment) -> None:
+        """Show what tables hold that a rollback has taken back; `vde sync` takes the rest away."""
+        name, version = environment.name, environment.version
+        changes = self.store.pin_history.changes(name, version, version)
+        tables = {change.table_id for change in changes}
+        entries = environment.entries.values()
+        models = [e.name for e in entries if e.table_id in tables and e.held is None]
+        if models:
+            from vde_dagster.orchestration.events.sync import Sync
+
+            sync = Sync(self.workspace, self.instance, self.catalog, self.log, None)
+            sync.models(models, wipe=False)
 
     def tell_audits(self, run_id: str, name: str, version: int) -> None:
         """Tell what audits found that ran by themselves."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -103,6 +103,28 @@ def sync(
     return Sync(workspace, instance, catalog, log or logging.getLogger(__name__), seconds).run(wipe)
 
 
+def show_tables(
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    translator: VdeTranslator,
+    models: Collection[ModelName],
+    log: Log,
+) -> None:
+    """Show the partitions of models as their tables are, which went back to what they held.
+
+    Args:
+        workspace: The project.
+        instance: The Dagster instance.
+        translator: The one that the code location uses.
+        models: The models.
+        log: Takes what could not be shown.
+    """
+    if models:
+        now = datetime.now(timezone.utc)
+        catalog = build_catalog(load_live(workspace, now), translator, now)
+        Sync(workspace, instance, catalog, log, None).models(models, wipe=True)
+
+
 class Sync:
     """One comparison of everything.
 
@@ -150,6 +172,12 @@ class Sync:
             done.plans,
             complete,
         )
+
+    def models(self, names: Collection[ModelName], *, wipe: bool) -> None:
+        """Compare some models only."""
+        for name, model in self.catalog.live.models.items():
+            if name in names:
+                self._step(name, model, wipe)
 
     def _step(self, name: ModelName, model: LiveModel, wipe: bool) -> bool:
         """Write one model's events; say whether there is time for more."""

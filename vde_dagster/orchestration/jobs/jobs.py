@@ -23,6 +23,7 @@ from vde_dagster.orchestration.events.records import (
     delete_partition,
     passing_events,
 )
+from vde_dagster.orchestration.events.sync import show_tables
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
@@ -253,16 +254,23 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
     def rollback(context: dg.OpExecutionContext, config: RollbackConfig) -> Iterator[Any]:
         workspace = names.workspace(context)
         with as_failure():
-            done = workspace.rollback(config.environment, config.version)
+            done = workspace.rollback(
+                config.environment, config.version, definitions_only=config.definitions_only
+            )
         context.log.info(
             f"{config.environment} is version {done.environment.version}, "
             f"equal to version {done.restored}"
         )
+        if done.moved:
+            context.log.info(f"data back as they were: {', '.join(map(str, done.moved))}")
+        for other, held in done.holding.items():
+            names_held = ", ".join(map(str, held))
+            context.log.info(f"{other} goes on showing what it showed of {names_held}")
         for one in done.reverted:
             context.log.warning(f"{one.name} {'; '.join(one.sentences())}")
         for name, intervals in done.missing.items():
             ranges = ", ".join(str(interval) for interval in intervals)
-            context.log.warning(f"{name} misses {ranges} since then: vde_run fills it")
+            context.log.warning(f"{name} misses {ranges}: vde_run computes it")
         for failed in done.failed_statements:
             context.log.error(f"{failed.model}: {failed.error}: {failed.statement}")
         tags = {ENVIRONMENT_TAG: done.environment.name}
@@ -275,13 +283,14 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
             tags=tags,
         )
         yield from passing_events(workspace.store.database.effects, events)
+        show_tables(workspace, context.instance, catalog.translator, done.moved, context.log)
         forget_past_plans(workspace.store, context.instance, catalog.names.plans)
         yield dg.Output(done.environment.version)
         refresh_after(context, workspace)
 
     @dg.job(
         name=names.named("vde_rollback"),
-        description="Take an environment back to an earlier version; moves no data.",
+        description="Take an environment back to an earlier version and its data.",
         tags=names.tags,
         executor_def=EXECUTOR,
         hooks=set(hooks),

@@ -1,0 +1,336 @@
+"""Rollback restores data as well as definitions: what is shown, and what counts as filled."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ConflictError, UsageError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse.commit import change_table, read_table
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.table import TableRef
+from vde_dagster.planning.work import FillTask
+from vde_dagster.state.lease_names import table_lease
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+FIRST = datetime(2024, 1, 1, tzinfo=timezone.utc)
+DAILY, TOTALS, WEEK = ModelName("db", "daily"), ModelName("db", "totals"), ModelName("db", "week")
+FILES = {
+    "models/daily.sql": """
+        MODEL (name db.daily, kind INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 1),
+          start '2024-01-01');
+        SELECT CAST('2024-01-01' AS DATE) AS day, 1 AS n
+    """,
+    "models/totals.sql": """
+        MODEL (name db.totals, kind INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 1),
+          start '2024-01-01');
+        SELECT day, sum(n) AS n FROM db.daily
+        WHERE day BETWEEN @start_date AND @end_date GROUP BY day
+    """,
+    "models/week.sql": "MODEL (name db.week, kind FULL); SELECT sum(n) AS n FROM db.totals",
+}
+_FROM = re.compile(r"`\w+`\.`(vde__[^`]+)`\.`([^`]+)`(?: VERSION AS OF (\d+))?")
+
+
+def at(day: int) -> datetime:
+    """Noon of a day of January."""
+    return FIRST.replace(day=day) + timedelta(hours=12)
+
+
+def days(first: int, last: int) -> IntervalSet:
+    """Days of January, both included."""
+    return IntervalSet((Interval(FIRST.replace(day=first), FIRST.replace(day=last + 1)),))
+
+
+class Valued(FakeSpark):
+    """An engine whose rows say, day by day, what they were made of."""
+
+    def content(
+        self,
+        metadata: dict[str, Any],
+        head: int | None,
+        task: FillTask,
+        read: dict[str, int | None],
+    ) -> Any:
+        """Return by range the definition, the state of the sources, and the parents' rows."""
+        made = f"{task.snapshot.fill_version[:6]}"
+        parents = sorted(
+            json.dumps(self.rows(ref, snapshot, task)) for ref, snapshot in read.items()
+        )
+        new = {str(task.interval): [made, *(parents or [self.sources])]}
+        if head is None or not task.snapshot.is_incremental:
+            return new
+        (parent,) = [one for one in metadata["snapshots"] if one["snapshot-id"] == head]
+        return {**json.loads(parent["summary"].get("fake.content", "{}")), **new}
+
+    def rows(self, ref: str, snapshot_id: int | None, task: FillTask) -> Any:
+        """Return a parent's rows: of the range that is filled, where the reader keeps to it."""
+        metadata = self.lakehouse.table_metadata(TableRef(*ref.split(".")))
+        rows = content_of(metadata, snapshot_id)
+        if not task.snapshot.is_incremental:
+            return rows
+        return rows.get(str(task.interval))
+
+
+def content_of(metadata: dict[str, Any], snapshot_id: int | None) -> dict[str, Any]:
+    """Return the rows of a commit."""
+    for one in metadata["snapshots"]:
+        if one["snapshot-id"] == snapshot_id:
+            found: dict[str, Any] = json.loads(one["summary"].get("fake.content", "{}"))
+            return found
+    assert snapshot_id is None
+    return {}
+
+
+def shown(workspace: Workspace, environment: str = "prod") -> dict[str, Any]:
+    """Return the rows that the views of an environment show, read from catalog and metadata."""
+    lakehouse, found = workspace.lakehouse, {}
+    for view in lakehouse.published_views(environment):
+        with workspace.store.database.reading() as conn:
+            pointer = lakehouse.catalog.pointers([view], conn)[view]
+        metadata = lakehouse.files.read_json(pointer.location)
+        current = next(
+            one
+            for one in metadata["versions"]
+            if one["version-id"] == metadata["current-version-id"]
+        )
+        sql = next(one["sql"] for one in current["representations"] if one["dialect"] == "spark")
+        ((namespace, name, snapshot),) = _FROM.findall(sql)
+        table = lakehouse.table_metadata(TableRef(namespace, name))
+        head = lakehouse.main_snapshot(TableRef(namespace, name))
+        found[view.name] = content_of(table, int(snapshot) if snapshot else head)
+    return found
+
+
+@pytest.fixture
+def engine() -> Valued:
+    return Valued()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder(tmp_path / "project", FILES)
+
+
+@pytest.fixture
+def workspace(folder: ProjectFolder, engine: Valued) -> Iterator[Workspace]:
+    """Production up to the third of January, as version 1."""
+    with open_fake(folder.root, engine) as opened:
+        opened.apply(opened.plan("prod", now=at(4)))
+        yield opened
+
+
+def run(workspace: Workspace, day: int, environment: str = "prod") -> None:
+    assert workspace.apply(workspace.plan_run(environment, now=at(day))).published
+
+
+def restate(workspace: Workspace, day: int, now: int, environment: str = "prod") -> None:
+    start = FIRST.replace(day=day)
+    plan = workspace.plan(
+        environment,
+        restate=["db.daily"],
+        start=start,
+        end=start + timedelta(days=1),
+        now=at(now),
+    )
+    assert workspace.apply(plan).published
+
+
+def filled(workspace: Workspace, model: ModelName, environment: str = "prod") -> IntervalSet:
+    entry = workspace.store.environments.entry(environment, model)
+    assert entry is not None
+    return workspace.store.tables.get(entry.table_id or "").intervals
+
+
+def test_a_bad_run_is_taken_back_with_what_counted_as_filled(
+    workspace: Workspace, engine: Valued
+) -> None:
+    before = shown(workspace)
+    engine.sources = 1
+    run(workspace, 6)
+    assert shown(workspace) != before
+    result = workspace.rollback("prod")
+    assert result.restored == 1
+    assert shown(workspace) == before
+    assert set(result.moved) == {DAILY, TOTALS, WEEK}
+    assert filled(workspace, DAILY) == filled(workspace, TOTALS) == days(1, 3)
+    assert set(result.missing) >= {DAILY, TOTALS}
+
+
+def test_a_run_after_a_rollback_computes_what_the_rollback_took_back(
+    workspace: Workspace, engine: Valued, tmp_path: Path
+) -> None:
+    engine.sources = 1
+    run(workspace, 6)
+    wrong = shown(workspace)
+    workspace.rollback("prod")
+    engine.sources = 2
+    run(workspace, 6)
+    now = shown(workspace)
+    assert now != wrong
+    assert [rows[-1] for rows in now["daily"].values()] == [0, 0, 0, 2, 2]
+    assert workspace.plan("prod", now=at(6)).is_empty
+
+
+def test_a_bad_restatement_is_taken_back(workspace: Workspace, engine: Valued) -> None:
+    before = shown(workspace)
+    engine.sources = 1
+    restate(workspace, 2, 4)
+    assert shown(workspace)["totals"] != before["totals"]
+    workspace.rollback("prod")
+    assert shown(workspace) == before
+    assert workspace.plan("prod", now=at(4)).is_empty
+
+
+def test_going_forward_again_shows_the_newer_data_and_computes_nothing(
+    workspace: Workspace, engine: Valued
+) -> None:
+    engine.sources = 1
+    run(workspace, 6)
+    newer = shown(workspace)
+    workspace.rollback("prod")
+    result = workspace.rollback("prod", 2)
+    assert shown(workspace) == newer
+    assert not workspace.plan_run("prod", now=at(6)).builds
+    assert result.environment.version == 4
+
+
+def test_the_data_stay_where_only_definitions_go_back(
+    workspace: Workspace, folder: ProjectFolder, engine: Valued
+) -> None:
+    folder.edit("models/week.sql", "sum(n)", "max(n)")
+    workspace.reload()
+    workspace.apply(workspace.plan("prod", now=at(4)))
+    engine.sources = 1
+    run(workspace, 6)
+    rows = shown(workspace)
+    result = workspace.rollback("prod", 1, definitions_only=True)
+    assert result.moved == {}
+    assert result.environment.note == "rollback to 1, definitions only"
+    assert {name: rows[name] for name in ("daily", "totals")} == {
+        name: shown(workspace)[name] for name in ("daily", "totals")
+    }
+    assert filled(workspace, DAILY) == days(1, 5)
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(workspace: Workspace, engine: Valued) -> None:
+    run(workspace, 6)
+    before = shown(workspace)
+    told = workspace.rollback("prod", dry_run=True)
+    assert shown(workspace) == before
+    assert workspace.store.environments.get("prod").version == 2  # type: ignore[union-attr]
+    done = workspace.rollback("prod")
+    assert (told.moved, told.missing, told.holding) == (done.moved, done.missing, done.holding)
+
+
+def develop(workspace: Workspace, folder: ProjectFolder, day: int) -> None:
+    """Let `dev` have totals of its own, over production's days."""
+    folder.edit("models/totals.sql", "sum(n)", "max(n)")
+    workspace.reload()
+    assert workspace.apply(workspace.plan("dev", now=at(day))).published
+
+
+def test_another_environment_goes_on_showing_what_it_showed(
+    workspace: Workspace, folder: ProjectFolder, engine: Valued
+) -> None:
+    engine.sources = 1
+    run(workspace, 6)
+    develop(workspace, folder, 6)
+    theirs = shown(workspace, "dev")
+    result = workspace.rollback("prod", 1)
+    assert result.holding == {"dev": (DAILY,)}
+    assert shown(workspace, "dev") == theirs
+    dev = workspace.store.environments.get("dev")
+    assert dev is not None
+    assert dev.version == 2
+    assert dev.note == "holds what it showed: prod was rolled back"
+    assert dev.entries[DAILY].held is not None
+    assert workspace.apply(workspace.plan("dev", now=at(4))).published
+    assert shown(workspace, "dev")["daily"] == shown(workspace)["daily"]
+
+
+def test_what_an_environment_made_of_rows_that_went_is_computed_again_by_its_next_plan(
+    workspace: Workspace, folder: ProjectFolder, engine: Valued
+) -> None:
+    develop(workspace, folder, 4)
+    engine.sources = 1
+    restate(workspace, 2, 4)
+    run(workspace, 4, "dev")
+    assert "[1]" not in str(shown(workspace, "dev")["totals"])
+    workspace.rollback("prod", 1)
+    plan = workspace.plan_run("dev", now=at(4))
+    assert {model.name: model.intervals for model in plan.builds}[TOTALS] == days(2, 2)
+    workspace.apply(plan)
+    rows = shown(workspace, "dev")
+    assert rows["daily"] == shown(workspace)["daily"]
+    assert all(json.loads(made[1]) == rows["daily"][day] for day, made in rows["totals"].items())
+    dev = workspace.store.environments.get("dev")
+    assert dev is not None
+    assert not dev.held
+
+
+def test_an_environment_goes_back_alone_and_holds_what_production_shows(
+    workspace: Workspace, folder: ProjectFolder, engine: Valued
+) -> None:
+    develop(workspace, folder, 4)
+    before = shown(workspace, "dev")
+    engine.sources = 1
+    restate(workspace, 2, 4)
+    run(workspace, 4, "dev")
+    production = shown(workspace)
+    assert shown(workspace, "dev") != before
+    result = workspace.rollback("dev", 1)
+    assert result.held == (DAILY,)
+    assert set(result.moved) == {TOTALS, WEEK}
+    assert shown(workspace, "dev") == before
+    assert shown(workspace) == production
+    # What it made of rows that production has given up has to be computed again.
+    assert result.missing[TOTALS] & days(1, 3) == days(2, 2)
+    run(workspace, 4, "dev")
+    rows = shown(workspace, "dev")
+    assert rows["daily"] == production["daily"]
+    assert all(json.loads(made[1]) == rows["daily"][day] for day, made in rows["totals"].items())
+
+
+def test_a_version_whose_data_are_gone_is_refused(workspace: Workspace) -> None:
+    run(workspace, 6)
+    entry = workspace.store.environments.entry("prod", DAILY)
+    ref = workspace.store.tables.get(entry.table_id or "").ref  # type: ignore[union-attr]
+    table = read_table(workspace.lakehouse, ref)
+    fewer = {**table.metadata, "snapshots": table.metadata["snapshots"][-1:]}
+    change_table(workspace.lakehouse, table, ref, fewer, "test")
+    with pytest.raises(UsageError, match=r"what db\.daily held then was expired") as refused:
+        workspace.rollback("prod", 1)
+    assert "vde rollback prod --to 1 --definitions-only" in (refused.value.hint or "")
+    workspace.rollback("prod", 1, definitions_only=True)
+
+
+def test_a_version_of_before_there_were_pins_is_refused(workspace: Workspace) -> None:
+    run(workspace, 6)
+    with workspace.store.database.transaction() as conn:
+        conn.exec_driver_sql("UPDATE vde_pins SET filled = NULL WHERE valid_from = 1")
+    with pytest.raises(UsageError, match="was not written down"):
+        workspace.rollback("prod", 1)
+
+
+def test_a_table_that_somebody_fills_is_not_taken_from_under_them(workspace: Workspace) -> None:
+    run(workspace, 6)
+    entry = workspace.store.environments.entry("prod", DAILY)
+    lease = table_lease((entry.table_id or "") if entry else "")
+    before = shown(workspace)
+    with (
+        workspace.store.leases.holding(lease, "somebody"),
+        pytest.raises(ConflictError, match="is being worked on by somebody"),
+    ):
+        workspace.rollback("prod", 1)
+    assert shown(workspace) == before
+    workspace.rollback("prod", 1)
