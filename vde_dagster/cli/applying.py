@@ -20,7 +20,7 @@ from vde_dagster.planning.plan import Category
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vde_dagster.execution.apply import ApplyResult
+    from vde_dagster.execution.apply_result import ApplyResult
     from vde_dagster.execution.events import Event, VirtualUpdateRan
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.plan import Plan

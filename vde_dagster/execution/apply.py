@@ -20,6 +20,7 @@ from vde_dagster.errors import (
     UnknownOutcomeError,
     UsageError,
 )
+from vde_dagster.execution.apply_result import ApplyResult
 from vde_dagster.execution.digest_sets import digest_sets
 from vde_dagster.execution.events import (
     ApplyStarted,
@@ -52,27 +53,6 @@ from vde_dagster.planning.resolver import Resolver
 from vde_dagster.state import Lease
 from vde_dagster.state.lease_names import environment_lease
 from vde_dagster.state.table_commits import ensure_tables
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyResult:
-    """What an apply did.
-
-    Args:
-        plan: The plan with the tables that it really used.
-        environment: The version that it published; the current one when there was nothing to do.
-        published: Whether it published.
-        seconds: Wall-clock duration.
-        failed_statements: What was to run on the published views and failed.
-        skipped: The models that had nothing new to compute, with what that saved.
-    """
-
-    plan: Plan
-    environment: Environment | None
-    published: bool
-    seconds: float
-    failed_statements: tuple[VirtualUpdateRan, ...] = ()
-    skipped: Mapping[ModelName, Skipped] = field(default_factory=dict)
 
 
 @dataclass

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
@@ -24,6 +25,7 @@ def gather_state(
     environment: str,
     snapshots: Mapping[ModelName, Snapshot] | None,
     build: Build,
+    among: Collection[ModelName] | None = None,
 ) -> WarehouseState:
     """Read an environment, production, and every table that may serve the target.
 
@@ -34,13 +36,15 @@ def gather_state(
         environment: The environment to be planned.
         snapshots: The target's snapshots; the environment's own by default.
         build: Makes snapshots of definitions with today's canonicaliser.
+        among: Read only what is said of these models, with all that they are made of; where
+            something is to be hashed again, which takes all, everything is read.
     """
     target = store.environments.get(environment)
     production = target if environment == PRODUCTION else store.environments.get(PRODUCTION)
-    if snapshots is None:
-        state = complete_state(store, target, production, ())
-    else:
-        state = _with_what_can_be_read(store, target, production, snapshots)
+    read = partial(_read, store, snapshots)
+    state = read(target, production) if among is None else _part(read, target, production, among)
+    if state is None:
+        state = read(target, production)
     state, changed = rehash(state, CANONICALISER, build)
     kept = {table.id: table for table in changed if not store.tables.rehash(table)}
     if kept:
@@ -55,6 +59,41 @@ def gather_state(
         view_types=_view_types(store, state, snapshots),
         previews=find_previews(store, snapshots) if production is not None else {},
     )
+
+
+def _read(
+    store: StateStore,
+    snapshots: Mapping[ModelName, Snapshot] | None,
+    target: Environment | None,
+    production: Environment | None,
+) -> WarehouseState:
+    if snapshots is None:
+        return complete_state(store, target, production, ())
+    return _with_what_can_be_read(store, target, production, snapshots)
+
+
+def _part(
+    read: Callable[[Environment | None, Environment | None], WarehouseState],
+    target: Environment | None,
+    production: Environment | None,
+    among: Collection[ModelName],
+) -> WarehouseState | None:
+    """Read the state of some models; None when that takes all of them.
+
+    Production's other tables stay guarded: one of them may serve one of these models, too.
+    """
+
+    def part(environment: Environment | None) -> Environment | None:
+        if environment is None:
+            return None
+        entries = environment.entries
+        return replace(environment, entries={n: e for n, e in entries.items() if n in among})
+
+    state = read(part(target), part(production))
+    if any(state.snapshots[key].canonicaliser != CANONICALISER for key in state.held):
+        return None
+    shown = production.tables if production is not None else frozenset[str]()
+    return replace(state, guarded=state.guarded | shown)
 
 
 def with_pinned(

@@ -16,6 +16,7 @@ from vde_dagster.execution.gather_state import gather_state
 from vde_dagster.execution.select_models import select_models
 from vde_dagster.execution.signal_context import SignalContext
 from vde_dagster.execution.unit_testing.check import mistakes_in_tests
+from vde_dagster.execution.what_decides import what_decides
 from vde_dagster.planning.environment import ViewNames, require_changeable
 from vde_dagster.planning.environment_statements import NO_STATEMENTS, EnvironmentStatements
 from vde_dagster.planning.forward_only import (
@@ -33,6 +34,7 @@ from vde_dagster.planning.plan_request import PlanRequest
 from vde_dagster.planning.planner import make_plan
 from vde_dagster.planning.request import models_to_fill, window_of
 from vde_dagster.planning.warehouse_state import WarehouseState
+from vde_dagster.project.selection import select_by_name
 
 if TYPE_CHECKING:
     from vde_dagster.execution.linting.lint import Linter
@@ -57,9 +59,24 @@ def plan_project(
     tests: Sequence[UnitTest] = (),
     linter: Linter | None = None,
     save: bool = True,
+    part: bool = False,
 ) -> Plan:
-    """Plan a project's models for an environment; see `Workspace.plan`."""
-    warehouse.store.environments.require_changeable(environment)
+    """Plan a project's models for an environment; see `Workspace.plan`.
+
+    Args:
+        warehouse: The project's warehouse.
+        models: Its models.
+        environment: The environment.
+        options: What is said of the plan.
+        parsed: Trees of queries that are at hand.
+        tests: The project's unit tests.
+        linter: What looks at the models, or None.
+        save: Whether to store the plan.
+        part: Whether the models are only some, with all that they are made of: of others nothing
+            is read. Such a plan is for looking.
+    """
+    if not part:
+        warehouse.store.environments.require_changeable(environment)
     if options.select:
         models = select_models(warehouse, environment, models, options.select)
     if warehouse.settings.forward_only:
@@ -83,7 +100,10 @@ def plan_project(
         lambda known: (*mistakes_in_tests(own, models, known), *lint(known)),
     )
     build = stored_builder(warehouse)
-    state = gather_state(warehouse.store, environment, snapshots, build)
+    gather = partial(
+        gather_state, warehouse.store, environment, build=build, among=models if part else None
+    )
+    state = gather(snapshots)
     about = config_warnings(warehouse.settings)
     said = (*map(str, about), *map(str, warnings), *_damages(state, environment))
     resolved = ForwardOnly(state, options, partial(_real_types, warehouse))
@@ -93,7 +113,7 @@ def plan_project(
         snapshots = warehouse.snapshots_of(models, None, [], revise=resolved.revise)
         if resolved.mistakes:
             raise ProjectError.of(resolved.mistakes)
-        state = gather_state(warehouse.store, environment, snapshots, build)
+        state = gather(snapshots)
     return _make(
         warehouse,
         environment,
@@ -110,13 +130,13 @@ def plan_project(
 
 def _with_statements(warehouse: Warehouse, plan: Plan) -> Plan:
     """Add what the settings want to be run before and after all else."""
-    from vde_dagster.planning.virtual_update import over_views
-    from vde_dagster.project.loading.environment_statements import environment_statements
-
     settings = warehouse.settings
     before = warehouse.store.environment_statements.get(plan.environment)
     made = NO_STATEMENTS
     if settings.before_all or settings.after_all:
+        from vde_dagster.planning.virtual_update import over_views
+        from vde_dagster.project.loading.environment_statements import environment_statements
+
         names = ViewNames(plan.environment, settings.environment_suffix_target)
         shown = {
             name
@@ -176,6 +196,7 @@ def plan_run(
     save: bool = True,
     add: Callable[[Plan], Plan] | None = None,
     only_read: bool = False,
+    of: Sequence[str] = (),
 ) -> Plan:
     """Plan what is due in an environment as it was published; see `Workspace.plan_run`.
 
@@ -186,19 +207,31 @@ def plan_run(
         save: Whether to store it.
         add: What else the plan is to have before it is stored, or None.
         only_read: Whether it is only looked at; what is frozen has plans of no other use.
+        of: Patterns of the models that are looked at; where names alone decide, nothing is read
+            and planned but these and what they are made of. Such a plan is for looking.
+
+    Raises:
+        UsageError: There is no such environment.
     """
-    current = warehouse.store.environments.get(environment)
+    store = warehouse.store
+    current = store.environments.get(environment)
     if current is None:
-        raise no_environment(warehouse.store, environment)
+        raise no_environment(store, environment)
     if not only_read:
         require_changeable(environment, current.frozen)
-    state = gather_state(warehouse.store, environment, None, stored_builder(warehouse))
+    named = select_by_name(current.entries, of)
+    among = None if named is None else what_decides(store, current, named)
+    state = gather_state(store, environment, None, stored_builder(warehouse), among)
     snapshots = in_order(
-        {name: state.snapshots[entry.snapshot_id] for name, entry in current.entries.items()}
+        {
+            name: state.snapshots[entry.snapshot_id]
+            for name, entry in current.entries.items()
+            if among is None or name in among
+        }
     )
 
     def with_published(plan: Plan) -> Plan:
-        said = warehouse.store.environment_statements.get(environment)
+        said = store.environment_statements.get(environment)
         plan = replace(plan, statements=said) if said else plan
         return add(plan) if add else plan
 

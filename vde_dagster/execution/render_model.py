@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.make_plans import plan_project
+from vde_dagster.execution.make_plans import no_environment, plan_project
+from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.options import PlanOptions
-from vde_dagster.planning.render import relation, render_query
+from vde_dagster.planning.render import relation, render_audit, render_query
 from vde_dagster.planning.resolver import Resolver
 from vde_dagster.project.find_model import find_model
 
@@ -72,11 +73,17 @@ def render_model(
     """
     name = find_model(models, model, warehouse.settings.default_namespace)
     definition = models[name]
-    if definition.query is None:
+    is_audit = not definition.kind.is_read
+    if definition.query is None and not is_audit:
         raise _no_sql(definition)
     planned = _plan(warehouse, models, parsed, name, environment)
     interval = planned.interval(start, end)
     catalog = warehouse.settings.catalog
+    if is_audit:
+        return ";\n".join(
+            render_audit(audit, planned.snapshot, "", planned.resolver, catalog, interval)
+            for audit in definition.audits
+        )
     return render_query(definition, planned.resolver, catalog, interval, planned.now)
 
 
@@ -138,13 +145,16 @@ def _plan(
     name: ModelName,
     environment: str,
 ) -> _Planned:
+    if environment != PRODUCTION and not warehouse.store.environments.exists(environment):
+        raise no_environment(warehouse.store, environment)
     plan = plan_project(
         warehouse,
-        models,
+        _made_of(models, name),
         environment,
         PlanOptions(skip_backfill=True),
         parsed=parsed,
         save=False,
+        part=True,
     )
     resolver = Resolver(
         environment,
@@ -154,6 +164,18 @@ def _plan(
     )
     now = warehouse.store.database.clock.now()
     return _Planned(plan.snapshots[plan.entries[name].snapshot_id], resolver, now)
+
+
+def _made_of(models: Mapping[ModelName, Model], name: ModelName) -> dict[ModelName, Model]:
+    """Return a model with all that it is made of, and what the audits of these read."""
+    found: set[ModelName] = set()
+    waiting = {name}
+    while waiting:
+        found |= waiting
+        read = (models[one] for one in waiting)
+        near = {one for model in read for one in (*model.depends_on, *model.audited_against)}
+        waiting = (near & models.keys()) - found
+    return {one: model for one, model in models.items() if one in found}
 
 
 def _without_table(snapshot: Snapshot, resolver: Resolver) -> Iterator[ModelName]:

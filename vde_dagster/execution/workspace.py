@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from vde_dagster.execution.analyse_queries import Analysis
-    from vde_dagster.execution.apply import ApplyResult
+    from vde_dagster.execution.apply_result import ApplyResult
     from vde_dagster.execution.audit_environment import AuditReport
     from vde_dagster.execution.changes.between import ModelChanges
     from vde_dagster.execution.changes.reading import FoundChanges
@@ -210,6 +210,7 @@ class Workspace:
         options: PlanOptions = NOTHING_SAID,
         *,
         save: bool = True,
+        of: Sequence[str] = (),
         **said: Any,
     ) -> Plan:
         """Plan what is due in an environment as it was published, whatever the files say now.
@@ -218,6 +219,7 @@ class Workspace:
             environment: The environment.
             options: By whose clock, and what of it; see `PlanOptions`.
             save: Whether to store the plan.
+            of: Patterns of the models that are looked at, and of no others; nothing is stored then.
             said: Single fields of `PlanOptions`, instead of those in `options`.
 
         Raises:
@@ -230,8 +232,9 @@ class Workspace:
             self.warehouse,
             environment_name(environment),
             replace(options, **said),
-            save=save,
-            add=lambda plan: with_auto_restatement(self.warehouse, plan, save=save),
+            save=save and not of,
+            add=lambda plan: with_auto_restatement(self.warehouse, plan, save=save and not of),
+            of=of,
         )
 
     def analyse(self, plan: Plan) -> Analysis:
@@ -304,7 +307,7 @@ class Workspace:
             AuditFailedError: A blocking audit found rows; nothing was published.
             ExecutionError: A model failed; nothing was published.
         """
-        from vde_dagster.execution.apply import Applier, ApplyResult
+        from vde_dagster.execution.apply_result import ApplyResult
         from vde_dagster.execution.virtual_update import run_virtual_update
 
         if plan.is_empty:
@@ -317,6 +320,8 @@ class Workspace:
             )
             current = self.store.environments.get(plan.environment)
             return ApplyResult(plan, current, False, 0.0, failed)
+        from vde_dagster.execution.apply import Applier
+
         if self.warehouse.started_engine is not None:
             self.warehouse.started_engine.begin(plan.id)
         stop = threading.Event()

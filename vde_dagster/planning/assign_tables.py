@@ -97,12 +97,10 @@ class _Assignment:
                 table.computed_from or table.id not in self.protected
             ):
                 return False
-            definition = self.state.snapshots.get(table.snapshot_id)
-            if choose_filler(table, snapshot, definition, self.snapshots):
+            if not missing_intervals(snapshot, table.intervals, self.window, self.starts, ALWAYS):
                 return True
-            return not missing_intervals(
-                snapshot, table.intervals, self.window, self.starts, ALWAYS
-            )
+            definition = self.state.snapshots.get(table.snapshot_id)
+            return choose_filler(table, snapshot, definition, self.snapshots) is not None
 
         found = choose_table(snapshot, self.tables, usable)
         if found is None:

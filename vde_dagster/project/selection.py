@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from vde_dagster.base.names import ModelName
@@ -15,6 +15,7 @@ from vde_dagster.project.dag import Models, ancestors, descendants
 Changed = Callable[[str], Collection[str]]
 """Returns the files, relative to the project's folder, that differ from a git branch."""
 
+_BEYOND_NAMES = re.compile(r"^\s*[-!]|[&|^()+:\s]")
 _TOKEN = re.compile(r"\s*([&|^()]|[^\s&|^()]+)")
 
 
@@ -46,6 +47,32 @@ def select(
         found = _Expression(models, changed, pattern, pattern[negative:]).read()
         (dropped if negative else chosen).update(found)
     return (set(models) if only_negative else chosen) - dropped
+
+
+def select_by_name(names: Iterable[ModelName], patterns: Sequence[str]) -> set[ModelName] | None:
+    """Return the models that patterns select, as far as names alone decide it.
+
+    Args:
+        names: The models' names.
+        patterns: As those of `select`; there is one at least.
+
+    Returns:
+        None where definitions decide (`+`, `tag:`, `git:`), sets are made of sets, or nothing
+        matches, which `select` tells.
+
+    >>> select_by_name([ModelName("a", "b"), ModelName("a", "c")], ["a.c"])
+    {ModelName(namespace='a', name='c')}
+    """
+    if not patterns or any(_BEYOND_NAMES.search(pattern) for pattern in patterns):
+        return None
+    texts = {str(name): name for name in names}
+    found: set[ModelName] = set()
+    for pattern in patterns:
+        matching = fnmatch.filter(texts, pattern.strip().lower())
+        if not matching:
+            return None
+        found |= {texts[text] for text in matching}
+    return found
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vde_dagster.base.hashing import digest_all, digest_values, from_hex
+from vde_dagster.base.package_version import version_of
 
 CANONICALISER_VERSION = 9
 """Raised whenever the same definition gets other hashes or lineage: stored ones are made again."""
@@ -17,9 +18,7 @@ def canonicaliser() -> str:
 
     A snapshot stores it; when it differs, the stored definition is hashed again.
     """
-    from importlib.metadata import version
-
-    return f"{CANONICALISER_VERSION}/sqlglot {version('sqlglot')}"
+    return f"{CANONICALISER_VERSION}/sqlglot {version_of('sqlglot')}"
 
 
 @dataclass(frozen=True, slots=True)

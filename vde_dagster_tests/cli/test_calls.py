@@ -24,29 +24,6 @@ def test_every_command_takes_a_project_json_and_debug(command: str, vde: Vde) ->
         assert option in shown.out
 
 
-WITH_EXAMPLES = (
-    *(
-        "audit",
-        "changes",
-        "check-intervals",
-        "clean",
-        "create-external-models",
-        "dag",
-        "diff",
-        "evaluate",
-    ),
-    *("format", "lineage", "lint", "table-diff", "table-name", "test"),
-)
-
-
-@pytest.mark.parametrize("command", WITH_EXAMPLES)
-def test_the_help_of_a_command_has_an_example(command: str, vde: Vde) -> None:
-    shown = " ".join(vde(command, "--help").out.split())
-    _, word, examples = shown.partition("Example")
-    assert word
-    assert f"vde {command}" in examples
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError, VdeError
-from vde_dagster.execution.apply import ApplyResult
+from vde_dagster.execution.apply_result import ApplyResult
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan import Plan, PlannedModel
 from vde_dagster.planning.repeatable import may_be_skipped

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.execution.apply import ApplyResult
+from vde_dagster.execution.apply_result import ApplyResult
 from vde_dagster.execution.events import Event, Published, VirtualUpdateRan
 from vde_dagster.planning.plan import Category
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake

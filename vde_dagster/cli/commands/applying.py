@@ -9,56 +9,31 @@ import typer
 
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import (
-    AllowAdditive,
-    AllowDestructive,
-    BackfillModel,
     Concurrency,
     Create,
     Debug,
-    EffectiveFrom,
-    EmptyBackfill,
-    End,
     EnvironmentName,
     ExecutionTime,
-    ForwardOnly,
     Full,
     IgnoreCron,
     Json,
-    MinIntervals,
-    NoGaps,
     ProjectDir,
-    Restate,
-    Select,
-    SkipBackfill,
     SkipTests,
-    Start,
     Yes,
     plan_options,
 )
 from vde_dagster.cli.output import Output
+from vde_dagster.cli.plan_choices import PlanChoices, with_plan_choices
 from vde_dagster.errors import UsageError
 
 PlanId = Annotated[str | None, typer.Option("--plan", metavar="ID", help="Apply this stored plan.")]
 
 
+@with_plan_choices
 def apply(
     environment: EnvironmentName,
     plan_id: PlanId = None,
-    start: Start = None,
-    end: End = None,
-    select: Select = None,
-    restate: Restate = None,
-    backfill_model: BackfillModel = None,
-    skip_backfill: SkipBackfill = False,
-    empty_backfill: EmptyBackfill = False,
-    ignore_cron: IgnoreCron = False,
-    min_intervals: MinIntervals = 0,
-    no_gaps: NoGaps = False,
-    execution_time: ExecutionTime = None,
-    forward_only: ForwardOnly = False,
-    effective_from: EffectiveFrom = None,
-    allow_destructive: AllowDestructive = None,
-    allow_additive: AllowAdditive = None,
+    choices: PlanChoices = PlanChoices(),
     skip_tests: SkipTests = False,
     concurrency: Concurrency = None,
     yes: Yes = False,
@@ -72,26 +47,11 @@ def apply(
     Runs the unit tests of what changed, computes what is missing, audits it, and publishes all of
     it at once. Without --plan it plans first, and asks before it applies when it runs on a
     terminal; where columns that are published go or change their type, it needs --yes or --plan
-    elsewhere.
+    elsewhere. Examples: vde apply prod; vde apply dev --select marts.daily+ --start 2024-01-01;
+    vde apply prod --plan prod-1a2b3c4d5e
     """
     output = Output(as_json)
-    options = plan_options(
-        start,
-        end,
-        execution_time,
-        select,
-        backfill_model,
-        restate,
-        skip_backfill=skip_backfill,
-        empty_backfill=empty_backfill,
-        ignore_cron=ignore_cron,
-        min_intervals=min_intervals,
-        no_gaps=no_gaps,
-        forward_only=forward_only,
-        effective_from=effective_from,
-        allow_destructive=allow_destructive,
-        allow_additive=allow_additive,
-    )
+    options = choices.read()
     if plan_id is not None and options:
         raise UsageError(
             "--plan takes no other choices: they are part of the stored plan",
@@ -140,7 +100,8 @@ def run(
     """Compute and publish what is due in an environment.
 
     Works on the environment as it was published, whatever the files say now. Tables that are made
-    whole are left as they are where nothing that they are made of has changed.
+    whole are left as they are where nothing that they are made of has changed. Examples:
+    vde run prod; vde run prod --full
     """
     output = Output(as_json)
     options = plan_options(execution_time=execution_time, ignore_cron=ignore_cron)

@@ -68,7 +68,8 @@ def changes(
     """Show what changed in a model's rows between two versions of an environment.
 
     Examples: vde changes prod sales.orders --from 40 --to 41; for a consumer that comes again and
-    again vde changes prod sales.orders --cursor billing --json, then --cursor billing --ack 40-41
+    again vde changes prod sales.orders --cursor billing --json; when it has them
+    vde changes prod sales.orders --cursor billing --ack 40-41
     """
     output = Output(as_json)
     _check(since, to, cursor, commit, ack, forget, limit, sql)

@@ -14,7 +14,7 @@ from vde_dagster.cli.output import Output, simple_table
 def fsck(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
     """Look for pointers to missing files, lost views and tables, and say what to do.
 
-    Repairs nothing. The exit code is 1 when something is damaged.
+    Repairs nothing. The exit code is 1 when something is damaged. Example: vde fsck
     """
     output = Output(as_json)
     with opened(project) as workspace:

@@ -22,7 +22,8 @@ def janitor(
 ) -> None:
     """Drop expired environments and unused tables.
 
-    A table is unused when no kept version of any environment shows it.
+    A table is unused when no kept version of any environment shows it. Example:
+    vde janitor --dry-run
     """
     output = Output(as_json)
     with opened(project) as workspace:

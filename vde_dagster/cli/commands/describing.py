@@ -31,7 +31,10 @@ def about(
 
 
 def schema(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
-    """Print the JSON Schema of a model's properties, for editors and checkers."""
+    """Print the JSON Schema of a model's properties, for editors and checkers.
+
+    Example: vde schema
+    """
     from vde_dagster.project.reading.schema import model_schema
 
     found = model_schema()

@@ -31,7 +31,10 @@ Limit = Annotated[int, typer.Option(min=1, help="The most versions to list.")]
 def environments(
     project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False
 ) -> None:
-    """List the environments."""
+    """List the environments.
+
+    Example: vde environments --json
+    """
     output = Output(as_json)
     with opened(project) as workspace:
         from vde_dagster.cli.shapes import environment_json, short_time
@@ -74,7 +77,10 @@ def history(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List the versions of an environment, newest first, with what each changed."""
+    """List the versions of an environment, newest first, with what each changed.
+
+    Example: vde history prod --limit 5
+    """
     output = Output(as_json)
     with opened(project) as workspace:
         from vde_dagster.cli.history_view import history_json, show_history
@@ -101,7 +107,8 @@ def rollback(
 ) -> None:
     """Publish an earlier version of an environment again, with its data.
 
-    Nothing is computed: tables go back to the Iceberg snapshots that the version pinned.
+    Nothing is computed: tables go back to the Iceberg snapshots that the version pinned. Examples:
+    vde rollback prod; vde rollback prod --to 1 --dry-run
     """
     output = Output(as_json)
     with opened(project) as workspace:
@@ -130,7 +137,7 @@ def drop(
 ) -> None:
     """Let an environment expire now.
 
-    The next `vde janitor` removes its views and what only it used.
+    The next `vde janitor` removes its views and what only it used. Example: vde drop dev
     """
     output = Output(as_json)
     with opened(project) as workspace:

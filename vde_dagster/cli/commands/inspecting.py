@@ -36,7 +36,10 @@ RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="The most r
 
 
 def info(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False) -> None:
-    """Describe the project: settings, models, environments."""
+    """Describe the project: settings, models, environments.
+
+    Example: vde info --json
+    """
     output = Output(as_json)
     with opened(project) as workspace:
         from vde_dagster.cli.project_info import project_info, show_info
@@ -54,7 +57,10 @@ def render(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Print the SQL that Spark runs for a model."""
+    """Print the SQL that Spark runs for a model, or for an audit of its own.
+
+    Example: vde render marts.daily --environment dev --start 2024-01-01 --end 2024-01-31
+    """
     output = Output(as_json)
     since, until = time_range(start, end)
     with opened(project) as workspace:

@@ -31,7 +31,8 @@ def check_intervals(
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        made = workspace.plan_run(environment, ignore_cron=ignore_cron, save=False)
+        patterns = models or ()
+        made = workspace.plan_run(environment, ignore_cron=ignore_cron, save=False, of=patterns)
         from vde_dagster.cli.plan_view import count
         from vde_dagster.cli.shapes import short_time
         from vde_dagster.execution.whats_missing import whats_missing

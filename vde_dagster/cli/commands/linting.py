@@ -38,14 +38,15 @@ def lint(
     output = Output(as_json)
     with opened(project) as workspace:
         linter = workspace.linter(rule or ())
-        findings, looked_at = [], 0
-        if not linter.is_idle:
+        among = None
+        if models:
             from vde_dagster.project.selection import select
 
             changed = workspace.warehouse.changed_files
-            among = select(workspace.project.models, models, changed) if models else None
-            snapshots = workspace.snapshots()
-            findings = linter.findings(snapshots, among)
+            among = select(workspace.project.models, models, changed)
+        findings, looked_at = [], 0
+        if not linter.is_idle:
+            findings = linter.findings(workspace.snapshots(), among)
             looked_at = linter.count(among)
         from vde_dagster.cli.lint_view import lint_json, show_lint
 

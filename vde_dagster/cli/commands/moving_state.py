@@ -25,7 +25,10 @@ def export_state(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write state and catalog to one file; tables' data files stay where they are."""
+    """Write state and catalog to one file; tables' data files stay where they are.
+
+    Example: vde state export state.jsonl.gz
+    """
     output = Output(as_json)
     with opened(project) as workspace:
         counts = workspace.export_state(file, replace=force)
@@ -36,7 +39,10 @@ def export_state(
 def import_state(
     file: File, project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False
 ) -> None:
-    """Read a file of `export` into the project's state database, which must be empty."""
+    """Read a file of `export` into the project's state database, which must be empty.
+
+    Example: vde state import state.jsonl.gz
+    """
     output = Output(as_json)
     with opened(project) as workspace:
         counts = workspace.import_state(file)

@@ -9,33 +9,18 @@ import typer
 
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import (
-    AllowAdditive,
-    AllowDestructive,
-    BackfillModel,
     Check,
     Create,
     Debug,
-    EffectiveFrom,
-    EmptyBackfill,
-    End,
     EnvironmentName,
-    ExecutionTime,
-    ForwardOnly,
-    IgnoreCron,
     Json,
-    MinIntervals,
     NoDiff,
-    NoGaps,
     OptionalEnvironment,
     ProjectDir,
-    Restate,
-    Select,
-    SkipBackfill,
-    Start,
     Summary,
-    plan_options,
 )
 from vde_dagster.cli.output import Output, print_json
+from vde_dagster.cli.plan_choices import PlanChoices, with_plan_choices
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,23 +34,10 @@ OtherEnvironment = Annotated[
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="What its author should know.")]
 
 
+@with_plan_choices
 def plan(
     environment: OptionalEnvironment = None,
-    start: Start = None,
-    end: End = None,
-    select: Select = None,
-    restate: Restate = None,
-    backfill_model: BackfillModel = None,
-    skip_backfill: SkipBackfill = False,
-    empty_backfill: EmptyBackfill = False,
-    ignore_cron: IgnoreCron = False,
-    min_intervals: MinIntervals = 0,
-    no_gaps: NoGaps = False,
-    execution_time: ExecutionTime = None,
-    forward_only: ForwardOnly = False,
-    effective_from: EffectiveFrom = None,
-    allow_destructive: AllowDestructive = None,
-    allow_additive: AllowAdditive = None,
+    choices: PlanChoices = PlanChoices(),
     create: Create = False,
     check: Check = False,
     summary: Summary = False,
@@ -77,26 +49,11 @@ def plan(
     """Say what an apply would compute and publish.
 
     The plan is stored, and can be applied by its id, or rejected: vde plan reject ID. With --check,
-    Spark analyses what it changes first.
+    Spark analyses what it changes first. Examples: vde plan prod; vde plan dev --check;
+    vde plan dev --select marts.daily+ --start 2024-01-01
     """
     output = Output(as_json)
-    options = plan_options(
-        start,
-        end,
-        execution_time,
-        select,
-        backfill_model,
-        restate,
-        skip_backfill=skip_backfill,
-        empty_backfill=empty_backfill,
-        ignore_cron=ignore_cron,
-        min_intervals=min_intervals,
-        no_gaps=no_gaps,
-        forward_only=forward_only,
-        effective_from=effective_from,
-        allow_destructive=allow_destructive,
-        allow_additive=allow_additive,
-    )
+    options = choices.read()
     with opened(project) as workspace:
         from vde_dagster.cli.applying import meant_environment, previous_snapshots
 
@@ -128,7 +85,7 @@ def plan(
         if as_json:
             print_json(shown)
         elif made.is_empty:
-            output.out.print(nothing_to_do(workspace, made, selected=bool(select)))
+            output.out.print(nothing_to_do(workspace, made, selected=bool(options.select)))
             show_warnings(output.out, made)
         elif summary:
             show_summary(output.out, made)
@@ -151,6 +108,8 @@ def reject(
     """Reject a stored plan: nobody can apply it any more.
 
     Dagster does not make it again for the same files; `vde plan ENV` does, and so does an edit.
+
+    Example: vde plan reject prod-1a2b3c4d5e --reason "it drops a column"
     """
     output = Output(as_json)
     with opened(project) as workspace:

@@ -31,7 +31,7 @@ def ui(
 
     Works on the instance in DAGSTER_HOME, or in the project's .dagster_home, which is made. The
     code location is that of workspace.yaml, of pyproject.toml or of definitions.py, or else the
-    project by itself.
+    project by itself. Example: vde ui --port 3001
     """
     from vde_dagster.orchestration.local_ui import local_ui
 
@@ -62,7 +62,10 @@ def serve(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Serve the environments as an Iceberg REST catalog, read-only, until Ctrl-C."""
+    """Serve the environments as an Iceberg REST catalog, read-only, until Ctrl-C.
+
+    Example: vde serve --port 8182
+    """
     from vde_dagster.cli.opening import opened
 
     output = Output(as_json)

@@ -29,7 +29,7 @@ def init(
     """Make a new project that runs as it is.
 
     It has a seed, a view, an incremental model, an audit, a unit test and a code location for
-    Dagster. Nothing is asked, and no file is written over.
+    Dagster. Nothing is asked, and no file is written over. Example: vde init shop
     """
     from rich.markup import escape
 

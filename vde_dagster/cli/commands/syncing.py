@@ -14,6 +14,8 @@ def sync(project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = 
 
     Dagster's sensor follows the state by itself; this compares everything. It works on the Dagster
     instance in DAGSTER_HOME, or in the project's .dagster_home, and does nothing the second time.
+
+    Example: vde sync
     """
     output = Output(as_json)
     with opened(project) as workspace:

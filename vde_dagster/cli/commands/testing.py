@@ -76,6 +76,21 @@ def run_tests(
         )
         _create(project, wanted, Output(as_json))
         return
+    for option, is_given in (
+        ("--environment", environment != "prod"),
+        ("--query", query),
+        ("--var", var),
+        ("--name", name),
+        ("--path", path),
+        ("--overwrite", overwrite),
+        ("--include-ctes", include_ctes),
+    ):
+        if is_given:
+            said = f"{option} {environment}" if option == "--environment" else option
+            raise UsageError(
+                f"{said} is said without --create: tests have their own rows",
+                hint="leave it out, or name the model to write a test of with --create",
+            )
     output = Output(as_json)
     with opened(project) as workspace:
         from vde_dagster.cli.test_results import results_json, show_results

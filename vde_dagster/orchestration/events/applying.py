@@ -22,7 +22,7 @@ from vde_dagster.planning.plan import Plan
 from vde_dagster.state.leases import DEFAULT_TTL_SECONDS
 
 if TYPE_CHECKING:
-    from vde_dagster.execution.apply import ApplyResult
+    from vde_dagster.execution.apply_result import ApplyResult
     from vde_dagster.execution.workspace import Workspace
 
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
