@@ -7,7 +7,7 @@ was one.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from vde_dagster.semantics.algebra import Derived, Group, Leaf, Node, Rel, Terms
 from vde_dagster.semantics.normalise import negate
@@ -24,7 +24,8 @@ _MOST_SOURCES = 12
 
 def tests_as_exists(parts: Parts) -> None:
     """Replace outer joins of which it is only asked whether there was a match."""
-    if not any(source.op == "left" for source in parts.derived()):
+    asked = {test.parts[0] for test in map(null_test, parts.terms.nodes()) if _is_column(test)}
+    if not any(source.op == "left" and source in asked for source in parts.derived()):
         return
     uses = Uses.of(parts.top)
     for group in list(parts.groups):
@@ -40,6 +41,10 @@ def tests_as_exists(parts: Parts) -> None:
                 and all(_tells_matches(test, source) for test in uses.tests[source])
             ):
                 _replace_tests(source, group, uses.tests[source], parts)
+
+
+def _is_column(node: Node | None) -> TypeGuard[Node]:
+    return node is not None and node.tag == "ref"
 
 
 def _tests(condition: Node, source: Any) -> bool:

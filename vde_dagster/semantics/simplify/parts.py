@@ -53,7 +53,8 @@ class Parts:
                 parts.frozen.update(node.parts[0].sources)
                 windowed[node.parts[0]] = None
                 parts.shared.update(_asked_for(node.parts[0]))
-            inner += (part for part in node.parts if part.__class__ is Rel)
+            elif node.parts and node.parts[-1].__class__ is Rel:
+                inner.append(node.parts[-1])
         for one in [*inner, rel]:
             parts._rel(one)
         parts.windowed = list(windowed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from vde_dagster.semantics.algebra import Node
 from vde_dagster.semantics.simplify.expressions import Simplifier
 from vde_dagster.semantics.simplify.facts import null_test
@@ -14,13 +16,14 @@ _STRICT = frozenset({"eq", "neq", "lt", "le", "add", "sub", "mul"})
 
 def use_presence(parts: Parts) -> None:
     """Simplify what is made of a group's rows by what its conditions say of NULLs."""
-    if not any(map(_asks, parts.terms.nodes())):
+    asking = _parts_of(node for node in parts.terms.nodes() if _asks(node))
+    if not asking:
         return
     tails = {source.group: source for source in parts.derived() if source.op != "left"}
     tops = {rel.group: rel for rel in parts.rels}
     for group in parts.groups:
         present = {node for condition in group.conditions for node in _present(condition)}
-        if group in parts.shared or not present:
+        if group in parts.shared or asking.isdisjoint(present):
             continue
         simple = Simplifier(parts.terms, present)
         source, rel = tails.get(group), tops.get(group)
@@ -35,6 +38,18 @@ def use_presence(parts: Parts) -> None:
 def _asks(node: Node) -> bool:
     """Whether the value of an expression depends on what is NULL in another way than others do."""
     return node.tag in _ASKING or (node.tag == "call" and node.parts[0] in _ASKING_CALLS)
+
+
+def _parts_of(nodes: Iterable[Node]) -> set[Node]:
+    """Expressions with all that they are made of."""
+    found: set[Node] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack += (part for part in node.parts if part.__class__ is Node)
+    return found
 
 
 def _present(condition: Node) -> set[Node]:

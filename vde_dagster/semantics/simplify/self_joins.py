@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from vde_dagster.semantics.algebra import Group, Leaf, Node, Rel
@@ -19,13 +18,7 @@ _MOST_SOURCES = 12
 
 def merge_readings(parts: Parts) -> None:
     """Read every row of a table with a key once, wherever that is enough."""
-    tables = Counter(
-        source.table
-        for group in parts.groups
-        for source in group.sources
-        if isinstance(source, Leaf) and source.keys
-    )
-    if not any(number > 1 for number in tables.values()):
+    if not _any_table_twice(parts):
         return
     for group in list(parts.groups):
         if group not in parts.shared and len(group.sources) <= _MOST_SOURCES:
@@ -33,6 +26,17 @@ def merge_readings(parts: Parts) -> None:
     for group in list(parts.groups):
         if group not in parts.shared and len(group.sources) <= _MOST_SOURCES:
             _merge_asked(group, parts)
+
+
+def _any_table_twice(parts: Parts) -> bool:
+    seen: set[str] = set()
+    for group in parts.groups:
+        for source in group.sources:
+            if source.__class__ is Leaf and source.keys:
+                if source.table in seen:
+                    return True
+                seen.add(source.table)
+    return False
 
 
 def _merge_all(group: Group, parts: Parts) -> None:
