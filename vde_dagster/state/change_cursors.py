@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, select, update
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
+from vde_dagster.state.rows import upsert
 
 _CURSOR = schema.change_cursors.c
 
@@ -90,18 +91,16 @@ class ChangeCursorStore:
             if at == until:
                 return
             if at != since:
-                raise ConflictError(
-                    f"the cursor '{name}' of {model} in '{environment}' is at version {at}, not at "
-                    f"{since}: somebody else has moved it",
-                    hint="take the changes since then, and let one consumer at a time use a cursor",
-                )
+                raise _moved(environment, model, name, f"is at version {at}, not at {since}")
             said = {"version": until, "moved_at": self.database.clock.now(), "moved_by": who}
             if found is not None:
                 conn.execute(update(schema.change_cursors).where(*here).values(**said))
                 return
             place = {"model_namespace": model.namespace, "model_name": model.name, "name": name}
             row = {"environment": environment, **place, **said}
-            conn.execute(insert(schema.change_cursors).values(**row))
+            statement = upsert(conn, schema.change_cursors).values(**row)
+            if conn.execute(statement.on_conflict_do_nothing()).rowcount == 0:
+                raise _moved(environment, model, name, f"is no longer at {since}")
 
         self._run(work, "state.cursor_moved")
 
@@ -118,6 +117,13 @@ class ChangeCursorStore:
 
     def _run(self, work: Callable[[Connection], None], name: str) -> None:
         self.database.run_transaction(work, name=name)
+
+
+def _moved(environment: str, model: ModelName, name: str, where: str) -> ConflictError:
+    return ConflictError(
+        f"the cursor '{name}' of {model} in '{environment}' {where}: somebody else has moved it",
+        hint="take the changes since then, and let one consumer at a time use a cursor",
+    )
 
 
 def _is(environment: str, model: ModelName, name: str) -> tuple[ColumnElement[bool], ...]:

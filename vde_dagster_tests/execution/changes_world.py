@@ -285,9 +285,11 @@ class World:
 
     Args:
         seed: Says which history.
+        hows: Which tables there are: by format version, and by how they are changed.
     """
 
     seed: int
+    hows: tuple[str, ...] = ("v2cow", "v2cow", "v2mor", "v3cow", "v3mor")
     versions: dict[int, Shown | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -300,7 +302,7 @@ class World:
 
     def _swap(self) -> None:
         """Serve the view by a new table, of which some columns mean what those before did."""
-        how = self.dice.choice(["v2cow", "v2cow", "v2mor", "v3cow", "v3mor"])
+        how = self.dice.choice(self.hows)
         kinds = {f"p{i}": self.dice.choice(["int", "string"]) for i in range(1, 4)}
         table = Table(len(self.tables) + 1, kinds, how, self.dice)
         known = dict(self.meaning) if self.tables else {}
