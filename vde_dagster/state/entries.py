@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, insert, select, update
@@ -75,7 +76,10 @@ def read_version(conn: Connection, name: str, version: int) -> Environment | Non
 
 
 def write_entries(conn: Connection, environment: Environment, version: int) -> tuple[int, int, int]:
-    """Close the entries that changed, open the new ones; return added, changed, removed."""
+    """Close the entries that changed, open the new ones; return added, changed, removed.
+
+    A model that is held at what it was, or no longer, is none that changed.
+    """
     table = schema.entries
     open_entries = (table.c.environment == environment.name) & table.c.valid_to.is_(None)
     before, since = _read_entries(conn, open_entries)
@@ -103,7 +107,8 @@ def write_entries(conn: Connection, environment: Environment, version: int) -> t
                 for entry in opened
             ],
         )
-    return len(added), len(changed), len(removed)
+    others = [n for n in changed if replace(after[n], held=None) != replace(before[n], held=None)]
+    return len(added), len(others), len(removed)
 
 
 def _read_entries(

@@ -18,12 +18,22 @@ from vde_dagster.execution.compare_environments import compare_environments, nam
 from vde_dagster.execution.version_changes import version_changes
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.pinned_tables import pinned_tables
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.work import AuditResult, AuditTask
 from vde_dagster.state import StateStore
-from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.execution.crash_world import (
+    FILES,
+    NOW,
+    TYPED,
+    WITH_A_COLUMN,
+    deploy,
+    preview,
+)
+from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.execution.test_versions import Asked, Shop
-from vde_dagster_tests.state.builders import days
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.state.builders import FakeClock, days
 
 
 class Audited(Asked):
@@ -243,6 +253,43 @@ def test_it_is_audited_at_its_pins(shop: Shop) -> None:
         report = workspace.audit("audited", select=["marts.daily"])
     assert report.results
     assert all(f"VERSION AS OF {shop.pin(1, 'marts.daily')}" in sql for sql in engine.audits)
+
+
+def test_a_restatement_names_it_in_no_warning(shop: Shop) -> None:
+    before = shop.workspace.plan("prod", restate=("marts.customers",), save=False)
+    shop.workspace.freeze("prod", "unwarned")
+    plan = shop.workspace.plan("prod", restate=("marts.customers",), save=False)
+    assert plan.restates
+    assert plan.outdates == before.outdates
+    assert all("unwarned" not in outdated.environments for outdated in plan.outdates)
+
+
+def test_a_frozen_preview_outlives_what_it_was_tried_on(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    clock = FakeClock(NOW)
+    with open_fake(folder.root, FakeSpark(), clock=clock) as workspace:
+        folder.edit("models/marts/daily.sql", *TYPED)
+        workspace.apply(workspace.plan("prod"), concurrency=1)
+    folder.edit("models/marts/daily.sql", *WITH_A_COLUMN)
+    with open_fake(folder.root, FakeSpark(), clock=clock) as workspace:
+        clock.advance(hours=1)
+        preview(workspace)
+        pinned = workspace.store.pins.at("dev", 1)
+        workspace.freeze("dev", "tried")
+        deploy(workspace)
+        workspace.drop_environment("dev")
+        for _ in range(3):
+            clock.advance(days=40)
+            assert not workspace.janitor().failures
+        shown = workspace.store.environments.get("tried")
+        assert shown is not None
+        assert {one: held.snapshot_id for one, held in shown.held.items()} == {
+            one: pin.snapshot_id for one, pin in pinned.items()
+        }
+        tables = workspace.store.tables.load(shown.held)
+        states = {one: (tables[one].ref, held) for one, held in shown.held.items()}
+        assert pinned_tables(workspace.lakehouse, states).keys() == shown.held.keys()
+        assert "pin_gone" not in {one.problem for one in workspace.fsck()}
 
 
 def test_dropping_it_takes_its_views_and_nothing_else(shop: Shop) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError
+from vde_dagster.execution.version_changes import changes_until
 from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.lakehouse.commit import read_table
 from vde_dagster.lakehouse.fsck import fsck
@@ -66,6 +67,15 @@ def test_a_held_table_is_pinned_at_what_is_held_until_it_is_shown_as_it_is(
     warehouse.publish(shared, own, name="dev")
     assert warehouse.shown(3, "dev")[shared.id] == warehouse.head(shared) != first
     assert warehouse.shown(2, "dev")[shared.id] == first
+
+
+def test_to_hold_what_is_shown_changes_neither_definitions_nor_data(warehouse: Holding) -> None:
+    made = warehouse.make("one")
+    warehouse.hold({made: None})
+    warehouse.hold({made: warehouse.store.pins.at("dev", 1)[made.id].held})
+    warehouse.hold({made: None})
+    changes = changes_until(warehouse.store, warehouse.lakehouse, "dev", None)
+    assert [change.what for change in changes] == ["nothing", "nothing", "both"]
 
 
 def test_a_table_that_was_held_is_pinned_as_it_is_though_nobody_noted_its_move(
