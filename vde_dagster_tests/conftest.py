@@ -55,6 +55,7 @@ PROOFS = frozenset(
     {
         "test_batch_deaths",
         "test_crash_sweep",
+        "test_edit_classes",
         "test_eight_processes",
         "test_concurrency",
         "test_fencing",
@@ -64,15 +65,17 @@ PROOFS = frozenset(
         "test_oracle",
         "test_other_catalog",
         "test_protocol_machine",
+        "test_readers",
         "test_recheck",
         "test_records",
         "test_safeguards",
         "test_skips_oracle",
         "test_soundness",
         "test_time_limit",
+        "test_wheel",
     }
 )
-"""Modules that search many cases; they need nothing but time."""
+"""Modules that search many cases or start many processes; they need nothing but time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -335,6 +335,7 @@ def load(workspace: Workspace) -> AssetCatalog:
     return build_catalog(load_live(workspace, NOW), VdeTranslator(workspace.root), NOW)
 
 
+@pytest.mark.proof
 def test_a_tick_that_dies_anywhere_is_finished_by_the_next_and_tells_nothing_twice(
     folder: ProjectFolder, outside: Workspace, engine: FakeSpark
 ) -> None:

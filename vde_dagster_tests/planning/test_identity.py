@@ -40,6 +40,7 @@ for name, snapshot in build_snapshots(
 """
 
 
+@pytest.mark.proof
 def test_every_process_finds_the_same_snapshots(tmp_path: Path) -> None:
     folder = ProjectFolder(tmp_path, MODELS)
     found = {

@@ -48,6 +48,7 @@ def _corpus() -> list[str]:
     return texts
 
 
+@pytest.mark.proof
 def test_every_query_of_the_fixtures_keeps_its_words_and_is_laid_out_once(tmp_path: Path) -> None:
     settings, corpus = Settings(tmp_path), _corpus()
     assert len(corpus) > 500

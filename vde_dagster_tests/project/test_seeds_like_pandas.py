@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,7 @@ KINDS = st.builds(
 )
 
 
+@pytest.mark.proof
 @settings(max_examples=400)
 @given(KINDS, st.lists(st.tuples(CELLS, st.booleans()), min_size=1, max_size=6))
 def test_values_and_nulls_are_those_of_pandas(kind: Seed, cells: list[tuple[str, bool]]) -> None:

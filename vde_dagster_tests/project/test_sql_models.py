@@ -219,6 +219,7 @@ def test_a_disabled_model_is_left_out(load: object) -> None:
     assert project.models == {}
 
 
+@pytest.mark.proof
 @given(
     st.text(
         st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Z")), min_size=1, max_size=12

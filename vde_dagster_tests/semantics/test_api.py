@@ -39,6 +39,7 @@ def test_version_is_plain_data() -> None:
     assert SemanticVersion.from_json(version.to_json()).unique_keys == version.unique_keys
 
 
+@pytest.mark.proof
 def test_versions_do_not_change_between_processes() -> None:
     code = (
         "from vde_dagster.semantics import semantic_version as v;"

@@ -61,6 +61,7 @@ def test_nothing_is_said_of_analytical_queries() -> None:
     assert {name: found for name, found in said.items() if found} == {}
 
 
+@pytest.mark.proof
 def test_nothing_is_said_of_random_queries() -> None:
     rng = random.Random(15)
     for _ in range(400):

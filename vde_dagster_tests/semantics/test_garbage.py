@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
@@ -24,6 +25,15 @@ QUERIES = {
     "a union": "SELECT id, v FROM a UNION ALL SELECT id, w FROM b",
     "what is not understood": "SELECT my_function(a.id) AS x FROM a LEFT JOIN b ON a.id = b.id",
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _older_objects_are_left_alone() -> Iterator[None]:
+    """Let collections look at what a test makes, not at all that the tests before it keep."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)

@@ -67,6 +67,7 @@ def test_realistic_queries_are_read_alike_from_their_trees(name: str) -> None:
     assert both[0].version.opaque is None
 
 
+@pytest.mark.proof
 def test_random_queries_are_read_alike_from_their_trees() -> None:
     seed = random.randrange(10**9)
     rng = random.Random(seed)

@@ -105,6 +105,7 @@ def check(db: duckdb.DuckDBPyConnection, text: str, rng: random.Random) -> bool:
     return True
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("seed", range(2))
 def test_columns_that_are_not_read_change_neither_values_nor_rows(
     db: duckdb.DuckDBPyConnection, seed: int

@@ -60,6 +60,7 @@ def test_spark_connect_is_said_to_be_none_of_them() -> None:
         check_master("sc://localhost")
 
 
+@pytest.mark.proof
 def test_an_apply_names_the_master_and_only_a_terminal_hears_of_starting(
     tmp_path: Path, closed_port: int
 ) -> None:

@@ -163,8 +163,8 @@ def _replaced(
             continue
         tokens = list(value.tokens)
         for index, token in enumerate(tokens):
-            if token.start < until:
-                continue
+            if token.start < until or not ("@{" in token.text or token.text == "@"):
+                continue  # What is behind it is copied for the others alone.
             found = _replacement(expander, name, tokens[max(index - 1, 0) :], index > 0, blueprint)
             if found is not None:
                 until, text = found
