@@ -31,6 +31,7 @@ from vde_dagster.cli.commands import (
     starting,
     syncing,
     testing,
+    tokens,
 )
 from vde_dagster.cli.errors import Cancelled, report, report_call, report_cancelled
 from vde_dagster.sql.garbage import collect_rarely
@@ -92,6 +93,7 @@ app.command("fsck")(checking.fsck)
 app.command("ui")(serving.ui)
 app.command("serve")(serving.serve)
 app.command("schema")(describing.schema)
+app.add_typer(tokens.token, name="token", no_args_is_help=True)
 app.add_typer(moving_state.state, name="state", no_args_is_help=True)
 
 # Typer exports only this class of what its parser raises; its base is that of all of them.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
+from vde_dagster.serve.access import Access
+from vde_dagster.serve.access_log import AccessLog
 from vde_dagster.serve.catalog_routes import catalog_routes
+from vde_dagster.serve.data_routes import data_routes
 from vde_dagster.serve.errors import answer_errors
 from vde_dagster.serve.loading import Loader
 from vde_dagster.serve.served import Versions
@@ -15,15 +18,22 @@ if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
 
 
-def make_app(warehouse: Warehouse) -> FastAPI:
+def make_app(warehouse: Warehouse, *, may_be_open: bool, log: TextIO | None = None) -> FastAPI:
     """Return the application that serves a project's environments.
 
     Args:
         warehouse: The project's warehouse, which is read and never changed.
+        may_be_open: Whether nobody has to have a token while none was made.
+        log: What gets a line for each request; None for stderr.
     """
     app = FastAPI(title="vde serve", description="Environments, read-only.", version="1")
     versions = Versions(warehouse)
     loader = Loader({})
-    app.include_router(catalog_routes(versions, loader, {}))
+    access = Access(warehouse.store.tokens, may_be_open)
+    app.include_router(
+        catalog_routes(versions, loader, {}), dependencies=[Depends(access.reads_files)]
+    )
+    app.include_router(data_routes(versions, loader), dependencies=[Depends(access.reads_rows)])
     answer_errors(app)
+    app.add_middleware(AccessLog, file=log)
     return app

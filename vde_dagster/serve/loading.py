@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.hashing import digest
@@ -13,6 +14,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ExecutionError
 from vde_dagster.lakehouse.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.pinned_metadata import pinned_metadata
+from vde_dagster.lakehouse.table_metadata import columns_of
 from vde_dagster.lakehouse.view_metadata import new_view_metadata
 from vde_dagster.planning.resolver import column_map
 from vde_dagster.planning.served_views import serve_view
@@ -148,7 +150,7 @@ class Loader:
             metadata,
             pin.snapshot_id,
             pin.schema_id,
-            column_map(snapshot, table),
+            column_map(snapshot, _as_pinned(table, metadata, pin.schema_id)),
             {column.name: column.description for column in snapshot.columns if column.description},
             str(uuid.uuid5(_NAMES, f"{version.name}/{name}/{metadata['table-uuid']}")),
             {
@@ -161,6 +163,12 @@ class Loader:
         if shown is None:
             raise _gone(served, name)
         return shown
+
+
+def _as_pinned(table: PhysicalTable, metadata: dict[str, Any], schema_id: int) -> PhysicalTable:
+    """Return a table without the columns that it got after a publication."""
+    there = columns_of(metadata, schema_id)
+    return replace(table, columns=tuple(one for one in table.columns if one.name in there))
 
 
 def _view(served: ServedVersion, name: ModelName, catalog: str | None) -> bytes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import uvicorn
 
 from vde_dagster.errors import UsageError
 from vde_dagster.serve.app import make_app
+from vde_dagster.serve.loopback import is_loopback
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
@@ -23,10 +24,13 @@ class Server:
         warehouse: The project's warehouse.
         host: The address to listen on.
         port: The port; 0 for one that is free.
+        log: The file that gets a line for each request; None for stderr.
     """
 
-    def __init__(self, warehouse: Warehouse, host: str, port: int) -> None:
-        self._app = make_app(warehouse)
+    def __init__(self, warehouse: Warehouse, host: str, port: int, log: Path | None = None) -> None:
+        self._log = log.open("a", encoding="utf-8") if log is not None else None
+        self._app = make_app(warehouse, may_be_open=is_loopback(host), log=self._log)
+        self._tokens = warehouse.store.tokens
         self._host, self._port = host, port
         self._socket: socket.socket | None = None
 
@@ -37,10 +41,10 @@ class Server:
             UsageError: The address is none of this machine, the port is taken, or others could
                 reach it.
         """
-        if not is_loopback(self._host):
+        if not is_loopback(self._host) and not self._tokens.any():
             raise UsageError(
                 f"{self._host} can be reached by others, and nobody would have to say who they are",
-                hint="listen on 127.0.0.1",
+                hint="make a token first: vde token create prod; or listen on 127.0.0.1",
             )
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
@@ -66,6 +70,8 @@ class Server:
         """Stop listening."""
         if self._socket is not None:
             self._socket.close()
+        if self._log is not None:
+            self._log.close()
 
     @property
     def url(self) -> str:
@@ -85,13 +91,3 @@ class Server:
             timeout_graceful_shutdown=10,
         )
         uvicorn.Server(config).run(sockets=[self._socket])
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.instants import Instant
 
-SCHEMA_VERSION = "0011"
+SCHEMA_VERSION = "0012"
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -334,6 +334,19 @@ namespaces = Table(
     Column("namespace", String(255), primary_key=True),
     Column("environment", String(64), nullable=False),
     Column("created_at", Instant, nullable=False),
+)
+
+tokens = Table(
+    "vde_tokens",
+    metadata,
+    Column("token_id", String(16), primary_key=True),
+    Column("environment", String(64), nullable=False),
+    Column("secret_hash", String(64), nullable=False),
+    Column("row_filter", String(2000)),
+    Column("created_at", Instant, nullable=False),
+    Column("created_by", String(255), nullable=False),
+    Column("expires_at", Instant),
+    Column("revoked_at", Instant),
 )
 
 iceberg_metadata = MetaData()

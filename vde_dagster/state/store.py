@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vde_dagster.state.records import RecordStore
     from vde_dagster.state.retention import RetentionStore
     from vde_dagster.state.shown import ShownStore
+    from vde_dagster.state.tokens import TokenStore
     from vde_dagster.state.versions import VersionStore
     from vde_dagster.state.virtual_updates import VirtualUpdateStore
 
@@ -158,6 +159,13 @@ class StateStore:
         from vde_dagster.state.shown import ShownStore
 
         return ShownStore(self.database)
+
+    @cached_property
+    def tokens(self) -> TokenStore:
+        """Reading and writing who may read environments over HTTP."""
+        from vde_dagster.state.tokens import TokenStore
+
+        return TokenStore(self.database)
 
     @cached_property
     def versions(self) -> VersionStore:

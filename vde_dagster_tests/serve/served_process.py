@@ -80,6 +80,19 @@ def vde(*arguments: str, root: Path) -> Any:
     return json.loads(done.stdout)
 
 
+def refused(*arguments: str, root: Path) -> str:
+    """Run a `vde` command that is a mistake, and return what it says."""
+    done = subprocess.run(
+        [*VDE, *arguments, "--project", str(root)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    assert done.returncode == 2, done.stderr
+    return done.stderr
+
+
 @contextmanager
 def serving(root: Path, *arguments: str) -> Iterator[Served]:
     """Run `vde serve` on a project, on a free port."""

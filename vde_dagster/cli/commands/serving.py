@@ -17,6 +17,10 @@ Port = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on
 ServedPort = Annotated[
     int, typer.Option("--port", min=0, max=65535, help="The port to listen on; 0 for any.")
 ]
+Log = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Where each request gets a line; by default stderr."),
+]
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")]
 
 
@@ -58,6 +62,7 @@ def ui(
 def serve(
     host: Host = "127.0.0.1",
     port: ServedPort = 8181,
+    log: Log = None,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
@@ -77,7 +82,7 @@ def serve(
                 f"`vde serve` needs a package that is not installed: {error.name}",
                 hint="install it with: pip install 'vde-dagster[serve]'",
             ) from error
-        with Server(workspace.warehouse, host, port) as server:
+        with Server(workspace.warehouse, host, port, log) as server:
             output.result(
                 {"url": server.url},
                 lambda console: console.print(

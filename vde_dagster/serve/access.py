@@ -1,0 +1,91 @@
+"""Who asks, and whether they may."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fastapi import Request
+
+from vde_dagster.serve.errors import ServeError
+from vde_dagster.serve.loopback import is_loopback
+from vde_dagster.serve.warehouse_names import WarehouseName
+
+if TYPE_CHECKING:
+    from vde_dagster.state.tokens import Token, TokenStore
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Lets requests through that may read what they ask for.
+
+    A request names an environment by `prefix`, `warehouse` or `version`; every route that reads one
+    has this as its dependency.
+
+    Args:
+        tokens: The tokens.
+        may_be_open: Whether only this machine reaches the server: then nobody has to have a token
+            while none was made.
+    """
+
+    tokens: TokenStore
+    may_be_open: bool
+
+    def reads_files(self, request: Request) -> None:
+        """Let through who may read an environment's files, and so all of its rows.
+
+        Raises:
+            ServeError: The token is none, is another environment's, or reads some rows only.
+        """
+        token = self._token(request)
+        if token is not None and token.row_filter is not None:
+            raise ServeError(
+                403,
+                "this token reads some rows only, and files hide none: ask for rows, at /data",
+            )
+
+    def reads_rows(self, request: Request) -> None:
+        """Let through who may read some rows of an environment, and note which.
+
+        Raises:
+            ServeError: The token is none, or another environment's.
+        """
+        token = self._token(request)
+        request.state.row_filter = token.row_filter if token is not None else None
+
+    def _token(self, request: Request) -> Token | None:
+        token = self._known(request)
+        if token is None:
+            return None
+        request.state.who = token.id
+        path = request.path_params
+        asked = path.get("prefix") or path.get("version") or request.query_params.get("warehouse")
+        if asked is not None:
+            environment = WarehouseName.parse(asked).environment
+            if environment != token.environment:
+                raise ServeError(403, f"this token does not read '{environment}'")
+        return token
+
+    def _known(self, request: Request) -> Token | None:
+        scheme, _, text = request.headers.get("authorization", "").partition(" ")
+        token = self.tokens.find(text.strip()) if scheme.lower() == "bearer" else None
+        if token is not None:
+            return token
+        # Some clients send an empty token where they were given none.
+        if self.may_be_open and not self.tokens.any():
+            _require_own_name(request)
+            return None
+        raise ServeError(
+            401,
+            "a valid token is needed; whoever runs the server makes one: vde token create ENV",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+
+def _require_own_name(request: Request) -> None:
+    """Refuse pages of other sites, which a browser on this machine may be led to send here."""
+    host = request.url.hostname or ""
+    if not is_loopback(host):
+        raise ServeError(
+            403, f"this server is not '{host}'; without a token it is only this machine's"
+        )

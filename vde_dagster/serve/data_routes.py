@@ -1,0 +1,141 @@
+"""Rows over HTTP, for programs that embed data and read no files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.lakehouse.files import encode_metadata
+from vde_dagster.serve.cursors import Cursor
+from vde_dagster.serve.errors import ServeError
+from vde_dagster.serve.loading import Loader
+from vde_dagster.serve.read_rows import RowRequest, read_rows
+from vde_dagster.serve.row_formats import MEDIA, Format, chosen_format, written
+from vde_dagster.serve.served import ServedVersion, Versions
+from vde_dagster.serve.warehouse_names import WarehouseName
+
+MOST_ROWS = 10_000
+_AT_ONCE = 8
+_WAIT_SECONDS = 20.0
+
+Version = Annotated[
+    str,
+    Path(description="An environment, `prod`, or a version of it: `prod@41`, `prod@2026-11-01`."),
+]
+Model = Annotated[str, Path(description="The model: `marts.daily`.")]
+Columns = Annotated[
+    str | None, Query(max_length=10_000, description="Columns, divided by commas; all by default.")
+]
+Filter = Annotated[
+    str | None, Query(description="Which rows: `tenant = 7 AND day >= '2026-01-01'`.")
+]
+Sort = Annotated[
+    str | None,
+    Query(max_length=1_000, description="Columns to sort by, `-` in front for the greatest first."),
+]
+Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="The most rows of a page.")]
+After = Annotated[
+    str | None, Query(max_length=20_000, description="`next` of the page before, as it was.")
+]
+
+
+def data_routes(versions: Versions, loader: Loader) -> APIRouter:
+    """Return the routes of rows.
+
+    Args:
+        versions: Finds versions.
+        loader: Loads tables.
+    """
+    router = APIRouter(tags=["Rows"])
+    places = threading.BoundedSemaphore(_AT_ONCE)
+
+    @router.get("/data/{version}")
+    def models(version: Version) -> Response:
+        """List the models of a version."""
+        served = versions.find(WarehouseName.parse(version))
+        readable = sorted(map(str, (*served.tables, *served.externals)))
+        answer = {
+            "environment": served.version.name,
+            "version": served.version.version,
+            "publication": served.version.publication_id,
+            "models": readable,
+            "views": sorted(map(str, served.views)),
+        }
+        return Response(encode_metadata(answer), headers=_headers(served), media_type=MEDIA["json"])
+
+    @router.get(
+        "/data/{version}/{model}",
+        responses={200: {"content": {media: {} for media in MEDIA.values()}}, 304: {}},
+        response_class=Response,
+    )
+    def rows(
+        request: Request,
+        version: Version,
+        model: Model,
+        columns: Columns = None,
+        filter: Filter = None,
+        sort: Sort = None,
+        limit: Limit = 1_000,
+        cursor: After = None,
+        format: Format | None = None,
+        accept: Annotated[str, Header()] = "",
+        if_none_match: Annotated[str, Header()] = "",
+    ) -> Response:
+        """Return a page of a model's rows; the pages behind are of the same version."""
+        name = WarehouseName.parse(version)
+        behind = Cursor.read(cursor) if cursor is not None else None
+        if behind is not None:
+            name = name.at(behind.version)
+        served = versions.find(name)
+        headers = _headers(served)
+        if headers["ETag"] in [one.strip() for one in if_none_match.split(",")]:
+            return Response(status_code=304, headers=headers)
+        wanted = RowRequest(
+            ModelName.parse(model),
+            _listed(columns),
+            filter,
+            _listed(sort),
+            limit,
+            request.state.row_filter,
+        )
+        with _place(places):
+            page = read_rows(served, loader, wanted, behind)
+        form = chosen_format(format, accept)
+        if page.next is not None:
+            query = {**request.query_params, "cursor": page.next.text()}
+            headers["Link"] = f'<{request.url.path}?{urlencode(query)}>; rel="next"'
+        content = written(page, form, served.version, str(wanted.model))
+        return Response(content, headers=headers, media_type=MEDIA[form])
+
+    return router
+
+
+def _headers(served: ServedVersion) -> dict[str, str]:
+    return {
+        # Weak: the same rows have several forms.
+        "ETag": f'W/"{served.version.publication_id}"',
+        "Cache-Control": "private, no-cache",
+        "Vary": "Accept, Authorization",
+        "X-Vde-Version": f"{served.version.name}@{served.version.version}",
+    }
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+@contextmanager
+def _place(places: threading.BoundedSemaphore) -> Iterator[None]:
+    """Wait until few enough others read rows, which takes memory."""
+    if not places.acquire(timeout=_WAIT_SECONDS):
+        raise ServeError(503, "too many are reading rows; try again", headers={"Retry-After": "5"})
+    try:
+        yield
+    finally:
+        places.release()

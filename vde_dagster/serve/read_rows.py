@@ -1,0 +1,192 @@
+"""Rows of a model in a version of an environment, read by PyIceberg at the version's pin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
+from vde_dagster.base.suggestions import suggest
+from vde_dagster.errors import UsageError
+from vde_dagster.serve.cursors import Cursor, from_keys, is_sortable, to_key
+from vde_dagster.serve.errors import ServeError
+from vde_dagster.serve.row_filters import bind_filter, parse_filter
+from vde_dagster.serve.row_order import Behind, SortKey, first_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import Table
+
+    from vde_dagster.serve.loading import Loader
+    from vde_dagster.serve.served import ServedVersion
+
+
+@dataclass(frozen=True, slots=True)
+class RowRequest:
+    """Which rows are wanted.
+
+    Args:
+        model: The model.
+        columns: Its columns, in order; none for all.
+        condition: The rows, as `row_filters` has it; None for all.
+        sort: Columns to sort by, each with a minus sign in front where the greatest comes first.
+        limit: The most rows.
+        allowed: The rows that may be read at all; None for all.
+    """
+
+    model: ModelName
+    columns: tuple[str, ...]
+    condition: str | None
+    sort: tuple[str, ...]
+    limit: int
+    allowed: str | None
+
+    @property
+    def known_by(self) -> str:
+        """What tells it from requests whose pages are others."""
+        parts = (str(self.model), self.condition or "", self.allowed or "", *self.sort)
+        return digest("rows", *parts)[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Rows, and where they end.
+
+    Args:
+        rows: The rows, with the columns that were asked for.
+        next: The cursor of the page behind, or None where there is none.
+    """
+
+    rows: pa.Table
+    next: Cursor | None
+
+
+def read_rows(
+    served: ServedVersion, loader: Loader, request: RowRequest, cursor: Cursor | None
+) -> Page:
+    """Read a page of rows.
+
+    Args:
+        served: The version.
+        loader: Loads tables.
+        request: Which rows.
+        cursor: Where the page before ended.
+
+    Raises:
+        UsageError: The request names what the model has not.
+        ServeError: There is no such table, or its rows may not be read.
+    """
+    if request.model in served.views:
+        raise UsageError(
+            f"{request.model} has no table of its own, so only engines can read it",
+            hint="read it with Spark or Trino, or give its model another kind, such as FULL",
+        )
+    if cursor is not None and cursor.request != request.known_by:
+        raise UsageError("the cursor is of another request", hint="begin again without a cursor")
+    metadata = loader.table_metadata(served, request.model)
+    table = _table(metadata, served.warehouse.lakehouse.files.file_io(metadata["location"]))
+    condition = _condition(table, request)
+    columns = _columns(table, request.columns)
+    keys = [_sort_key(table, text) for text in request.sort]
+    wanted = list(dict.fromkeys([*columns, *(key.column for key in keys)]))
+    schema = _only(table.schema().as_arrow(), wanted)
+    for key in keys:
+        if not is_sortable(schema.field(key.column).type):
+            raise UsageError(f"rows cannot be sorted by {key.column}, which is of a nested type")
+    behind = None
+    if cursor is not None:
+        types = [schema.field(key.column).type for key in keys]
+        behind = Behind(tuple(from_keys(cursor.keys, types)), cursor.given)
+    # One row more says whether there is a page behind.
+    most = request.limit + 1
+    limit = None if keys else most + (behind.given if behind is not None else 0)
+    scan = table.scan(
+        row_filter=condition, selected_fields=tuple(wanted), case_sensitive=False, limit=limit
+    )
+    found = first_rows(scan.to_arrow_batch_reader(), schema, keys, most, behind)
+    page = found.slice(0, request.limit)
+    following = None
+    if found.num_rows > request.limit:
+        following = _cursor(served, request, page, keys, behind)
+    return Page(page.select(columns), following)
+
+
+def _table(metadata: dict[str, Any], io: FileIO) -> Table:
+    from pyiceberg.catalog.noop import NoopCatalog
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadataUtil
+
+    parsed = TableMetadataUtil.parse_obj(metadata)
+    return Table(("rows",), parsed, "", io, NoopCatalog("rows"))
+
+
+def _condition(table: Table, request: RowRequest) -> BooleanExpression:
+    from pyiceberg.expressions import AlwaysTrue, And
+
+    condition: BooleanExpression = AlwaysTrue()
+    if request.allowed is not None:
+        allowed = parse_filter(request.allowed)
+        try:
+            bind_filter(allowed, table.schema(), "the filter of this token")
+        except UsageError as error:
+            raise ServeError(403, str(error)) from error
+        condition = allowed
+    if request.condition is not None:
+        asked = parse_filter(request.condition)
+        bind_filter(asked, table.schema(), "the filter")
+        condition = And(condition, asked)
+    return condition
+
+
+def _columns(table: Table, asked: Sequence[str]) -> list[str]:
+    names = table.schema().column_names
+    named = {name.lower(): name for name in _top_level(table)}
+    for name in asked:
+        if name.lower() not in named:
+            raise UsageError(f"there is no column '{name}'", hint=suggest(name, names, "columns"))
+    return list(dict.fromkeys(named[name.lower()] for name in asked)) or list(named.values())
+
+
+def _sort_key(table: Table, text: str) -> SortKey:
+    (column,) = _columns(table, [text.removeprefix("-")])
+    return SortKey(column, text.startswith("-"))
+
+
+def _top_level(table: Table) -> list[str]:
+    return [field.name for field in table.schema().fields]
+
+
+def _only(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    import pyarrow
+
+    return pyarrow.schema(
+        [schema.field(name).with_nullable(True).remove_metadata() for name in names]
+    )
+
+
+def _cursor(
+    served: ServedVersion,
+    request: RowRequest,
+    page: pa.Table,
+    keys: Sequence[SortKey],
+    behind: Behind | None,
+) -> Cursor:
+    """Return the place behind a page's last row."""
+    version = served.version.version
+    if not keys:
+        before = behind.given if behind is not None else 0
+        return Cursor(version, request.known_by, (), before + page.num_rows)
+    last, given = _keys(page, keys, page.num_rows - 1), 0
+    while given < page.num_rows and _keys(page, keys, page.num_rows - 1 - given) == last:
+        given += 1
+    if given == page.num_rows and behind is not None and last == tuple(map(to_key, behind.keys)):
+        given += behind.given
+    return Cursor(version, request.known_by, last, given)
+
+
+def _keys(page: pa.Table, keys: Sequence[SortKey], row: int) -> tuple[Any, ...]:
+    return tuple(to_key(page[key.column][row]) for key in keys)

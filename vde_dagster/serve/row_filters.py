@@ -1,0 +1,61 @@
+"""Conditions on rows as text: a request's, and those of tokens, which no request can widen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
+
+_LONGEST = 2_000
+
+
+def parse_filter(text: str) -> BooleanExpression:
+    """Read a condition: comparisons, IN, BETWEEN, LIKE 'a%', IS NULL, with AND, OR, NOT.
+
+    Source: https://py.iceberg.apache.org/api/#query-the-data, the form of `row_filter`.
+
+    Raises:
+        UsageError: It is none, or too long.
+    """
+    from pyiceberg.expressions import BooleanExpression, parser
+
+    if len(text) > _LONGEST:
+        raise UsageError(
+            f"a filter of {len(text)} characters is too long", hint=f"use at most {_LONGEST}"
+        )
+    try:
+        found = parser.parse(text)
+    # Whatever its grammar and its literals raise, a text that cannot be read is the caller's.
+    except Exception as error:
+        raise _unreadable(text, str(error)) from error
+    if not isinstance(found, BooleanExpression):
+        raise _unreadable(text, "no condition")
+    return found
+
+
+def bind_filter(condition: BooleanExpression, schema: Schema, whose: str) -> None:
+    """Make sure that a condition is about columns of a table, with values of their types.
+
+    Raises:
+        UsageError: It is not.
+    """
+    from pyiceberg.expressions.visitors import bind
+
+    try:
+        bind(schema, condition, case_sensitive=False)
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise UsageError(
+            f"{whose} does not fit this model: {error}",
+            hint=f"its columns are {', '.join(schema.column_names)}",
+        ) from error
+
+
+def _unreadable(text: str, why: str) -> UsageError:
+    return UsageError(
+        f"the filter '{text}' cannot be read: {why.splitlines()[0] if why else 'no condition'}",
+        hint="write it as: tenant = 7 AND day >= '2026-01-01'",
+    )

@@ -1,0 +1,129 @@
+"""Rows in the order of keys, and the part of them behind a row; NaN and then NULL come last.
+
+Rows with equal keys stay in the order in which they were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """A column to sort by.
+
+    Args:
+        column: Its name.
+        descending: Whether the greatest value comes first.
+    """
+
+    column: str
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The place behind which rows are wanted.
+
+    Args:
+        keys: The keys of the last row before it.
+        given: How many rows with these keys lie before it.
+    """
+
+    keys: tuple[pa.Scalar, ...]
+    given: int
+
+
+def first_rows(
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    keys: Sequence[SortKey],
+    most: int,
+    behind: Behind | None,
+) -> pa.Table:
+    """Return the first rows in order, while holding no more than these and one batch.
+
+    Args:
+        batches: The rows; every time the same, in the same order.
+        schema: Their schema.
+        keys: What to sort by; with none the order is that of reading.
+        most: How many rows are wanted.
+        behind: The place behind which they begin, or None for the very first.
+    """
+    found = schema.empty_table()
+    skip = behind.given if behind is not None else 0
+    for batch in batches:
+        rows = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+        if not keys:
+            rows, skip = rows.slice(min(skip, rows.num_rows)), max(0, skip - rows.num_rows)
+            found = pa.concat_tables([found, rows.slice(0, most - found.num_rows)])
+            if found.num_rows >= most:
+                break
+            continue
+        if behind is not None:
+            after, same = _compared(rows, keys, behind.keys)
+            equal = pc.indices_nonzero(same)
+            taken = min(skip, len(equal))
+            skip -= taken
+            kept = pa.concat_arrays([pc.indices_nonzero(after), equal.slice(taken)])
+            rows = _in_order(rows, kept)
+        found = _sorted(pa.concat_tables([found, rows]), keys).slice(0, most)
+    return found.combine_chunks()
+
+
+def _in_order(rows: pa.Table, indices: pa.Array) -> pa.Table:
+    return rows.take(indices.take(pc.sort_indices(indices)))
+
+
+def _sorted(rows: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
+    columns: dict[str, Any] = {}
+    order: list[tuple[str, str]] = []
+    for number, key in enumerate(keys):
+        # Arrow puts NaN and NULL last in both orders only when it sorts by one column.
+        rank, value = _rank(rows[key.column]), rows[key.column]
+        columns |= {f"r{number}": rank, f"v{number}": value}
+        order += [
+            (f"r{number}", "ascending"),
+            (f"v{number}", "descending" if key.descending else "ascending"),
+        ]
+    return rows.take(pc.sort_indices(pa.table(columns), sort_keys=order))
+
+
+def _rank(values: Any) -> Any:
+    """Return 0 for values, 1 for NaN and 2 for NULL."""
+    null = pc.is_null(values)
+    nan = pc.is_nan(values) if pa.types.is_floating(values.type) else None
+    ranks = pc.if_else(null, pa.scalar(2, pa.int8()), pa.scalar(0, pa.int8()))
+    if nan is None:
+        return ranks
+    return pc.if_else(pc.fill_null(nan, False), pa.scalar(1, pa.int8()), ranks)
+
+
+def _compared(
+    rows: pa.Table, keys: Sequence[SortKey], last: Sequence[pa.Scalar]
+) -> tuple[Any, Any]:
+    """Say of every row whether it comes after some keys, and whether it has just these."""
+    length = rows.num_rows
+    after, same = pa.repeat(False, length), pa.repeat(True, length)
+    for key, value in zip(keys, last, strict=True):
+        column = rows[key.column].combine_chunks()
+        rank, own = _rank(column), _rank(pa.array([value.as_py()], value.type))[0]
+        later = pc.greater(rank, own)
+        equal = pc.equal(rank, own)
+        if own.as_py() == 0:
+            compare = pc.less if key.descending else pc.greater
+            beyond = pc.fill_null(compare(column, value), False)
+            later = pc.or_(later, pc.and_(equal, beyond))
+            equal = pc.and_(equal, pc.fill_null(pc.equal(column, value), False))
+        after = pc.or_(after, pc.and_(same, later))
+        same = pc.and_(same, equal)
+    return _one(after), _one(same)
+
+
+def _one(mask: Any) -> pa.Array:
+    return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask

@@ -1,0 +1,197 @@
+"""Who may read what: tokens of environments, their ends, their filters, and the access log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import ForbiddenError, UnauthorizedError
+
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.serve.served_process import Served, refused, serving, vde
+from vde_dagster_tests.serve.shops import FILES, publish
+
+pytestmark = pytest.mark.server
+
+
+@dataclass
+class Guarded:
+    """A server on a project with `prod` and `dev`, and tokens.
+
+    Args:
+        root: The project's folder.
+        server: The server.
+        prod: A token of production.
+        dev: One of `dev`.
+        some: One of production that reads tenant 7 only.
+    """
+
+    root: Path
+    server: Served
+    prod: str
+    dev: str
+    some: str
+
+    def token(self, *arguments: str) -> dict[str, str]:
+        made: dict[str, str] = vde("token", *arguments, root=self.root)
+        return made
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    folder = ProjectFolder(tmp_path_factory.mktemp("guarded") / "shop", FILES)
+    publish(folder)
+    publish(folder, environment="dev")
+    with serving(folder.root, "--log", str(folder.root / "access.log")) as server:
+        made = Guarded(folder.root, server, "", "", "")
+        assert server.ask("/v1/config?warehouse=prod").status == 200, "open while there is no token"
+        made.prod = made.token("create", "prod")["token"]
+        made.dev = made.token("create", "dev", "--expires", "1h")["token"]
+        made.some = made.token("create", "prod", "--filter", "tenant = 7")["token"]
+        yield made
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+PATHS = (
+    "/v1/config?warehouse=prod",
+    "/v1/prod@1/namespaces",
+    "/data/prod",
+    "/data/prod/raw.orders",
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_once_a_token_was_made_nobody_reads_without_one(guarded: Guarded, path: str) -> None:
+    last = "x" if not guarded.prod.endswith("x") else "y"
+    for sent in ({}, bearer("vde_1_2"), bearer(guarded.prod[:-1] + last), bearer("é")):
+        answer = guarded.server.ask(path, **sent)
+        assert (answer.status, answer.json["error"]["type"]) == (401, "NotAuthorizedException")
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert guarded.server.ask(path, **bearer(guarded.prod)).status == 200
+    assert guarded.server.ask(path, Authorization=f"Basic {guarded.prod}").status == 401
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_token_reads_its_own_environment_and_its_versions(guarded: Guarded, path: str) -> None:
+    assert guarded.server.ask(path, **bearer(guarded.dev)).status == 403
+    assert guarded.server.ask(path.replace("prod", "dev"), **bearer(guarded.dev)).status == 200
+    sign = "&" if "?" in path else "?"
+    twice = guarded.server.ask(f"{path}{sign}warehouse=dev", **bearer(guarded.dev))
+    assert twice.status == 403 or b"dev@1" in twice.body
+
+
+@pytest.mark.parametrize(
+    "path", ["/data/prod%2Fx/raw.orders?warehouse=dev", "/v1/prod@1%7Edev/namespaces?warehouse=dev"]
+)
+def test_no_second_name_leads_elsewhere(guarded: Guarded, path: str) -> None:
+    assert guarded.server.ask(path, **bearer(guarded.dev)).status in (403, 404)
+
+
+def test_pyiceberg_sends_a_token(guarded: Guarded) -> None:
+    options = {"type": "rest", "uri": guarded.server.url, "warehouse": "prod"}
+    catalog = load_catalog("c", **options, token=guarded.prod)
+    assert catalog.load_table("raw.orders").scan().to_arrow().num_rows == 4
+    with pytest.raises(UnauthorizedError):
+        load_catalog("c", **options, token="vde_no_no")
+    with pytest.raises(ForbiddenError):
+        load_catalog("c", **options, token=guarded.some)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "?filter=tenant = 8",
+        "?filter=tenant = 8 OR tenant = 7",
+        "?filter=tenant = 7 OR true",
+        "?filter=NOT (tenant = 7)",
+        "?filter=tenant IS NULL",
+        "?filter=id > 0) OR (id > 0",
+        "?columns=id&sort=-id",
+        "?sort=tenant&limit=1",
+        "?filter=tenant IS NOT NULL&filter=true",
+        "?row_filter=true&allowed=true",
+    ],
+)
+def test_no_request_widens_a_tokens_filter(guarded: Guarded, query: str) -> None:
+    path = f"/data/prod/raw.orders{query.replace(' ', '%20')}"
+    while path:
+        answer = guarded.server.ask(path, **bearer(guarded.some))
+        assert answer.status in (200, 400)
+        path = ""
+        if answer.status == 200:
+            assert {row["id"] for row in answer.json["rows"]} <= {1, 2}
+            if answer.json["next"]:
+                path = answer.headers["link"].partition("<")[2].partition(">")[0]
+
+
+def test_a_cursor_of_another_token_leads_nowhere(guarded: Guarded) -> None:
+    path = "/data/prod/raw.orders?sort=-id&limit=1"
+    cursor = guarded.server.ask(path, **bearer(guarded.prod)).json["next"]
+    answer = guarded.server.ask(f"{path}&cursor={cursor}", **bearer(guarded.some))
+    assert (answer.status, answer.json["error"]["code"]) == (400, 400)
+
+
+def test_a_filter_that_does_not_fit_a_model_lets_nothing_through(guarded: Guarded) -> None:
+    assert guarded.server.ask("/data/prod/marts.daily", **bearer(guarded.prod)).status == 200
+    answer = guarded.server.ask("/data/prod/marts.daily", **bearer(guarded.some))
+    assert answer.status == 403
+    assert "tenant" in answer.json["error"]["message"]
+
+
+def test_tokens_end_by_time_and_by_revocation(guarded: Guarded) -> None:
+    made = guarded.token("create", "prod")
+    path = "/data/prod/raw.orders?limit=1"
+    assert guarded.server.ask(path, **bearer(made["token"])).status == 200
+    guarded.token("revoke", made["id"])
+    assert guarded.server.ask(path, **bearer(made["token"])).status == 401
+    listed = {one["id"]: one for one in guarded.token("list")["tokens"]}  # type: ignore[index]
+    assert listed[made["id"]]["revoked_at"] is not None
+    secret = made["token"].rpartition("_")[2]
+    assert secret not in str(listed)
+    database = next(guarded.root.rglob("vde.db"))
+    assert secret.encode() not in b"".join(p.read_bytes() for p in database.parent.glob("vde.db*"))
+
+
+def test_the_log_says_who_read_what_and_no_secret(guarded: Guarded) -> None:
+    guarded.server.ask("/data/prod/raw.orders?limit=2", **bearer(guarded.prod))
+    line, deadline = "", time.monotonic() + 20
+    while "limit=2" not in line and time.monotonic() < deadline:
+        text = (guarded.root / "access.log").read_text()
+        line = next((one for one in text.splitlines() if "limit=2" in one), "")
+    who = guarded.prod.split("_")[1]
+    assert f" {who} GET /data/prod/raw.orders?limit=2 200 " in line
+    assert guarded.prod.rpartition("_")[2] not in text
+
+
+def test_without_tokens_other_names_of_this_machine_are_refused(server: Served) -> None:
+    answer = server.ask("/v1/config?warehouse=prod", Host="evil.example:80")
+    assert answer.status == 403
+
+
+def test_others_are_served_only_once_there_is_a_token(shop: ProjectFolder) -> None:
+    told = refused("serve", "--host", "0.0.0.0", "--port", "0", root=shop.root)
+    assert "vde token create" in told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("create", "nope"),
+        ("create", "prod", "--expires", "soon"),
+        ("create", "prod", "--expires", "0d"),
+        ("create", "prod", "--filter", "tenant ="),
+        ("create", "prod", "--filter", "tenant"),
+        ("revoke", "nope"),
+    ],
+)
+def test_mistakes_make_no_token(shop: ProjectFolder, arguments: tuple[str, ...]) -> None:
+    assert refused("token", *arguments, root=shop.root)
+    assert vde("token", "list", root=shop.root) == {"tokens": []}
