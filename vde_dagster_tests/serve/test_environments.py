@@ -1,0 +1,99 @@
+"""Environments of every sort through a real server: frozen, previews, dropped, on PostgreSQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.rest import RestCatalog
+
+from vde_dagster_tests.execution.conftest import empty_postgres, postgres
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.serve.duck_engine import open_duck
+from vde_dagster_tests.serve.served_process import serving, vde
+from vde_dagster_tests.serve.shops import FILES, publish, publish_twice, run
+from vde_dagster_tests.serve.test_pyiceberg import connect
+from vde_dagster_tests.state.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.server
+__all__ = ["empty_postgres", "postgres"]
+
+
+def shown(catalog: RestCatalog, model: str) -> tuple[list[str], int]:
+    """Return the columns of a table and how many rows it has."""
+    rows = catalog.load_table(model).scan().to_arrow()
+    return rows.column_names, rows.num_rows
+
+
+def test_a_frozen_environment_is_read_as_its_version_was(tmp_path: Path) -> None:
+    folder = publish_twice(tmp_path / "shop")
+    vde("freeze", "prod@1", "year", root=folder.root)
+    run(folder, 6)
+    with serving(folder.root) as server:
+        year, first = (connect(server, warehouse) for warehouse in ("year", "prod@1"))
+        for model, count in (("raw.orders", 4), ("marts.daily", 8)):
+            assert shown(year, model) == shown(first, model)
+            assert shown(year, model)[1] == count
+        assert year.list_views("marts") == [("marts", "sums")]
+        assert shown(connect(server, "prod"), "marts.daily")[1] == 20
+
+
+def test_a_preview_is_read_by_those_who_ask_for_its_environment(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    publish(folder)
+    folder.edit("models/daily.sql", "SELECT CAST", "SELECT id * 2 AS more, CAST")
+    publish(folder, 4, "dev", forward_only=True)
+    with open_duck(folder.root) as workspace:
+        current = workspace.store.environments.get("dev")
+        assert current is not None
+        tables = workspace.store.tables.load(current.tables)
+        assert any(table.preview is not None for table in tables.values())
+    with serving(folder.root) as server:
+        assert shown(connect(server, "prod"), "marts.daily") == (["day", "id", "amount"], 8)
+        columns, count = shown(connect(server, "dev"), "marts.daily")
+        assert (columns[0], count) == ("more", 12)
+
+
+def test_what_was_published_before_a_column_came_is_read_without_it(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    publish(folder)
+    folder.edit("models/daily.sql", "SELECT CAST", "SELECT id * 2 AS more, CAST")
+    publish(folder, 4, forward_only=True)
+    with serving(folder.root) as server:
+        assert shown(connect(server, "prod@1"), "marts.daily") == (["day", "id", "amount"], 8)
+        assert shown(connect(server, "prod"), "marts.daily")[0][0] == "more"
+
+
+def test_a_dropped_environment_is_no_warehouse_and_a_new_one_of_its_name_is(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    publish(folder)
+    publish(folder, environment="dev")
+    with serving(folder.root) as server:
+        assert server.ask("/v1/config?warehouse=dev").json["overrides"] == {"prefix": "dev@1"}
+        vde("drop", "dev", root=folder.root)
+        vde("janitor", root=folder.root)
+        gone = server.ask("/v1/config?warehouse=dev")
+        assert (gone.status, gone.json["error"]["type"]) == (404, "NoSuchWarehouseException")
+        publish(folder, environment="dev")
+        again = server.ask("/v1/config?warehouse=dev").json["overrides"]["prefix"]
+        assert again == "dev@3", "the drop was its version 2"
+        assert shown(connect(server, "dev"), "raw.orders")[1] == 4
+
+
+def test_a_state_on_postgresql_is_served(
+    tmp_path: Path, postgres: PostgresServer, empty_postgres: str
+) -> None:
+    name = postgres.create_database(empty_postgres)
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    folder.write("pyproject.toml", f'[tool.vde]\nstate_url = "{postgres.url(name)}"')
+    publish(folder)
+    run(folder, 4)
+    token = vde("token", "create", "prod", "--filter", "tenant = 7", root=folder.root)["token"]
+    whole = vde("token", "create", "prod", root=folder.root)["token"]
+    with serving(folder.root) as server:
+        for warehouse, count in (("prod@1", 8), ("prod", 12)):
+            catalog = connect(server, warehouse, token=whole)
+            assert shown(catalog, "marts.daily")[1] == count
+        answer = server.ask("/data/prod/raw.orders", Authorization=f"Bearer {token}")
+        assert {row["id"] for row in answer.json["rows"]} == {1, 2}
+    postgres.drop_database(name)

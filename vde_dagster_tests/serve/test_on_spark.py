@@ -1,0 +1,141 @@
+"""Spark reads environments through a real server, views too; PyIceberg reads what Spark wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.spark import SparkEngine
+from vde_dagster_tests.execution.conftest import open_workspace
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.serve.served_process import Served, serving
+
+pytestmark = [pytest.mark.spark, pytest.mark.server]
+__all__ = ["open_workspace"]
+
+FILES = {
+    "models/seeded.sql": """
+        MODEL (name raw.seeded, kind SEED (path '../seeds/seeded.csv'),
+          columns (id INT, word STRING, day DATE));
+    """,
+    "seeds/seeded.csv": "id,word,day\n1,a,2024-01-01\n2,,2024-01-02\n3,ü,2024-01-02\n",
+    "models/whole.sql": """
+        MODEL (name marts.whole, kind FULL, partitioned_by (day));
+        SELECT id, word, day, CAST(id AS DECIMAL(10, 2)) AS amount FROM raw.seeded
+    """,
+    "models/daily.sql": """
+        MODEL (name marts.daily, start '2024-01-01',
+          kind INCREMENTAL_BY_TIME_RANGE (time_column day));
+        SELECT day, count(*) AS n FROM raw.seeded WHERE day BETWEEN @start_date AND @end_date
+        GROUP BY day
+    """,
+    "models/keyed.sql": """
+        MODEL (name marts.keyed, kind INCREMENTAL_BY_UNIQUE_KEY (unique_key id));
+        SELECT id, word FROM raw.seeded
+    """,
+    "models/lives.sql": """
+        MODEL (name marts.lives, kind SCD_TYPE_2_BY_COLUMN (unique_key id, columns [word]));
+        SELECT id, word FROM raw.seeded
+    """,
+    "models/hidden.sql": """
+        MODEL (name marts.hidden, kind EMBEDDED); SELECT id, day FROM raw.seeded WHERE id > 1
+    """,
+    "models/seen.sql": """
+        MODEL (name marts.seen, kind VIEW);
+        SELECT h.day, count(*) AS n, max(w.word) AS word
+        FROM marts.hidden AS h JOIN marts.whole AS w USING (id) GROUP BY h.day
+    """,
+    "models/seen_again.sql": """
+        MODEL (name marts.seen_again, kind VIEW); SELECT day, n FROM marts.seen WHERE n > 1
+    """,
+}
+TABLES = ("raw.seeded", "marts.whole", "marts.daily", "marts.keyed", "marts.lives")
+VIEWS = ("marts.seen", "marts.seen_again")
+Open = Callable[[ProjectFolder], Workspace]
+
+
+def attach(engine: SparkEngine, server: Served, warehouse: str, name: str) -> Any:
+    """Give a session a catalog; return the session."""
+    session = engine.session.newSession()
+    prefix = f"spark.sql.catalog.{name}"
+    session.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
+    for key, text in {"type": "rest", "uri": server.url, "warehouse": warehouse}.items():
+        session.conf.set(f"{prefix}.{key}", text)
+    return session
+
+
+def rows(found: Any) -> list[tuple[Any, ...]]:
+    """Return rows in an order, with instants in UTC: PySpark has them without a zone."""
+    return sorted((tuple(map(_in_utc, row)) for row in found), key=repr)
+
+
+def _in_utc(value: Any) -> Any:
+    return value.astimezone(timezone.utc) if isinstance(value, datetime) else value
+
+
+def test_spark_and_pyiceberg_read_what_vde_query_reads(
+    tmp_path: Path, open_workspace: Open, spark_engine: SparkEngine
+) -> None:
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    expected: dict[tuple[int, str], tuple[Any, ...]] = {}
+
+    def publish() -> None:
+        workspace = open_workspace(folder)
+        now = datetime(2024, 1, 4, 12, tzinfo=timezone.utc)
+        done = workspace.apply(workspace.plan("prod", now=now))
+        assert done.environment is not None
+        for model in (*TABLES, *VIEWS):
+            found = workspace.query("prod", f"SELECT * FROM {model}")
+            names = [name for name, _ in found.columns]
+            expected[done.environment.version, model] = (names, rows(found.rows))
+
+    publish()
+    folder.edit("seeds/seeded.csv", "1,a,2024-01-01\n", "1,z,2024-01-01\n4,d,2024-01-03\n")
+    # A column renamed, the column of the partitions dropped, the others in another order.
+    folder.edit(
+        "models/whole.sql",
+        "SELECT id, word, day, CAST(id AS DECIMAL(10, 2)) AS amount",
+        "SELECT CAST(id AS DECIMAL(10, 2)) AS sum, word, id",
+    )
+    folder.edit("models/whole.sql", ", partitioned_by (day)", "")
+    publish()
+    with serving(folder.root) as server:
+        for version in (1, 2):
+            name = f"served{version}"
+            session = attach(spark_engine, server, f"prod@{version}", name)
+            catalog = load_catalog("c", type="rest", uri=server.url, warehouse=f"prod@{version}")
+            for model in (*TABLES, *VIEWS):
+                names, wanted = expected[version, model]
+                frame = session.sql(f"SELECT * FROM {name}.{model}")
+                assert frame.columns == names, (version, model)
+                assert rows(frame.collect()) == wanted, (version, model)
+                if model in TABLES:
+                    table = catalog.load_table(model).scan().to_arrow()
+                    assert table.column_names == names
+                    assert rows(row.values() for row in table.to_pylist()) == wanted
+            listed = {row.viewName for row in session.sql(f"SHOW VIEWS IN {name}.marts").collect()}
+            assert {"seen", "seen_again"} <= listed
+            joined = session.sql(
+                f"SELECT count(*) FROM {name}.marts.whole JOIN {name}.marts.seen USING (word)"
+            )
+            assert joined.collect()[0][0] >= 1
+            for refused in (
+                f"DELETE FROM {name}.marts.whole",
+                f"DROP TABLE {name}.marts.whole PURGE",
+                f"CREATE TABLE {name}.marts.more (a INT) USING iceberg",
+                f"CREATE OR REPLACE VIEW {name}.marts.seen AS SELECT 1 AS a",
+            ):
+                with pytest.raises(
+                    Exception, match=r"(?i)not support|read-only|unsupported|server"
+                ):
+                    session.sql(refused)
+            assert (
+                rows(session.sql(f"SELECT * FROM {name}.marts.whole").collect())
+                == (expected[version, "marts.whole"][1])
+            )
