@@ -159,6 +159,8 @@ class Settings:
         warehouse: Folder or URL of the tables' files.
         io: PyIceberg's settings for object stores; `${NAME}` in a value is read from the
             environment when used.
+        served_io: What `vde serve` tells clients of the object store with every table; `${NAME}`
+            as in `io`.
         default_namespace: Namespace of names without one.
         dialect: SQLGlot dialect of models that name none.
         start: First day of the data of models that name none.
@@ -211,6 +213,7 @@ class Settings:
     state_url: str | None = field(default=None, repr=False)
     warehouse: str | None = None
     io: dict[str, str] = field(default_factory=dict, repr=False)
+    served_io: dict[str, str] = field(default_factory=dict, repr=False)
     default_namespace: str = "default"
     dialect: str = "spark"
     start: date | None = None
@@ -282,6 +285,10 @@ class Settings:
             ProjectError: A named environment variable is not set.
         """
         return {key: expand_secrets(value) for key, value in self.io.items()}
+
+    def resolved_served_io(self) -> dict[str, str]:
+        """Return what clients of `vde serve` are told, as `resolved_io` does."""
+        return {key: expand_secrets(value) for key, value in self.served_io.items()}
 
     def time_to_live(self, environment: str) -> timedelta | None:
         """How long an environment is kept after its last change; None for ever."""

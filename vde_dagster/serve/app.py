@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from anyio import to_thread
 from fastapi import Depends, FastAPI
 
 from vde_dagster.serve.access import Access
@@ -17,6 +20,8 @@ from vde_dagster.serve.served import Versions
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
 
+_THREADS = 12
+
 
 def make_app(warehouse: Warehouse, *, may_be_open: bool, log: TextIO | None = None) -> FastAPI:
     """Return the application that serves a project's environments.
@@ -26,13 +31,21 @@ def make_app(warehouse: Warehouse, *, may_be_open: bool, log: TextIO | None = No
         may_be_open: Whether nobody has to have a token while none was made.
         log: What gets a line for each request; None for stderr.
     """
-    app = FastAPI(title="vde serve", description="Environments, read-only.", version="1")
-    versions = Versions(warehouse)
-    loader = Loader({})
-    access = Access(warehouse.store.tokens, may_be_open)
-    app.include_router(
-        catalog_routes(versions, loader, {}), dependencies=[Depends(access.reads_files)]
+
+    @asynccontextmanager
+    async def few_threads(app: FastAPI) -> AsyncIterator[None]:
+        # Each may hold one of the database's connections, which are fifteen.
+        to_thread.current_default_thread_limiter().total_tokens = _THREADS
+        yield
+
+    app = FastAPI(
+        lifespan=few_threads, title="vde serve", description="Environments, read-only.", version="1"
     )
+    versions = Versions(warehouse)
+    storage = warehouse.settings.resolved_served_io()
+    loader = Loader(storage)
+    access = Access(warehouse.store.tokens, may_be_open)
+    app.include_router(catalog_routes(versions, loader), dependencies=[Depends(access.reads_files)])
     app.include_router(data_routes(versions, loader), dependencies=[Depends(access.reads_rows)])
     answer_errors(app)
     app.add_middleware(AccessLog, file=log)

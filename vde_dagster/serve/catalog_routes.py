@@ -5,7 +5,7 @@ Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from fastapi import APIRouter, Query, Response
@@ -30,13 +30,12 @@ _SEPARATOR = "\x1f"
 _JSON = "application/json"
 
 
-def catalog_routes(versions: Versions, loader: Loader, config: Mapping[str, str]) -> APIRouter:
+def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
     """Return the routes of the catalog.
 
     Args:
         versions: Finds versions.
         loader: Loads tables and views.
-        config: What clients are told of the storage.
     """
     router = APIRouter(tags=["Iceberg REST catalog"])
 
@@ -48,7 +47,7 @@ def catalog_routes(versions: Versions, loader: Loader, config: Mapping[str, str]
         prefix = name if name.live else name.at(version)
         answer = {
             # A token has no expiry that a client could know of, and nothing to be exchanged for.
-            "defaults": {"token-refresh-enabled": "false", **config},
+            "defaults": {"token-refresh-enabled": "false"},
             "overrides": {"prefix": str(prefix)},
             "endpoints": list(ENDPOINTS),
         }

@@ -62,15 +62,19 @@ class Cursor:
 
 def is_sortable(type_: pa.DataType) -> bool:
     """Say whether rows can be sorted by a column's type, and its values kept in a cursor."""
-    return (
-        pa.types.is_boolean(type_)
-        or pa.types.is_integer(type_)
-        or pa.types.is_floating(type_)
-        or pa.types.is_decimal(type_)
-        or pa.types.is_string(type_)
-        or pa.types.is_large_string(type_)
-        or pa.types.is_date32(type_)
-        or pa.types.is_timestamp(type_)
+    kinds = pa.types
+    return any(
+        is_kind(type_)
+        for is_kind in (
+            kinds.is_boolean,
+            kinds.is_integer,
+            kinds.is_floating,
+            kinds.is_decimal,
+            kinds.is_string,
+            kinds.is_large_string,
+            kinds.is_date32,
+            kinds.is_timestamp,
+        )
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.hashing import digest
@@ -80,6 +81,8 @@ def read_rows(
         UsageError: The request names what the model has not.
         ServeError: There is no such table, or its rows may not be read.
     """
+    from pyiceberg.expressions import And
+
     if request.model in served.views:
         raise UsageError(
             f"{request.model} has no table of its own, so only engines can read it",
@@ -101,6 +104,8 @@ def read_rows(
     if cursor is not None:
         types = [schema.field(key.column).type for key in keys]
         behind = Behind(tuple(from_keys(cursor.keys, types)), cursor.given)
+        if keys:
+            condition = And(condition, _not_before(keys[0], behind.keys[0]))
     # One row more says whether there is a page behind.
     most = request.limit + 1
     limit = None if keys else most + (behind.given if behind is not None else 0)
@@ -140,6 +145,24 @@ def _condition(table: Table, request: RowRequest) -> BooleanExpression:
         bind_filter(asked, table.schema(), "the filter")
         condition = And(condition, asked)
     return condition
+
+
+def _not_before(key: SortKey, last: pa.Scalar) -> BooleanExpression:
+    """Return a condition that rows behind a page's last one fulfil: it lets files be left out."""
+    from pyiceberg import expressions
+
+    made: Any = expressions  # whose constructors take more than their annotations say
+    value = last.as_py()
+    if value is None:
+        null: BooleanExpression = made.IsNull(key.column)
+        return null
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = value.isoformat()
+    if type(value) not in (int, str):
+        return expressions.AlwaysTrue()
+    compared = made.LessThanOrEqual if key.descending else made.GreaterThanOrEqual
+    either: BooleanExpression = made.Or(compared(key.column, value), made.IsNull(key.column))
+    return either
 
 
 def _columns(table: Table, asked: Sequence[str]) -> list[str]:

@@ -80,14 +80,20 @@ def vde(*arguments: str, root: Path) -> Any:
     return json.loads(done.stdout)
 
 
-def refused(*arguments: str, root: Path) -> str:
-    """Run a `vde` command that is a mistake, and return what it says."""
+def refused(*arguments: str, root: Path, path: Path = REPOSITORY) -> str:
+    """Run a `vde` command that is a mistake, and return what it says.
+
+    Args:
+        arguments: The command.
+        root: The project.
+        path: A folder whose modules come before all others.
+    """
     done = subprocess.run(
         [*VDE, *arguments, "--project", str(root)],
         capture_output=True,
         text=True,
         timeout=300,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        env={**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{REPOSITORY}"},
     )
     assert done.returncode == 2, done.stderr
     return done.stderr

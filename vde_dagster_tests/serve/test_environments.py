@@ -10,7 +10,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from vde_dagster_tests.execution.conftest import empty_postgres, postgres
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.duck_engine import open_duck
-from vde_dagster_tests.serve.served_process import serving, vde
+from vde_dagster_tests.serve.served_process import refused, serving, vde
 from vde_dagster_tests.serve.shops import FILES, publish, publish_twice, run
 from vde_dagster_tests.serve.test_pyiceberg import connect
 from vde_dagster_tests.state.postgres_server import PostgresServer
@@ -97,3 +97,37 @@ def test_a_state_on_postgresql_is_served(
         answer = server.ask("/data/prod/raw.orders", Authorization=f"Bearer {token}")
         assert {row["id"] for row in answer.json["rows"]} == {1, 2}
     postgres.drop_database(name)
+
+
+def test_clients_are_told_of_the_storage_what_is_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    publish(folder)
+    folder.write(
+        "pyproject.toml",
+        """
+        [tool.vde.io]
+        "s3.secret-access-key" = "the server's own"
+        [tool.vde.served_io]
+        "s3.access-key-id" = "${READER_KEY}"
+        """,
+    )
+    monkeypatch.setenv("READER_KEY", "reads-only")
+    with serving(folder.root) as server:
+        table = connect(server, "prod").load_table("raw.orders")
+        assert table.io.properties["s3.access-key-id"] == "reads-only"
+        answer = server.ask("/v1/prod@1/namespaces/raw/tables/orders")
+        assert answer.json["config"] == {"s3.access-key-id": "reads-only"}
+        assert b"the server" not in answer.body
+        assert b"reads-only" not in server.ask("/v1/config?warehouse=prod").body
+
+
+def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop", {"models/one.sql": "SELECT 1"})
+    without = tmp_path / "without"
+    without.mkdir()
+    (without / "uvicorn.py").write_text("raise ModuleNotFoundError('no module', name='uvicorn')")
+    told = refused("serve", root=folder.root, path=without)
+    assert "uvicorn" in told
+    assert "vde-dagster[serve]" in told

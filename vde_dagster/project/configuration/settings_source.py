@@ -320,4 +320,5 @@ def _environment_name(location: tuple[int | str, ...]) -> str | None:
 
 
 def _is_secret(key: str) -> bool:
-    return key.split(".")[0] in ("state_url", "io", "variables") or key.startswith("spark.config")
+    secrets = ("state_url", "io", "served_io", "variables")
+    return key.split(".")[0] in secrets or key.startswith("spark.config")
