@@ -262,6 +262,19 @@ def _frozen(world: World) -> None:
     world.clock.advance(days=40)
 
 
+def _ran_over(world: World) -> None:
+    """Fill what production and `dev` share with other rows, and tables of `dev`'s own with them."""
+    _published(world)
+    world.edit("models/marts/week.sql", "sum(revenue)", "max(revenue)")
+    apply_again(world.process(), "dev")
+    world.clock.advance(days=3)
+    world.sources = 1
+    run_again(world.process())
+    world.clock.advance(hours=1)
+    world.process().apply(world.process().plan_run("dev"), concurrency=1, who="me")
+    world.clock.advance(hours=1)
+
+
 def _with_dev(world: World) -> None:
     _changed(world)
     apply_again(world.process(), "dev")
@@ -301,6 +314,8 @@ OPERATIONS = (
     Operation("rollback", _published_twice, lambda workspace: workspace.rollback("prod", 1)),
     Operation("freeze", _published_twice, freeze),
     Operation("clean-up of what is frozen", _frozen, lambda workspace: workspace.janitor()),
+    Operation("rollback of data", _ran_over, lambda workspace: workspace.rollback("prod", 1)),
+    Operation("rollback of dev", _ran_over, lambda workspace: workspace.rollback("dev", 1)),
     Operation("drop", _with_dev, lambda workspace: workspace.drop_environment("dev")),
     Operation("clean-up", _much_to_clean, lambda workspace: workspace.janitor()),
     Operation("clean-up after grace", _given_up, lambda workspace: workspace.janitor()),

@@ -80,7 +80,12 @@ class History:
         self.now()
 
     def edit(self, name: str, before: dict[str, Any]) -> None:
-        """Publish one of three definitions of one of two models, perhaps to a new environment."""
+        """Publish one of three definitions of one of two models, perhaps to a new environment.
+
+        Nothing is due then: of a model that is made whole, a plan would fill the slot before a run
+        fills what it reads.
+        """
+        self.run("prod", before, later=False)
         name = self.chance.choice(ENVIRONMENTS)
         word = self.chance.choice(("sum", "max", "min"))
         model = self.chance.choice(("totals", "week", "totals"))
