@@ -125,6 +125,16 @@ def rolled_back(made: Warehouses) -> Callable[[Workspace], object]:
     return lambda workspace: workspace.rollback("prod", 1)
 
 
+def data_rolled_back(made: Warehouses) -> Callable[[Workspace], object]:
+    """Fill what production and `dev` share, and take it back from production."""
+    run = next_day(made)
+    made.project.edit("models/marts/week.sql", "sum(revenue)", "max(revenue)")
+    made.run(lambda workspace: workspace.apply(workspace.plan("dev"), concurrency=1, who="me"))
+    made.project.edit("models/marts/week.sql", "max(revenue)", "sum(revenue)")
+    made.run(run)
+    return lambda workspace: workspace.rollback("prod", 1)
+
+
 def previewed(made: Warehouses) -> Callable[[Workspace], object]:
     made.project.edit("models/marts/daily.sql", *TYPED)
     made.run(apply)
@@ -148,7 +158,8 @@ def rolled_back_over_a_deployment(made: Warehouses) -> Callable[[Workspace], obj
 
 
 @pytest.mark.parametrize(
-    "before", [first, edited, next_day, rolled_back, rolled_back_over_a_deployment]
+    "before",
+    [first, edited, next_day, rolled_back, rolled_back_over_a_deployment, data_rolled_back],
 )
 def test_commands_do_what_they_do_elsewhere(
     before: Callable[[Warehouses], Callable[[Workspace], object]],
@@ -161,7 +172,9 @@ def test_commands_do_what_they_do_elsewhere(
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("before", [first, edited, next_day, deployed_after_a_preview])
+@pytest.mark.parametrize(
+    "before", [first, edited, next_day, deployed_after_a_preview, data_rolled_back]
+)
 def test_who_comes_next_finishes_what_a_dead_process_began(
     before: Callable[[Warehouses], Callable[[Workspace], object]],
     after: bool,
