@@ -92,8 +92,8 @@ def idle_statements(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iter
                 model.location,
                 certain=False,
             )
-    for word, following, place in behind_header(model):
-        if word.is_word("CACHE") and following.is_word("TABLE", "LAZY"):
+    for following, place in behind_header(model, "CACHE"):
+        if following.is_word("TABLE", "LAZY"):
             yield Problem(
                 f"{model.name}: nothing is kept in Spark's cache; what CACHE TABLE names is a part "
                 "of each query that reads it",

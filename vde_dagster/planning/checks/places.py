@@ -45,7 +45,7 @@ def place_in_header(model: Model, *words: str) -> SourceLocation:
     """Find words in a model's header, each behind the one before; the last that is there."""
     if model.python is not None:
         return model.location
-    header, _ = _parts(model)
+    header = _header(model.source, model.location.line or 1)
     found: Token | None = None
     start = 0
     for word in words:
@@ -56,14 +56,14 @@ def place_in_header(model: Model, *words: str) -> SourceLocation:
     return model.location if found is None else _source(model).location(found.start)
 
 
-def behind_header(model: Model) -> Iterator[tuple[Token, Token, SourceLocation]]:
-    """Yield each two words that begin a statement behind a SQL model's header, and where."""
-    if model.location.path.suffix != ".sql":
+def behind_header(model: Model, word: str) -> Iterator[tuple[Token, SourceLocation]]:
+    """Yield what follows a word that begins a statement behind a SQL model's header, and where."""
+    if model.location.path.suffix != ".sql" or word.lower() not in model.source.lower():
         return
     _, body = _parts(model)
-    for index, (word, following) in enumerate(pairwise(body)):
-        if index == 0 or body[index - 1].text == ";":
-            yield word, following, _source(model).location(word.start)
+    for index, (first, following) in enumerate(pairwise(body)):
+        if first.is_word(word) and (index == 0 or body[index - 1].text == ";"):
+            yield following, _source(model).location(first.start)
 
 
 def compared_with(model: Model, variable: str) -> Iterator[tuple[str, SourceLocation]]:
@@ -108,7 +108,8 @@ def repeated_properties(model: Model) -> list[str]:
 
 def _words_in_header(model: Model) -> Iterator[tuple[int, str]]:
     """Yield the names of properties, each with the depth of its brackets: 1, or 2 inside a kind."""
-    header = _parts(model)[0] if model.location.path.suffix == ".sql" else []
+    sql = model.location.path.suffix == ".sql"
+    header = _header(model.source, model.location.line or 1) if sql else []
     depth = 0
     behind = [token.text for token in header[2:]] + [""]
     for (before, token), following in zip(pairwise(header), behind, strict=False):
@@ -151,6 +152,26 @@ def _source(model: Model) -> SourceText:
 def _parts(model: Model) -> tuple[list[Token], list[Token]]:
     """The tokens of a model's header, and those behind it up to the next block of its file."""
     return _split(model.source, model.location.line or 1)
+
+
+@lru_cache(maxsize=64)
+def _header(text: str, line: int) -> list[Token]:
+    """The tokens of a header up to the bracket that closes it; nothing behind that is read."""
+    start = sum(len(part) for part in text.splitlines(keepends=True)[: line - 1])
+    found: list[Token] = []
+    depth = 0
+    try:
+        for token in scan(SourceText(Path(), text), start):
+            if token.kind == "comment":
+                continue
+            if token.kind == "punct" and token.text in "()":
+                depth += 1 if token.text == "(" else -1
+                if depth == 0:
+                    return found
+            found.append(token)
+    except ProjectError:
+        pass
+    return []
 
 
 @lru_cache(maxsize=64)
