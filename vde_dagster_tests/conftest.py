@@ -122,6 +122,15 @@ def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngi
     engine.close()
 
 
+@pytest.fixture(scope="session")
+def nessie() -> Iterator[str]:
+    """The base of a running Nessie server's API."""
+    from vde_dagster_tests.lakehouse.nessie_process import running_nessie
+
+    with running_nessie() as uri:
+        yield uri
+
+
 def small_spark(root: Path) -> SessionSettings:
     """Settings for an engine whose catalog, warehouse and log lie in a folder."""
     return SessionSettings(

@@ -91,10 +91,15 @@ class Warehouse:
     def lakehouse(self) -> Lakehouse:
         """The Iceberg catalog."""
         from vde_dagster.lakehouse import Lakehouse
+        from vde_dagster.lakehouse.catalogs.choose import other_catalog
 
         settings = self.settings
         return Lakehouse(
-            self.store, settings.catalog, settings.resolved_warehouse, settings.resolved_io()
+            self.store,
+            settings.catalog,
+            settings.resolved_warehouse,
+            settings.resolved_io(),
+            catalog=other_catalog(settings, self.store),
         )
 
     def engine(self) -> Engine:

@@ -17,20 +17,12 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection
 
 from vde_dagster.lakehouse.catalog import TABLE, VIEW, PointerMovedError, Swap
-from vde_dagster.lakehouse.commit import read_table, write_then
-from vde_dagster.lakehouse.files import encode_metadata, read_metadata
-from vde_dagster.lakehouse.locations import next_file
-from vde_dagster.lakehouse.publication import Return
-from vde_dagster.lakehouse.return_to import return_to
-from vde_dagster.lakehouse.table_metadata import (
-    ancestors,
-    fast_forward,
-    head_of,
-    promoted,
-    with_types,
-)
+from vde_dagster.lakehouse.commit import write_then
+from vde_dagster.lakehouse.files import read_metadata
+from vde_dagster.lakehouse.rebase import announced, rebased, say_filled
+from vde_dagster.lakehouse.settle_together import settle_together
+from vde_dagster.lakehouse.table_metadata import ancestors, head_of
 from vde_dagster.state.pending import PendingInterval
-from vde_dagster.state.pinned_fills import restore_filled
 from vde_dagster.state.publications import PublicationRecord, PublishedFile
 from vde_dagster.state.table_commits import all_pending, forget_announced, record_filled
 
@@ -74,10 +66,14 @@ def settle(lakehouse: Lakehouse, publication_id: str) -> None:
     lakehouse.catalog.create_namespaces(dict.fromkeys(made, owned))
     tables = [file for file in record.files if file.kind == TABLE.lower()]
     views = [file for file in record.files if file.kind == VIEW.lower()]
-    for file in tables:
-        _settle_table(lakehouse, record, file)
-    for batch in _batches(views, None if lakehouse.catalog.promises.atomic_views else _BATCH):
-        _settle_views(lakehouse, record, batch)
+    promises = lakehouse.catalog.promises
+    if promises.multi_table and promises.atomic_views:
+        settle_together(lakehouse, record, [*tables, *views])
+    else:
+        for file in tables:
+            _settle_table(lakehouse, record, file)
+        for batch in _batches(views, None if promises.atomic_views else _BATCH):
+            _settle_views(lakehouse, record, batch)
     store.database.run_transaction(
         lambda conn: store.publications.finish(conn, publication_id), name="publish.settled"
     )
@@ -97,7 +93,7 @@ def _settle_views(
     What somebody else replaced is put back by the environment's next publication.
     """
     store, catalog = lakehouse.store, lakehouse.catalog
-    swaps = [_swap(file) for file in files]
+    swaps = [announced(file) for file in files]
 
     def work(conn: Connection) -> None:
         if not store.publications.is_unsettled(conn, record.id):
@@ -120,7 +116,7 @@ def _settle_views(
 
 def _settle_table(lakehouse: Lakehouse, record: PublicationRecord, file: PublishedFile) -> None:
     """Move a table's `main`, and with it let the state say what is filled."""
-    store, swap = lakehouse.store, _swap(file)
+    store, swap = lakehouse.store, announced(file)
 
     def work(conn: Connection) -> None:
         if not store.publications.is_unsettled(conn, record.id):
@@ -130,10 +126,7 @@ def _settle_table(lakehouse: Lakehouse, record: PublicationRecord, file: Publish
             lakehouse.catalog.swap([swap])
         elif not swap.is_done(pointer):
             _move_again(lakehouse, swap, file)
-        if file.table_id is not None and file.returned is not None:
-            restore_filled(conn, file.table_id, file.returned.filled)
-        elif record.plan_id is not None and file.table_id is not None:
-            store.pending.settle(conn, record.plan_id, [file.table_id])
+        say_filled(lakehouse, conn, record, file)
 
     for attempt in range(1, _ATTEMPTS + 1):
         try:
@@ -145,48 +138,17 @@ def _settle_table(lakehouse: Lakehouse, record: PublicationRecord, file: Publish
 
 def _move_again(lakehouse: Lakehouse, swap: Swap, file: PublishedFile) -> None:
     """Move `main` of a table that somebody committed to since the publication was prepared."""
-    assert swap.after is not None
-    table = read_table(lakehouse, swap.ref)
-    planned = read_metadata(lakehouse.files, swap.after, str(swap.ref))
-    now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
-    moved = table.metadata
-    if file.returned is not None and file.table_id is not None:
-        back = file.returned
-        if head_of(moved, file.branch) != back.snapshot_id:
-            to = Return(
-                swap.ref, file.table_id, back.snapshot_id, back.filled, back.expected, file.branch
-            )
-            moved = return_to(moved, table.location, to, now_ms)
-    elif file.branch is not None:
-        into = _moving(lakehouse, file)
-        if head_of(planned, into) not in ancestors(moved, head_of(moved, into)):
-            moved = fast_forward(
-                moved, table.location, file.branch, None, now_ms, str(swap.ref), into
-            )
-    moved = with_types(moved, table.location, promoted(moved, planned), now_ms)
-    if moved == table.metadata:
-        return  # moved already, and others built on it
-    after = next_file(table.metadata["location"], table.location)
-    again = Swap(swap.ref, TABLE, table.location, after)
+    found = rebased(lakehouse, swap, file)
+    if found is None:
+        return
+    again, written = found
     write_then(
         lakehouse,
-        [(after, encode_metadata(moved))],
+        [written],
         ("publish.again.file", "publish.again.delete"),
         lambda: lakehouse.catalog.swap([again]),
         lambda: again.is_done(lakehouse.catalog.pointers([again.ref]).get(again.ref)),
     )
-
-
-def _moving(lakehouse: Lakehouse, file: PublishedFile) -> str | None:
-    """Return the branch of a preview that a publication moves; None for `main`."""
-    known = lakehouse.store.tables.load([file.table_id] if file.table_id else [])
-    return next((table.branch for table in known.values()), None)
-
-
-def _swap(file: PublishedFile) -> Swap:
-    assert file.ref is not None
-    kind = VIEW if file.kind == VIEW.lower() else TABLE
-    return Swap(file.ref, kind, file.previous, file.location or None)
 
 
 def _record_what_moved(lakehouse: Lakehouse) -> bool:

@@ -140,6 +140,32 @@ class LinterSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NessieSettings:
+    """A Nessie server that is the Iceberg catalog, in place of the state's database.
+
+    Args:
+        uri: Base of its API, which ends in `/api/v2`; empty for none.
+        ref: The branch that tables and views are on.
+        token: A bearer token; `${NAME}` is read from the environment when used.
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
+
+    uri: str = ""
+    ref: str = "main"
+    token: str | None = field(default=None, repr=False)
+
+    @property
+    def resolved_token(self) -> str | None:
+        """The token with secrets filled in.
+
+        Raises:
+            ProjectError: A named environment variable is not set.
+        """
+        return expand_secrets(self.token) if self.token is not None else None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of one project; every one has a default.
 
@@ -195,6 +221,7 @@ class Settings:
         spark: Spark's settings.
         dagster: Dagster's settings.
         linter: The linter's settings.
+        nessie: The Nessie server that is the catalog, if one is.
         format: How `vde format` lays SQL out.
         config_file: SQLMesh's configuration, if the project has one; relative to the root.
         config_warnings: What is to be said of it.
@@ -244,6 +271,7 @@ class Settings:
     spark: SparkSettings = field(default_factory=SparkSettings)
     dagster: DagsterSettings = field(default_factory=DagsterSettings)
     linter: LinterSettings = field(default_factory=LinterSettings)
+    nessie: NessieSettings = field(default_factory=NessieSettings)
     format: LayoutOptions = field(default_factory=LayoutOptions)
     config_file: str = ""
     config_warnings: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.lakehouse.catalog import SparkCatalog
+from vde_dagster.lakehouse.catalogs.choose import reached_by_spark
 from vde_dagster.lakehouse.catalogs.sql_spark import spark_catalog
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class SessionSettings:
             log_file=settings.work_dir / "spark.log",
             project_root=settings.root,
             io=settings.resolved_io(),
+            reached=reached_by_spark(settings),
         )
 
     @property

@@ -10,10 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
-from vde_dagster_tests.lakehouse.oracle import check_pins, load, pointers, query
+from vde_dagster_tests.lakehouse.oracle import Elsewhere, check_pins, load, pointers, query
 
 _TABLE = re.compile(r"`\w+`\.`(vde__[^`]+)`\.`([^`]+)`")
 _PREVIEW = re.compile(r"vde_preview_\w+")
@@ -113,7 +112,7 @@ def ranges(metadata: dict[str, Any]) -> list[tuple[float, float]]:
     return _joined(sorted(part for parts in made_of(metadata).values() for part in parts))
 
 
-def look(url: str, folder: Path | None = None) -> Warehouse:
+def look(url: str, folder: Elsewhere = None) -> Warehouse:
     """Read everything, and check it.
 
     Args:

@@ -11,6 +11,7 @@ import pytest
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.catalog import Catalog
 from vde_dagster.state.effects import Effects
 from vde_dagster_tests.execution.crash_world import (
     FILES,
@@ -23,6 +24,7 @@ from vde_dagster_tests.execution.crash_world import (
 from vde_dagster_tests.execution.fake_workspace import FakeSpark
 from vde_dagster_tests.execution.look import Warehouse, look
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
+from vde_dagster_tests.lakehouse.oracle import Elsewhere
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
 
@@ -60,12 +62,17 @@ class Dies:
 
 
 class Warehouses:
-    """A project whose catalog is a folder."""
+    """A project whose catalog is a folder.
+
+    Args:
+        root: Where it lies.
+        empty_database: A database to copy.
+    """
 
     def __init__(self, root: Path, empty_database: Path) -> None:
         self.project = ProjectFolder(root / "shop", FILES)
         self.clock = FakeClock(NOW)
-        self.pointers = root / "catalog"
+        self.folder = root / "catalog"
         self.url = f"sqlite:///{self.project.root / '.vde' / 'vde.db'}"
         (self.project.root / ".vde").mkdir()
         shutil.copy(empty_database, self.project.root / ".vde" / "vde.db")
@@ -74,12 +81,21 @@ class Warehouses:
         """Start a process."""
         engine = FakeSpark()
         opened = Workspace.open(self.project.root, engine=engine, clock=self.clock, effects=effects)
-        catalog = FolderCatalog("lakehouse", self.pointers, effects)
         warehouse = opened.settings.resolved_warehouse
+        catalog = self.catalog(warehouse, effects)
         lakehouse = Lakehouse(opened.store, "lakehouse", warehouse, catalog=catalog)
         opened.warehouse.__dict__["lakehouse"] = lakehouse
         engine.attach(lakehouse)
         return opened
+
+    def catalog(self, warehouse: str, effects: Effects) -> Catalog:
+        """Open the catalog."""
+        return FolderCatalog("lakehouse", self.folder, effects)
+
+    @property
+    def pointers(self) -> Elsewhere:
+        """How the catalog is read without it."""
+        return self.folder
 
     def run(self, work: Callable[[Workspace], object], effects: Dies | None = None) -> Dies:
         """Run a command in a process of its own."""

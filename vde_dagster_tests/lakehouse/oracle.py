@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,13 +64,21 @@ def load(location: str) -> dict[str, Any]:
     return parsed
 
 
-def pointers(url: str, folder: Path | None = None) -> list[tuple[str, str, str, str]]:
+Pointers = list[tuple[str, str, str, str]]
+"""(namespace, name, metadata file, kind) of every table and view."""
+Elsewhere = Path | Callable[[], Pointers] | None
+"""A catalog that is not in the state's database: its folder of pointer files, or who reads it."""
+
+
+def pointers(url: str, folder: Elsewhere = None) -> Pointers:
     """Read (namespace, name, metadata file, kind) of every table and view.
 
     Args:
         url: The database, which the catalog's tables are in.
-        folder: The folder of pointer files, where that is the catalog.
+        folder: The catalog, where it is elsewhere.
     """
+    if callable(folder):
+        return folder()
     if folder is None:
         return [
             (row[0], row[1], row[2], row[3])
@@ -95,7 +103,7 @@ HELD = (
 """What environments show in place of tables' `main`."""
 
 
-def look(url: str, folder: Path | None = None, *, settled: bool = True) -> Seen:
+def look(url: str, folder: Elsewhere = None, *, settled: bool = True) -> Seen:
     """Read everything, and check what has to hold at every instant.
 
     Args:

@@ -11,6 +11,8 @@ from sqlalchemy import Connection
 from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.catalog import TABLE, VIEW, Catalog, Pointer, PointerMovedError, Swap
+from vde_dagster.lakehouse.catalogs.nessie import NessieCatalog
+from vde_dagster.lakehouse.catalogs.nessie_server import NessieServer
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.commit import change_table, commit_swap, read_table
 from vde_dagster.lakehouse.new_table import NewTable
@@ -21,13 +23,18 @@ from vde_dagster.state.publications import PublicationStore
 from vde_dagster.state.table_commits import TableCommit
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
+from vde_dagster_tests.lakehouse.nessie_process import new_branch
 from vde_dagster_tests.state.builders import day, days, environment, plan, table, view
 
 A, B = TableRef("db", "a"), TableRef("db", "b")
 
 
-@pytest.fixture(params=["sql", "folder"])
+@pytest.fixture(params=["sql", "folder", pytest.param("nessie", marks=pytest.mark.server)])
 def catalog(request: pytest.FixtureRequest, store: StateStore, tmp_path: Path) -> Catalog:
+    if request.param == "nessie":
+        uri = request.getfixturevalue("nessie")
+        server = NessieServer(uri, new_branch(uri))
+        return NessieCatalog(server, "lakehouse", str(tmp_path), store.database.effects)
     if request.param == "folder":
         return FolderCatalog("lakehouse", tmp_path / "catalog", store.database.effects)
     return SqlCatalog(store, "lakehouse", str(tmp_path))
@@ -283,5 +290,5 @@ def test_a_swap_whose_answer_is_lost_keeps_its_file(
 
 def test_spark_is_told_how_to_reach_it_in_plain_strings(lakehouse: Lakehouse) -> None:
     properties = lakehouse.catalog.for_spark().properties
-    assert "type" in properties
+    assert {"type", "catalog-impl"} & properties.keys()
     assert all(type(key) is str and type(value) is str for key, value in properties.items())

@@ -22,6 +22,7 @@ from vde_dagster.project.settings import (
     NOT_SET,
     DagsterSettings,
     LinterSettings,
+    NessieSettings,
     Settings,
     SparkSettings,
     set_in_environment,
@@ -35,6 +36,7 @@ _NESTED: dict[str, type[Any]] = {
     "spark": SparkSettings,
     "dagster": DagsterSettings,
     "linter": LinterSettings,
+    "nessie": NessieSettings,
     "format": LayoutOptions,
 }
 _HINTS = {
@@ -277,6 +279,9 @@ def _check_values(settings: Settings, places: SettingPlaces) -> None:
             f"setting 'dagster.prefix': '{settings.dagster.prefix}' is no name",
             "write letters, digits and _, a letter first",
         )
+    if settings.nessie.uri and not settings.nessie.uri.rstrip("/").endswith("/api/v2"):
+        message = "setting 'nessie.uri' is no base of Nessie's API, version 2"
+        raise places.problem("nessie.uri", message, "write http://localhost:19120/api/v2")
     _check_dialect(settings, places)
     if settings.time_column_format is not None:
         from vde_dagster.project.kinds.time_format import problem
@@ -320,5 +325,6 @@ def _environment_name(location: tuple[int | str, ...]) -> str | None:
 
 
 def _is_secret(key: str) -> bool:
-    secrets = ("state_url", "io", "served_io", "variables")
-    return key.split(".")[0] in secrets or key.startswith("spark.config")
+    if key == "nessie.token" or key.startswith("spark.config"):
+        return True
+    return key.split(".")[0] in ("state_url", "io", "served_io", "variables")

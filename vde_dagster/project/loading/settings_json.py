@@ -7,7 +7,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from vde_dagster.project.settings import DagsterSettings, LinterSettings, Settings, SparkSettings
+from vde_dagster.project.settings import (
+    DagsterSettings,
+    LinterSettings,
+    NessieSettings,
+    Settings,
+    SparkSettings,
+)
 from vde_dagster.sql.layout.options import LayoutOptions
 
 
@@ -28,6 +34,7 @@ def settings_from_json(root: Path, values: dict[str, Any]) -> Settings:
         for key, value in given.pop("linter").items()
     }
     layout = LayoutOptions(**given.pop("format"))
+    nessie = dict(given.pop("nessie"))
     spark["packages"] = tuple(spark["packages"])
     for name, value in given.items():
         if isinstance(value, list):
@@ -38,6 +45,7 @@ def settings_from_json(root: Path, values: dict[str, Any]) -> Settings:
         spark=SparkSettings(**spark),
         dagster=DagsterSettings(**dagster),
         linter=LinterSettings(**linter),
+        nessie=NessieSettings(**nessie),
         format=layout,
         **given,
     )

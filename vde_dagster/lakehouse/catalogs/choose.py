@@ -1,0 +1,46 @@
+"""Which catalog a project's settings ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vde_dagster.project.settings import Settings
+from vde_dagster.state.effects import Effects, NoEffects
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.catalog import Catalog, SparkCatalog
+    from vde_dagster.state.store import StateStore
+
+
+def other_catalog(settings: Settings, store: StateStore) -> Catalog | None:
+    """Return the catalog of a project, or None for the one in its state's database.
+
+    Raises:
+        ProjectError: A setting names an environment variable that is not set.
+    """
+    return _nessie(settings, store.database.effects)
+
+
+def reached_by_spark(settings: Settings) -> SparkCatalog | None:
+    """Say how Spark reaches the catalog, or None for the one in the state's database.
+
+    Raises:
+        ProjectError: A setting names an environment variable that is not set.
+    """
+    catalog = _nessie(settings, NoEffects())
+    return catalog.for_spark() if catalog is not None else None
+
+
+def _nessie(settings: Settings, effects: Effects) -> Catalog | None:
+    if not settings.nessie.uri:
+        return None
+    from vde_dagster.lakehouse.catalogs.nessie import NessieCatalog
+    from vde_dagster.lakehouse.catalogs.nessie_server import NessieServer
+
+    return NessieCatalog(
+        NessieServer(settings.nessie.uri, settings.nessie.ref, settings.nessie.resolved_token),
+        settings.catalog,
+        settings.resolved_warehouse,
+        effects,
+        settings.resolved_io(),
+    )

@@ -1,0 +1,225 @@
+"""A Nessie server as the catalog: any number of tables and views change in one commit of it.
+
+A commit names the state of the branch that its pointers were read at; Nessie refuses it when one of
+its keys has changed since, and lets it be where others' keys have. Source:
+https://projectnessie.org/develop/rest/ (version 2) and https://projectnessie.org/guides/spec/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection
+
+from vde_dagster.lakehouse.catalog import (
+    TABLE,
+    VIEW,
+    Pointer,
+    PointerMovedError,
+    Promises,
+    SparkCatalog,
+    Swap,
+    require_unmoved,
+)
+from vde_dagster.lakehouse.catalogs.nessie_server import Key, NessieConflict, NessieServer
+from vde_dagster.lakehouse.files import MetadataFiles
+from vde_dagster.lakehouse.locations import warehouse_uri
+from vde_dagster.lakehouse.object_stores import for_spark
+from vde_dagster.planning.table import TableRef
+from vde_dagster.state.effects import Effects
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+_TYPES = {TABLE: "ICEBERG_TABLE", VIEW: "ICEBERG_VIEW"}
+_KINDS = {theirs: ours for ours, theirs in _TYPES.items()}
+_NAMESPACE = "NAMESPACE"
+_ATTEMPTS = 10
+
+
+class NessieCatalog:
+    """A branch of a Nessie server.
+
+    Args:
+        server: The server, and the branch.
+        name: The catalog's name, the same as in Spark.
+        warehouse: Base location of tables and views, a path or a URL.
+        effects: The port for side effects.
+        io: PyIceberg's settings for object stores.
+    """
+
+    promises = Promises(atomic_with_state=False, atomic_views=True, multi_table=True)
+
+    def __init__(
+        self,
+        server: NessieServer,
+        name: str,
+        warehouse: str,
+        effects: Effects,
+        io: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self._server = server
+        self._warehouse = warehouse
+        self._effects = effects
+        self._io = dict(io or {})
+        self._files = MetadataFiles(effects, warehouse, self._io)
+
+    def pointers(
+        self, refs: Iterable[TableRef], within: Connection | None = None
+    ) -> dict[TableRef, Pointer]:
+        """Look up the pointers of the given names; absent ones are left out.
+
+        Raises:
+            StoreError: The server cannot be reached.
+        """
+        return _pointers(self._server.contents(map(_key, refs))[1])
+
+    def all_pointers(self) -> dict[TableRef, Pointer]:
+        """List every table and view."""
+        return _pointers(dict(self._server.entries()))
+
+    def in_use(self, locations: Sequence[str]) -> set[str]:
+        """Return those of some metadata files that a pointer names."""
+        return set(locations) & {pointer.location for pointer in self.all_pointers().values()}
+
+    def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
+        """Compare and swap pointers in one commit, all of them or none.
+
+        Raises:
+            PointerMovedError: One of them is not at `before`.
+            StoreError: The server cannot be reached; the changes may have happened.
+        """
+        if not swaps:
+            return
+        keys = {_key(swap.ref): swap for swap in swaps}
+        read_at, contents = self._server.contents(keys)
+        require_unmoved(_pointers(contents), swaps)
+        changes = [self._change(key, swap, contents.get(key)) for key, swap in keys.items()]
+        message = f"vde: {len(swaps)} changed, first {swaps[0].ref}"
+        with self._effects.at("catalog.swap", str(swaps[0].ref)):
+            try:
+                self._server.commit(read_at, message, changes)
+            except NessieConflict as conflict:
+                moved = next((keys[key] for key in conflict.keys if key in keys), swaps[0])
+                raise PointerMovedError(moved.ref, moved.kind) from conflict
+
+    def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
+        """Return those of the namespaces that the catalog has."""
+        found = self._server.contents(_parts(name) for name in names)[1]
+        return {".".join(key) for key, one in found.items() if one["type"] == _NAMESPACE}
+
+    def create_namespaces(
+        self, namespaces: Mapping[str, Mapping[str, str]], within: Connection | None = None
+    ) -> None:
+        """Create namespaces, each with its properties, and what they lie in, where missing."""
+        parts = [_parts(name) for name in namespaces]
+        wanted: dict[Key, Mapping[str, str]] = {
+            key[:length]: {} for key in parts for length in range(1, len(key))
+        }
+        wanted.update(zip(parts, namespaces.values(), strict=True))
+        for attempt in range(1, _ATTEMPTS + 1):
+            read_at, present = self._server.contents(wanted)
+            missing = {key: wanted[key] for key in sorted(wanted.keys() - present.keys())}
+            if not missing:
+                return
+            changes = [
+                _put(key, {"type": _NAMESPACE, "elements": key, "properties": dict(properties)})
+                for key, properties in missing.items()
+            ]
+            with self._effects.at("catalog.create_namespace", ".".join(next(iter(missing)))):
+                try:
+                    return self._server.commit(read_at, "vde: namespaces", changes)
+                except NessieConflict:  # somebody else made one
+                    if attempt == _ATTEMPTS:
+                        raise
+
+    def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
+        """Remove a namespace that holds nothing, nor a namespace below it; say whether it did."""
+        key = _parts(name)
+        read_at, present = self._server.contents([key])
+        if key not in present:
+            return not any(other[: len(key)] == key for other, _ in self._server.entries())
+        with self._effects.at("catalog.drop_namespace", name):
+            try:
+                self._server.commit(read_at, f"vde: without {name}", [_delete(key)])
+            except NessieConflict:
+                return False
+        return True
+
+    def load_table(self, ref: TableRef) -> Table:
+        """Return a table as PyIceberg has it, for reading.
+
+        Raises:
+            NoSuchTableError: There is no such table; PyIceberg's own error.
+        """
+        from pyiceberg.exceptions import NoSuchTableError
+        from pyiceberg.table import StaticTable
+
+        pointer = self.pointers([ref]).get(ref)
+        if pointer is None or pointer.kind != TABLE:
+            raise NoSuchTableError(str(ref))
+        return StaticTable.from_metadata(pointer.location, self._io)
+
+    def for_spark(self) -> SparkCatalog:
+        """Say how Spark reaches it: Iceberg's own client, which its runtime brings along."""
+        return SparkCatalog(
+            {
+                "catalog-impl": "org.apache.iceberg.nessie.NessieCatalog",
+                "warehouse": warehouse_uri(self._warehouse),
+                "cache-enabled": "false",
+                **for_spark(self._io, self._warehouse),
+                **self._server.for_spark(),
+            },
+            driver="org.apache.iceberg.nessie.NessieCatalog",
+        )
+
+    def _change(self, key: Key, swap: Swap, content: Mapping[str, Any] | None) -> dict[str, Any]:
+        assert swap.becomes in (None, swap.kind), "tables in place of views were not promised"
+        if swap.after is None:
+            return _delete(key)
+        known = {"id": content["id"]} if content is not None else {}
+        return _put(key, {**known, **self._content(swap.kind, swap.after)})
+
+    def _content(self, kind: str, location: str) -> dict[str, Any]:
+        """Return what Nessie keeps of a metadata file beside its place."""
+        found: dict[str, Any] = {"type": _TYPES[kind], "metadataLocation": location}
+        try:
+            metadata = self._files.read_json(location)
+        except FileNotFoundError:
+            metadata = {}
+        if kind == VIEW:
+            schema = max((one["schema-id"] for one in metadata.get("schemas", ())), default=0)
+            return {**found, "versionId": metadata.get("current-version-id", 1), "schemaId": schema}
+        return {
+            **found,
+            "snapshotId": metadata.get("current-snapshot-id") or -1,
+            "schemaId": metadata.get("current-schema-id", 0),
+            "specId": metadata.get("default-spec-id", 0),
+            "sortOrderId": metadata.get("default-sort-order-id", 0),
+        }
+
+
+def _parts(namespace: str) -> Key:
+    return tuple(namespace.split("."))
+
+
+def _key(ref: TableRef) -> Key:
+    return (*_parts(ref.namespace), ref.name)
+
+
+def _pointers(contents: Mapping[Key, Mapping[str, Any]]) -> dict[TableRef, Pointer]:
+    return {
+        TableRef(".".join(key[:-1]), key[-1]): Pointer(one["metadataLocation"], _KINDS[one["type"]])
+        for key, one in contents.items()
+        if one["type"] in _KINDS
+    }
+
+
+def _put(key: Key, content: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "PUT", "key": {"elements": list(key)}, "content": dict(content)}
+
+
+def _delete(key: Key) -> dict[str, Any]:
+    return {"type": "DELETE", "key": {"elements": list(key)}}

@@ -1,0 +1,93 @@
+"""The change of a pointer that a publication announced, also where its table has moved since."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
+
+from vde_dagster.lakehouse.catalog import TABLE, VIEW, Swap
+from vde_dagster.lakehouse.commit import read_table
+from vde_dagster.lakehouse.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.locations import next_file
+from vde_dagster.lakehouse.publication import Return
+from vde_dagster.lakehouse.return_to import return_to
+from vde_dagster.lakehouse.table_metadata import (
+    ancestors,
+    fast_forward,
+    head_of,
+    promoted,
+    with_types,
+)
+from vde_dagster.state.pinned_fills import restore_filled
+from vde_dagster.state.publications import PublicationRecord, PublishedFile
+
+if TYPE_CHECKING:
+    from vde_dagster.lakehouse.lakehouse import Lakehouse
+
+
+def announced(file: PublishedFile) -> Swap:
+    """Return the change of a pointer that a publication's file was written for."""
+    assert file.ref is not None
+    kind = VIEW if file.kind == VIEW.lower() else TABLE
+    return Swap(file.ref, kind, file.previous, file.location or None)
+
+
+def rebased(
+    lakehouse: Lakehouse, swap: Swap, file: PublishedFile
+) -> tuple[Swap, tuple[str, bytes]] | None:
+    """Make the change of a table that somebody committed to since the publication was prepared.
+
+    Args:
+        lakehouse: The catalog.
+        swap: What was announced.
+        file: What it was announced for.
+
+    Returns:
+        The change, and the metadata file that it needs; None where the table has moved already,
+        and others built on it.
+
+    Raises:
+        ConflictError: Its `main` was written by a program other than vde.
+    """
+    assert swap.after is not None
+    table = read_table(lakehouse, swap.ref)
+    planned = read_metadata(lakehouse.files, swap.after, str(swap.ref))
+    now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
+    moved = table.metadata
+    if file.returned is not None and file.table_id is not None:
+        back = file.returned
+        if head_of(moved, file.branch) != back.snapshot_id:
+            to = Return(
+                swap.ref, file.table_id, back.snapshot_id, back.filled, back.expected, file.branch
+            )
+            moved = return_to(moved, table.location, to, now_ms)
+    elif file.branch is not None:
+        into = _moving(lakehouse, file)
+        if head_of(planned, into) not in ancestors(moved, head_of(moved, into)):
+            moved = fast_forward(
+                moved, table.location, file.branch, None, now_ms, str(swap.ref), into
+            )
+    moved = with_types(moved, table.location, promoted(moved, planned), now_ms)
+    if moved == table.metadata:
+        return None
+    after = next_file(table.metadata["location"], table.location)
+    return Swap(swap.ref, TABLE, table.location, after), (after, encode_metadata(moved))
+
+
+def say_filled(
+    lakehouse: Lakehouse, connection: Connection, record: PublicationRecord, file: PublishedFile
+) -> None:
+    """Let the state say what a table holds, once its pointer is where a publication puts it."""
+    if file.table_id is None:
+        return
+    if file.returned is not None:
+        restore_filled(connection, file.table_id, file.returned.filled)
+    elif record.plan_id is not None:
+        lakehouse.store.pending.settle(connection, record.plan_id, [file.table_id])
+
+
+def _moving(lakehouse: Lakehouse, file: PublishedFile) -> str | None:
+    """Return the branch of a preview that a publication moves; None for `main`."""
+    known = lakehouse.store.tables.load([file.table_id] if file.table_id else [])
+    return next((table.branch for table in known.values()), None)
