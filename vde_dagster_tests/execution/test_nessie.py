@@ -74,7 +74,7 @@ def test_every_publication_is_one_commit_of_all_its_tables_and_views(
 
 @pytest.mark.server
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("before", [other.first, other.edited, other.next_day])
+@pytest.mark.parametrize("before", [other.first, other.edited, other.next_day, other.rolled_back])
 def test_who_comes_next_finishes_what_a_dead_process_began(
     before: Callable[[other.Warehouses], Callable[[Workspace], object]],
     after: bool,
