@@ -41,8 +41,20 @@ class VdePySparkResource(LazyPySparkResource):
 
     @property
     def spark_context(self) -> Any:
-        """The Spark context, which the process has one of."""
-        return self.spark_session.sparkContext
+        """The Spark context, which the process has one of.
+
+        Raises:
+            UsageError: The project runs on Spark Connect, which has none.
+        """
+        from vde_dagster.spark.connect import is_remote
+
+        session = self.spark_session
+        if is_remote(session):
+            raise UsageError(
+                "a session of Spark Connect has no SparkContext, so no RDDs",
+                hint="use spark_session and DataFrames, or a spark.master that is no sc://…",
+            )
+        return session.sparkContext
 
 
 def spark_config(project_root: str | Path) -> dict[str, str]:

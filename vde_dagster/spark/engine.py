@@ -23,7 +23,6 @@ from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, Fil
 from vde_dagster.spark.audits import failing_rows
 from vde_dagster.spark.data_types import in_utc, spark_type
 from vde_dagster.spark.failures import as_subquery, cause_line, execution_error
-from vde_dagster.spark.iceberg import IcebergTable, load_table
 from vde_dagster.spark.jobs import PlanJobs
 from vde_dagster.spark.layout import evolve_layout
 from vde_dagster.spark.model_context import model_context
@@ -34,6 +33,7 @@ from vde_dagster.spark.settings import SessionSettings
 from vde_dagster.spark.source import source_frame
 from vde_dagster.spark.strategies import Write, find_strategy
 from vde_dagster.spark.tables import create_physical_table
+from vde_dagster.spark.tables_of_sessions import Table, load_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -172,7 +172,9 @@ class SparkEngine:
             ExecutionError: Spark refuses the layout.
         """
         with _translated(f"changing the layout of {snapshot.name}"):
-            evolve_layout(self.session, self.settings.catalog, table, snapshot, previous)
+            evolve_layout(
+                self.session, self.settings.catalog, table, snapshot, previous, self._lakehouse
+            )
 
     def fill(self, task: FillTask) -> FillResult:
         """Fill one range of a table in one Iceberg commit, on the task's branch.
@@ -192,9 +194,9 @@ class SparkEngine:
         what = f"{model.name} {task.interval}"
         with (
             self._session_for(strategy.own_session or changes_session, not changes_session) as s,
-            self._jobs.running(s.sparkContext, task.plan_id, what, task.query),
+            self._jobs.running(s, task.plan_id, what, task.query),
         ):
-            table = load_table(s, self.settings.catalog, task.table.ref)
+            table = load_table(s, self.settings.catalog, task.table.ref, self._lakehouse)
             if task.base is not None:
                 with self._beginning:  # Fills beside each other need it at the same time.
                     table.refresh()
@@ -241,8 +243,8 @@ class SparkEngine:
         assert task.branch is not None
         assert task.base is not None
         what = f"{task.snapshot.name} {task.interval}"
-        with self._jobs.running(self.session.sparkContext, task.plan_id, what):
-            table = load_table(self.session, self.settings.catalog, task.table.ref)
+        with self._jobs.running(self.session, task.plan_id, what):
+            table = load_table(self.session, self.settings.catalog, task.table.ref, self._lakehouse)
             picked = table.cherry_pick(task.branch, task.base)
         return replace(result, iceberg_snapshot_id=picked) if picked is not None else None
 
@@ -256,7 +258,7 @@ class SparkEngine:
         what = f"{task.model} {task.interval} audit {task.audit}"
         with (
             self._session_for(bool(task.before), not task.before) as session,
-            self._jobs.running(session.sparkContext, task.plan_id, what, task.query),
+            self._jobs.running(session, task.plan_id, what, task.query),
         ):
             _run_statements(session, task.before)
             count, sample = failing_rows(session, task.query)
@@ -344,9 +346,7 @@ class SparkEngine:
         Returns:
             Whether nothing of the plan was running any more when this returned.
         """
-        session = self._sessions.started
-        context = session.sparkContext if session is not None else None
-        return self._jobs.cancel(context, plan_id, wait_seconds)
+        return self._jobs.cancel(self._sessions.started, plan_id, wait_seconds)
 
     def close(self) -> None:
         """Give the session back; the JVM's Spark stops when no engine uses it any more."""
@@ -360,7 +360,7 @@ class SparkEngine:
         else:
             yield self.session
 
-    def _prepare(self, session: SparkSession, task: FillTask, table: IcebergTable) -> Write:
+    def _prepare(self, session: SparkSession, task: FillTask, table: Table) -> Write:
         for statement in task.before:
             session.sql(statement)
         types = table.types()

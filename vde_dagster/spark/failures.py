@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import traceback
 from pathlib import Path
@@ -29,7 +30,15 @@ _PLACE = re.compile(r"\bline (\d+),? pos (\d+)")
 _EXPRESSION = re.compile(r'expression "([^"]+)" is based on')
 _CAST = re.compile(r"CAST\(`((?:[^`]|``)*)` AS ", re.IGNORECASE)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_THROWN = re.compile(r"^(?:Caused by: )?([\w$]+(?:\.[\w$]+)+)(?:: (.*))?$", re.MULTILINE)
+_TOLD = re.compile(r"(?:\(([\w.$]+)\) )?(.*?)(?:\n\nJVM stacktrace:.*)?", re.DOTALL)
 _TRACEBACK = "Traceback (most recent call last)"
+
+
+def hush_pyspark() -> None:
+    """Keep PySpark from logging every failed statement: its stack is in our exceptions already."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def as_subquery(sql: str) -> str:
@@ -175,6 +184,9 @@ def cause_line(error: BaseException) -> str:
 
 def java_causes(error: BaseException) -> list[tuple[str, str]]:
     """Return (class, message) of the Java exceptions behind a Python one, outermost first."""
+    stack = getattr(error, "getStackTrace", None)
+    if callable(stack):  # Of Spark Connect, where Java's exceptions come as a text.
+        return _told_causes(str(error), stack() or "")
     java = getattr(error, "java_exception", None)
     if java is None:
         java = getattr(error, "_origin", None)
@@ -183,6 +195,16 @@ def java_causes(error: BaseException) -> list[tuple[str, str]]:
         found.append((java.getClass().getName(), java.getMessage() or ""))
         java = java.getCause()
     return found
+
+
+def _told_causes(text: str, stack: str) -> list[tuple[str, str]]:
+    """Return (class, message) of Java exceptions of which only a message and a stack came."""
+    found = [(one[1], one[2] or "") for one in _THROWN.finditer(stack)]
+    told = _TOLD.fullmatch(text)
+    assert told is not None
+    if found:
+        return [(found[0][0], found[0][1] or told[2]), *found[1:]]
+    return [(told[1], told[2])] if told[1] else []
 
 
 def has_java_cause(error: BaseException, *classes: str) -> bool:

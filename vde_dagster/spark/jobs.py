@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import ExecutionError
+from vde_dagster.spark.connect import is_remote
 from vde_dagster.spark.failures import execution_error
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 _POOLS = 64
 
@@ -30,17 +31,18 @@ class PlanJobs:
         self._lock = threading.Lock()
         self._running: Counter[str] = Counter()
         self._cancelled: set[str] = set()
+        self._remote: list[tuple[str, SparkSession]] = []
 
     @contextmanager
     def running(
-        self, context: SparkContext, plan_id: str, what: str, query: str | None = None
+        self, session: SparkSession, plan_id: str, what: str, query: str | None = None
     ) -> Iterator[None]:
         """Tag every Spark job of the calling thread, and translate what goes wrong.
 
         Each thread has a FAIR pool of its own; within one pool Spark is first in, first out.
 
         Args:
-            context: The Spark context.
+            session: The session that the work runs in.
             plan_id: On whose behalf.
             what: Model and interval, for Spark's UI and for messages.
             query: The query that is run, for the place of a mistake in it.
@@ -49,12 +51,9 @@ class PlanJobs:
             ExecutionError: The work failed, or the plan was cancelled before or meanwhile.
         """
         self._enter(plan_id)
-        tag = plan_tag(plan_id)
-        context.addJobTag(tag)
-        context.setJobGroup(f"{tag} {what}", what, interruptOnCancel=True)
-        context.setLocalProperty("spark.scheduler.pool", f"vde-{threading.get_ident() % _POOLS}")
         try:
-            yield
+            with self._tagged(session, plan_id, what):
+                yield
         except Exception as error:
             if self.is_cancelled(plan_id):
                 raise _cancelled(plan_id) from error
@@ -65,6 +64,30 @@ class PlanJobs:
         finally:
             with self._lock:
                 self._running[plan_id] -= 1
+
+    @contextmanager
+    def _tagged(self, session: SparkSession, plan_id: str, what: str) -> Iterator[None]:
+        tag = plan_tag(plan_id)
+        if is_remote(session):
+            # The server spreads its jobs by itself, and stops only a session's own.
+            mine = (plan_id, session)
+            with self._lock:
+                self._remote.append(mine)
+            session.addTag(tag)
+            try:
+                yield
+            finally:
+                session.removeTag(tag)
+                with self._lock:
+                    self._remote.remove(mine)
+            return
+        context = session.sparkContext
+        context.addJobTag(tag)
+        context.setJobGroup(f"{tag} {what}", what, interruptOnCancel=True)
+        context.setLocalProperty("spark.scheduler.pool", f"vde-{threading.get_ident() % _POOLS}")
+        try:
+            yield
+        finally:
             context.removeJobTag(tag)
             for name in ("spark.jobGroup.id", "spark.job.description", "spark.scheduler.pool"):
                 context.setLocalProperty(name, None)
@@ -74,11 +97,16 @@ class PlanJobs:
         with self._lock:
             self._cancelled.discard(plan_id)
 
-    def cancel(self, context: SparkContext | None, plan_id: str, wait_seconds: float) -> bool:
+    def cancel(self, session: SparkSession | None, plan_id: str, wait_seconds: float) -> bool:
         """Refuse new work of a plan, and stop its Spark jobs until none is left.
 
         A job may be on its way to Spark's scheduler while the tag is cancelled, so the tag is
         cancelled again until the plan's last action has ended.
+
+        Args:
+            session: The engine's shared session, if it has one by now.
+            plan_id: The plan.
+            wait_seconds: How long to wait at most.
 
         Returns:
             Whether everything had ended within the time.
@@ -86,12 +114,21 @@ class PlanJobs:
         with self._lock:
             self._cancelled.add(plan_id)
         until = time.monotonic() + wait_seconds
-        while context is not None and self.count(plan_id):
-            context.cancelJobsWithTag(plan_tag(plan_id))
+        while session is not None and self.count(plan_id):
+            self._stop(session, plan_id)
             if time.monotonic() >= until:
                 return False
             time.sleep(0.05)
         return True
+
+    def _stop(self, session: SparkSession, plan_id: str) -> None:
+        if not is_remote(session):
+            session.sparkContext.cancelJobsWithTag(plan_tag(plan_id))
+            return
+        with self._lock:
+            sessions = [one for whose, one in self._remote if whose == plan_id]
+        for one in sessions:
+            one.interruptTag(plan_tag(plan_id))
 
     def is_cancelled(self, plan_id: str) -> bool:
         """Say whether a plan was cancelled and not begun again."""

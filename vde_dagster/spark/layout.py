@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import quote
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
-from vde_dagster.spark.iceberg import load_table
 from vde_dagster.spark.identifiers import rename_columns, string_literal
 from vde_dagster.spark.strategies import find_strategy
 from vde_dagster.spark.tables import physical_names
+from vde_dagster.spark.tables_of_sessions import load_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from vde_dagster.lakehouse import Lakehouse
 
 _PLURAL = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
@@ -25,6 +27,7 @@ def evolve_layout(
     table: PhysicalTable,
     snapshot: Snapshot,
     previous: Snapshot,
+    lakehouse: Lakehouse | None = None,
 ) -> None:
     """Give an existing table a snapshot's layout; doing it twice is harmless.
 
@@ -36,9 +39,10 @@ def evolve_layout(
         table: The table.
         snapshot: Says how the table is to be laid out.
         previous: The snapshot whose properties the table has; those that are gone are unset.
+        lakehouse: The same catalog without Spark, for sessions without a JVM.
     """
     target = ".".join(quote(part) for part in (catalog, table.ref.namespace, table.ref.name))
-    for statement in _statements(session, catalog, target, table, snapshot, previous):
+    for statement in _statements(session, catalog, target, table, snapshot, previous, lakehouse):
         session.sql(statement)
 
 
@@ -49,9 +53,10 @@ def _statements(
     table: PhysicalTable,
     snapshot: Snapshot,
     previous: Snapshot,
+    lakehouse: Lakehouse | None,
 ) -> list[str]:
     physical = physical_names(table, snapshot)
-    handle = load_table(session, catalog, table.ref)
+    handle = load_table(session, catalog, table.ref, lakehouse)
     types = handle.types()
     outputs = {c.name: types[physical[c.name.lower()]] for c in snapshot.columns}
     default = find_strategy(snapshot).layout(snapshot, outputs)

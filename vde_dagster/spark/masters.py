@@ -13,7 +13,7 @@ from vde_dagster.errors import StoreError
 PROBE_SECONDS = 10.0
 """How long all of a master's addresses have to answer; Spark itself would try for a minute."""
 
-_STANDALONE_PORT, _HTTPS_PORT = 7077, 443
+_STANDALONE_PORT, _HTTPS_PORT, _CONNECT_PORT = 7077, 443, 15002
 _ADDRESS = re.compile(r"(?:https?://)?(\[[^\]]+\]|[^:/]+)(?::(\d+))?(?:/.*)?$")
 
 
@@ -25,13 +25,8 @@ def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
         seconds: How long to wait for an answer.
 
     Raises:
-        StoreError: No address of it answers, or Spark's classic API does not reach it.
+        StoreError: No address of it answers.
     """
-    if master.startswith("sc://"):
-        raise StoreError(
-            f"the Spark master {master} is one of Spark Connect, which models cannot run on",
-            hint="set spark.master under [tool.vde.spark] to local[*], spark://…, yarn or k8s://…",
-        )
     addresses = list(master_addresses(master))
     if not addresses:
         return
@@ -52,9 +47,18 @@ def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
             return
         problems.append(problem)
     raise StoreError(
-        f"the Spark master {master} cannot be reached: {'; '.join(problems)}",
+        f"the Spark master {without_parameters(master)} cannot be reached: {'; '.join(problems)}",
         hint="check spark.master under [tool.vde.spark], and that the master runs there",
     )
+
+
+def without_parameters(master: str) -> str:
+    """Return a master for messages: what stands behind its address may be a token.
+
+    >>> without_parameters("sc://spark.example:15002/;token=abc")
+    'sc://spark.example:15002'
+    """
+    return master.partition("/;")[0]
 
 
 def master_addresses(master: str) -> Iterator[tuple[str, int]]:
@@ -64,10 +68,13 @@ def master_addresses(master: str) -> Iterator[tuple[str, int]]:
     [('one', 7077), ('two', 7078)]
     >>> list(master_addresses("k8s://https://kube.example"))
     [('kube.example', 443)]
+    >>> list(master_addresses("sc://spark.example/;use_ssl=true"))
+    [('spark.example', 15002)]
     >>> list(master_addresses("local[4]"))
     []
     """
-    for scheme, default in (("spark://", _STANDALONE_PORT), ("k8s://", _HTTPS_PORT)):
+    ports = {"spark://": _STANDALONE_PORT, "k8s://": _HTTPS_PORT, "sc://": _CONNECT_PORT}
+    for scheme, default in ports.items():
         if master.startswith(scheme):
             for part in master.removeprefix(scheme).split(","):
                 found = _ADDRESS.match(part.strip())

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.base.names import quote
-from vde_dagster.errors import StoreError
+from vde_dagster.errors import StoreError, UsageError
+from vde_dagster.spark.connect import connect, is_remote, is_server, use_catalog
+from vde_dagster.spark.failures import hush_pyspark
 from vde_dagster.spark.java import check_java
 from vde_dagster.spark.joining import check_catalog
 from vde_dagster.spark.masters import check_master
@@ -68,9 +70,15 @@ def new_session(root: SparkSession, settings: SessionSettings) -> SparkSession:
 
     What only a new JVM could change is left as it is, with a warning where it differs.
     """
+    session = connect(settings) if is_remote(root) else root.newSession()
+    _configure(session, settings)
+    return session
+
+
+def _configure(session: SparkSession, settings: SessionSettings) -> None:
+    """Give a new session a project's catalog and configuration."""
     from pyspark.errors import PySparkException
 
-    session = root.newSession()
     for key, value in session_config(settings).items():
         if session.conf.get(key, None) == value:
             continue
@@ -82,8 +90,10 @@ def new_session(root: SparkSession, settings: SessionSettings) -> SparkSession:
             logger.warning("%s is ignored: Spark was already started without it", key)
     # Spark loads a catalog by the configuration of the thread's active session, which is this one
     # only inside of `sql`; later calls of Iceberg's API find it loaded.
-    session.sql(f"USE {quote(settings.catalog)}")
-    return session
+    if is_remote(session):
+        use_catalog(session, settings)
+    else:
+        session.sql(f"USE {quote(settings.catalog)}")
 
 
 def stop_session(session: SparkSession) -> None:
@@ -91,6 +101,9 @@ def stop_session(session: SparkSession) -> None:
     global _started_here
     with _lock:
         _users.discard(id(session))
+        if is_remote(session):
+            session.stop()
+            return
         if not _users and _started_here:
             session.sparkContext.stop()
             _started_here = False
@@ -103,10 +116,20 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
     global _started_here
     if settings.iceberg.database is not None:
         Path(settings.iceberg.database).parent.mkdir(parents=True, exist_ok=True)
+    if join is None and is_server(settings.master):
+        check_master(settings.master)
+        session = connect(settings)
+        _configure(session, settings)
+        return session
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if join is not None:
         root = join()
+        if is_remote(root):
+            raise UsageError(
+                "the session to join is one of Spark Connect, which has no JVM to join",
+                hint="set spark.master under [tool.vde.spark] to its sc://… URL, and give none",
+            )
         check_catalog(root.conf.getAll, settings)
     else:
         if SparkContext._active_spark_context is None:
@@ -145,9 +168,7 @@ def _launch(settings: SessionSettings) -> None:
                 raise _launch_failure(log_file, settings) from error
         if settings.log_file is None:
             atexit.register(log_file.unlink, missing_ok=True)
-    # PySpark logs every failed statement, stack trace included; it is in our exceptions already.
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    hush_pyspark()
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     SparkSession.builder.config(conf=conf).getOrCreate()
     logger.info("Spark started in %.1f s", time.monotonic() - began)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import StoreError
+from vde_dagster.spark.connect import is_remote
 from vde_dagster.spark.iceberg import iceberg_catalog
 from vde_dagster.spark.session import new_session, start_session, stop_session
 from vde_dagster.spark.settings import SessionSettings
@@ -110,4 +111,8 @@ class Sessions:
 
     def _close_catalog(self, session: SparkSession) -> None:
         """Close a session's database connections, which nothing else would close."""
+        if is_remote(session):
+            if session is not self._shared:
+                session.stop()
+            return
         iceberg_catalog(session, self._settings.catalog).close()

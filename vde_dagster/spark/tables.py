@@ -15,10 +15,10 @@ from vde_dagster.planning.resolver import column_map
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.spark.data_types import is_storable
-from vde_dagster.spark.iceberg import load_table
 from vde_dagster.spark.identifiers import rename_columns, string_literal
 from vde_dagster.spark.settings import SessionSettings
 from vde_dagster.spark.strategies import find_strategy
+from vde_dagster.spark.tables_of_sessions import load_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,7 +72,7 @@ def create_physical_table(
     else:
         created = _create_by_statement(session, settings, table.ref, layout)
     if not created:
-        _check_same(session, settings.catalog, table)
+        _check_same(session, settings.catalog, table, lakehouse)
     if layout.order:
         session.sql(f"ALTER TABLE {_quoted(settings, table.ref)} WRITE ORDERED BY {layout.order}")
 
@@ -184,8 +184,10 @@ def _definition(column: tuple[str, str, str | None]) -> str:
     return f"{quote(name)} {type_}" + (f" COMMENT {string_literal(comment)}" if comment else "")
 
 
-def _check_same(session: SparkSession, catalog: str, table: PhysicalTable) -> None:
-    found = load_table(session, catalog, table.ref).property(TABLE_KEY)
+def _check_same(
+    session: SparkSession, catalog: str, table: PhysicalTable, lakehouse: Lakehouse | None
+) -> None:
+    found = load_table(session, catalog, table.ref, lakehouse).property(TABLE_KEY)
     if found != table.id:
         raise ConflictError(
             f"there is another table at {table.ref} (its id is {found}, not {table.id})",

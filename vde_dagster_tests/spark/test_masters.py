@@ -55,9 +55,11 @@ def test_an_address_without_an_answer_is_named_in_time(master: str) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_spark_connect_is_said_to_be_none_of_them() -> None:
-    with pytest.raises(StoreError, match="Spark Connect"):
-        check_master("sc://localhost")
+def test_a_server_of_spark_connect_that_nobody_runs_is_named(closed_port: int) -> None:
+    master = f"sc://127.0.0.1:{closed_port}/;token=abc"
+    with pytest.raises(StoreError, match="cannot be reached: nobody listens") as found:
+        check_master(master)
+    assert "abc" not in found.value.message
 
 
 @pytest.mark.proof

@@ -16,7 +16,8 @@ from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.work import FillTask
 from vde_dagster.spark.digests import Digester
-from vde_dagster.spark.iceberg import Commit, IcebergTable
+from vde_dagster.spark.iceberg import Commit
+from vde_dagster.spark.tables_of_sessions import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
@@ -57,7 +58,7 @@ class Write:
     task: FillTask
     session: SparkSession
     catalog: str
-    table: IcebergTable
+    table: Table
     frame: DataFrame
     types: Mapping[str, str]
     physical: Mapping[str, str]

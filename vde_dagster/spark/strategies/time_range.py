@@ -42,14 +42,12 @@ class TimeRange(Strategy):
 
     def write(self, write: Write) -> None:
         """Overwrite the interval."""
-        from py4j.protocol import Py4JJavaError
-
         column = _column(write)
         rows = condition(column.condition(write.task.interval))
         frame = write.frame.where(rows)
         try:
             write.writer(frame, write.task.branch).overwrite(rows)
-        except Py4JJavaError as error:
+        except Exception as error:
             if not any(_PARTIAL in message for _, message in java_causes(error)):
                 raise
             _replace_rows(write, column.condition(write.task.interval))

@@ -1,0 +1,79 @@
+"""A project runs on a Spark Connect server, from processes that have no JVM."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.errors import StoreError
+from vde_dagster.spark.connect import is_server
+from vde_dagster.spark.settings import SessionSettings, packages
+from vde_dagster_tests.spark.clusters import connect_server
+from vde_dagster_tests.spark.test_cluster import check_rows, project_on, vde
+
+TOKYO = {"TZ": "Asia/Tokyo"}
+"""Where the clients are: what they read is in UTC all the same."""
+CONFIG = {"spark.sql.shuffle.partitions": "2"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("server")
+    needed = packages(SessionSettings("lakehouse", f"sqlite:///{folder}/vde.db", str(folder)))
+    with connect_server(folder, *needed) as url:
+        yield url
+
+
+@pytest.mark.spark
+@pytest.mark.server
+def test_every_kind_is_filled_audited_tested_and_queried_through_a_server(
+    tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in TOKYO.items():
+        monkeypatch.setenv(name, value)
+    folder = project_on(tmp_path / "project", server, CONFIG)
+    vde(folder, "apply", "prod", "--yes")
+    check_rows(folder)
+    query = "SELECT v, TIMESTAMP'2024-01-01 10:00:00Z' AS at FROM m.shown"
+    found = vde(folder, "query", "prod", query, "--json")
+    assert "21" in found
+    assert "2024-01-01T10:00:00" in found.replace(" ", "T")
+    worker = [sys.executable, "-m", "vde_dagster_tests.spark.connect_worker", str(folder.root)]
+    ended = subprocess.run(worker, capture_output=True, text=True, check=False, timeout=1500)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.server
+def test_a_server_without_iceberg_is_told_what_to_start_it_with(tmp_path: Path) -> None:
+    with connect_server(tmp_path) as url:
+        folder = project_on(tmp_path / "project", url, CONFIG)
+        command = [sys.executable, "-m", "vde_dagster.cli", "apply", "prod", "--yes"]
+        command += ["--project", str(folder.root)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert f"the Spark Connect server {url} has no Iceberg" in ended.stderr
+    assert "--packages org.apache.iceberg:iceberg-spark-runtime" in ended.stderr
+
+
+def test_a_master_of_spark_connect_is_known_by_its_scheme() -> None:
+    assert is_server("sc://host:15002/;token=x")
+    assert not is_server("spark://host:7077")
+
+
+@pytest.mark.spark
+def test_a_process_that_has_a_jvm_says_that_it_cannot_use_a_server(
+    spark_engine: object, tmp_path: Path
+) -> None:
+    from vde_dagster.spark.connect import connect
+
+    settings = SessionSettings("lakehouse", "sqlite://", str(tmp_path), master="sc://localhost")
+    with pytest.raises(StoreError, match="this process has started Spark itself") as raised:
+        connect(settings)
+    assert raised.value.hint is not None
+    assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ
