@@ -130,8 +130,11 @@ def prepare_pins(
     """
     pins, shown = lakehouse.store.pins, environment.tables
     pinned = pins.pinned(connection, environment.name)
-    known = pinned - pins.held(connection, environment.name)
-    unknown = ((shown - known) | changed) - moved.keys() - environment.held.keys()
+    unknown = (shown - pinned) | changed
+    if environment.name != PRODUCTION:  # which holds nothing
+        unknown |= shown & pins.held(connection, environment.name)
+        unknown -= environment.held.keys()
+    unknown -= moved.keys()
     places = pins.places(connection, unknown)
     heads = pins.heads(connection, unknown)
     pointers = lakehouse.catalog.pointers([ref for ref, _ in places.values()], connection)
@@ -197,8 +200,8 @@ def write_pins(
     if environment.name != PRODUCTION:
         # Production's tables move with its own publications only; others share theirs.
         heads = {**pins.moved(connection, environment.name), **heads}
-    for table_id, held in environment.held.items():
-        heads[table_id] = Head(table_id, "", held.snapshot_id, held.schema_id, held.rows)
+        for table_id, held in environment.held.items():
+            heads[table_id] = Head(table_id, "", held.snapshot_id, held.schema_id, held.rows)
     shown = {table_id: heads[table_id] for table_id in heads.keys() & environment.tables}
     pins.write(
         connection,

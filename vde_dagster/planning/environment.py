@@ -164,7 +164,9 @@ class Environment:
             ConflictError: One would be, or production would hold one.
         """
         held = self.held
-        if held and self.name == PRODUCTION:
+        if not held:
+            return
+        if self.name == PRODUCTION:
             raise ConflictError(
                 f"'{PRODUCTION}' cannot hold tables at what they were: it moves them",
                 hint=f"roll it back: vde rollback {PRODUCTION}",
