@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -143,3 +144,51 @@ def test_a_query_reads_changes_as_a_table(shop: Shop) -> None:
 def test_what_is_no_call_of_changes_is_said(shop: Shop, call: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         shop.workspace.query("prod", f"SELECT * FROM {call}")
+
+
+def test_who_comes_after_history_is_forgotten_reads_anew(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    workspace = shop.workspace
+    first = workspace.changes("prod", "marts.daily", cursor="late", until=1)
+    workspace.acknowledge(first)
+    shop.clock.advance(days=400)
+    workspace.janitor()
+    found = workspace.changes("prod", "marts.daily", cursor="late")
+    assert [row[:4] for row in found.rows] == [("resync", 0, None, 3)]
+    assert found.changes.why == "version 1 of 'prod' is kept no longer"
+    workspace.acknowledge(found)
+    assert workspace.changes("prod", "marts.daily", cursor="late").changes.method == "nothing"
+    with pytest.raises(UsageError, match="no version 1"):
+        workspace.changes("prod", "marts.daily", since=3, until=1)
+    workspace.close()
+
+
+def test_an_environment_that_was_dropped_and_made_again_begins_empty(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    workspace = shop.workspace
+    shop.apply(workspace.plan("dev"))
+    workspace.drop_environment("dev")
+    workspace.janitor()
+    with pytest.raises(UsageError, match="no environment 'dev'"):
+        workspace.changes("dev", "marts.daily", since=1)
+    shop.workspace = workspace = shop.open()
+    shop.apply(workspace.plan("dev"))
+    current = workspace.store.environments.get("dev")
+    assert current is not None
+    assert current.version == 3
+    found = workspace.changes_between("dev", "marts.daily", 2)
+    assert (found.method, found.query.count("VERSION AS OF")) == ("versions", 1)
+    assert workspace.changes_between("dev", "marts.daily", 1).method == "nothing"
+    with pytest.raises(UsageError, match="is its end"):
+        workspace.changes_between("dev", "marts.daily", 1, 2)
+    workspace.close()
+
+
+def test_a_frozen_environment_has_all_rows_and_then_no_change(shop: Shop) -> None:
+    workspace = shop.workspace
+    workspace.freeze("prod@1", "closed")
+    whole = workspace.changes_between("closed", "marts.daily", 0)
+    assert f"VERSION AS OF {shop.pin(1, 'marts.daily')}" in whole.query
+    assert workspace.changes("closed", "marts.daily", since=1).rows == ()
+    prod = workspace.changes_between("prod", "marts.daily", 1, 2)
+    assert prod.method == "versions", "freezing a version changes nothing in its environment"
