@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,11 @@ def test_arguments_of_python_models_are_looked_at_too(tmp_path: Path) -> None:
     assert len([one for one in told if "'project'" in one]) == 1
     assert len([one for one in told if "'on_additive_change'" in one]) == 1
     assert all("models/p.py" in one for one in told)
+
+
+def test_the_page_for_sqlmeshs_people_names_them_all() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "sqlmesh.md").read_text()
+    section = page.partition("\n## Properties of models that do nothing here\n")[2]
+    named = set(re.findall(r"`([a-z_]+)`", section.partition("\n## ")[0]))
+
+    assert named == {*_OF_MODELS, "table_format", "iceberg"}

@@ -11,6 +11,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.project.loading.load import ProjectLoad
 from vde_dagster.project.macros.this_model import STAGE, TESTING
 from vde_dagster.project.model import Model
+from vde_dagster.project.settings import Settings
 from vde_dagster.project.unit_values import UnitTest
 
 
@@ -29,15 +30,18 @@ def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]
         ProjectError: With these variables the model has a mistake; points at the test, too.
     """
     model = models.get(test.model)
-    if model is None or not (test.variables or _asks_for_stage(model, root)):
+    if model is None:
+        return test
+    load = ProjectLoad(root, False, variables={STAGE: TESTING, **dict(test.variables)})
+    if not (test.variables or _asks_for_stage(model, load.settings)):
         return test
     path = model.location.path.as_posix()
-    variables = {STAGE: TESTING, **dict(test.variables)}
     try:
-        tested = ProjectLoad(root, False, variables=variables).load_model(test.model, path)
+        tested = load.load_model(test.model, path)
     except ProjectError as error:
+        given = "variables" if test.variables else f"the stage '{TESTING}',"
         raise ProjectError(
-            f"the test '{test.name}' gives {test.model} variables with which it has a mistake: "
+            f"the test '{test.name}' gives {test.model} {given} with which it has a mistake: "
             f"{error.message}",
             hint=error.hint,
             location=test.location,
@@ -51,11 +55,11 @@ def with_variables(test: UnitTest, root: Path, models: Mapping[ModelName, Model]
     return replace(test, tested=replace(tested, session=model.session))
 
 
-def _asks_for_stage(model: Model, root: Path) -> bool:
+def _asks_for_stage(model: Model, settings: Settings) -> bool:
     """Whether a model's file, or any macro of the project, has the variable's name in it."""
     code = model.python.files.values() if model.python is not None else ()
     if any(STAGE in text.lower() for text in (model.source, *code)):
         return True
-    folders = (folder for folder in root.rglob("macros") if folder.is_dir())
-    files = (path for folder in folders for path in folder.rglob("*") if path.is_file())
-    return any(STAGE.encode() in path.read_bytes() for path in files)
+    within = (settings.root, settings.root / settings.models_dir)
+    files = (path for folder in within for path in (folder / settings.macros_dir).rglob("*.*"))
+    return any(STAGE.encode() in path.read_bytes() for path in files if path.is_file())
