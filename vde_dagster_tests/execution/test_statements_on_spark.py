@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from vde_dagster.errors import ExecutionError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -199,3 +200,27 @@ def test_python_models_have_statements_blueprints_and_unit_tests_of_both(
     workspace = open_workspace(shop)
     workspace.apply(workspace.plan("prod"))
     assert sorted(rows(workspace, "SELECT * FROM marts.places")) == [(11, 2), (12, 1)]
+
+
+def test_statements_around_a_seed_run_when_its_rows_are_written(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    shop.write("seeds/letters.csv", "letter\na\nb\n")
+    shop.write(
+        "models/letters.sql",
+        """
+        MODEL (name raw.letters, kind SEED (path '../seeds/letters.csv'));
+        SET letters.before = 1;
+        @INSERT_SEED();
+        DROP TABLE @{nowhere}.table_of_letters;
+        """,
+    )
+    shop.write("pyproject.toml", '[tool.vde.variables]\nnowhere = "raw_of_nobody"\n')
+    workspace = open_workspace(shop)
+    with pytest.raises(ExecutionError, match="table_of_letters"):
+        workspace.apply(workspace.plan("prod"))
+
+    shop.edit("models/letters.sql", "DROP TABLE", "DROP TABLE IF EXISTS")
+    again = open_workspace(shop)
+    again.apply(again.plan("prod"))
+    assert rows(again, "SELECT letter FROM raw.letters ORDER BY letter") == [("a",), ("b",)]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.project.kinds import Seed, kind_from_json
-from vde_dagster.project.loading.loader import load_project
+from vde_dagster.project.loading.loader import Project, load_project
 from vde_dagster.project.model import Model
 from vde_dagster.project.reading.seeds import read_seed
 from vde_dagster_tests.project.conftest import WriteProject
@@ -283,3 +284,37 @@ def test_large_files_are_hashed_fast(write_project: WriteProject) -> None:
 
     assert kind(model).row_count == 200_000
     assert time.process_time() - started < 3
+
+
+def test_statements_stand_around_a_seed(load: Callable[[Mapping[str, str]], Project]) -> None:
+    text = """
+        MODEL (name a.m, kind SEED (path '../seeds/s.csv'));
+        SET one = 1;
+        JINJA_STATEMENT_BEGIN; SET two = {{ 1 + 1 }} JINJA_END;
+        @INSERT_SEED();
+        SET three = @this_model;
+        ON_VIRTUAL_UPDATE_BEGIN; SET four = 4; ON_VIRTUAL_UPDATE_END;
+        """
+    config = "gateways: {g: {}}\nmodel_defaults: {dialect: spark, pre_statements: [SET zero = 0]}\n"
+    files = {"models/m.sql": text, "seeds/s.csv": "a\n1\n", "config.yaml": config}
+    (model,) = load(files).models.values()
+
+    assert model.pre_statements == ("SET zero = 0", "SET one = 1", "SET two = 2")
+    assert model.post_statements == ("SET three = @this_model",)
+    assert model.on_virtual_update == ("SET four = 4",)
+
+
+@pytest.mark.parametrize(
+    ("statements", "message"),
+    [
+        ("@INSERT_SEED();\n@INSERT_SEED();", "models/m.sql:3:1.*twice"),
+        ("SET x = 1;\nSELECT 1 AS a;", "models/m.sql:3:1.*has no query"),
+        ("JINJA_QUERY_BEGIN; SELECT 1 JINJA_END;", "models/m.sql:2.*has no query"),
+    ],
+)
+def test_what_cannot_stand_around_a_seed_is_told(
+    load: Callable[[Mapping[str, str]], Project], statements: str, message: str
+) -> None:
+    header = "MODEL (name a.m, kind SEED (path '../seeds/s.csv'));"
+    with pytest.raises(ProjectError, match=message):
+        load({"models/m.sql": f"{header}\n{statements}", "seeds/s.csv": "a\n1\n"})

@@ -310,3 +310,17 @@ def test_a_condition_of_constants_enables_a_model_and_the_last_of_two_counts(
         "pyproject.toml": settings,
     }
     assert bool(load(files).models) is is_there
+
+
+def test_properties_that_other_engines_have_stay_texts(load_model: LoadModel) -> None:
+    model = load_model(
+        "MODEL (name a.m, kind FULL, physical_properties (order_by = (a, b), days = 7,"
+        " engine = Merge('/x', 'y')), virtual_properties (labels = [('k', 'v')]));\nSELECT 1 AS a"
+    )
+
+    assert dict(model.table_properties) == {
+        "order_by": "(a, b)",
+        "days": "7",
+        "engine": "Merge('/x', 'y')",
+    }
+    assert dict(model.virtual_properties) == {"labels": "[('k', 'v')]"}

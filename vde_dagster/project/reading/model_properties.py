@@ -330,7 +330,7 @@ def _table_properties(
     given: Mapping[str, Value], defaults: Mapping[str, Value]
 ) -> tuple[tuple[str, str], ...]:
     properties = {
-        key: value.text()
+        key: _property_text(value)
         for name in ("table_properties", "physical_properties")
         for key, value in _joined(name, defaults, given).items()
     }
@@ -358,7 +358,13 @@ def _virtual_properties(
                 f"the property '{key}' of views is written by vde itself",
                 "a view's comment is the model's description",
             )
-    return tuple(sorted((key, text.text()) for key, text in pairs.items()))
+    return tuple(sorted((key, _property_text(text)) for key, text in pairs.items()))
+
+
+def _property_text(value: Value) -> str:
+    """Read a table's or view's property; lists and calls, which other engines have, stay texts."""
+    brackets = [token for token in value.tokens[:2] if token.text in ("(", "[")]
+    return value.raw if brackets and value.tokens[-1].text in (")", "]") else value.text()
 
 
 def _grains(given: Mapping[str, Value]) -> tuple[tuple[str, ...], ...]:

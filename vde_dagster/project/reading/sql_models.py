@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.kinds import View
+from vde_dagster.project.kinds import Kind, View
 from vde_dagster.project.kinds.custom import FoundCode
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.expanded import Expanded
@@ -61,6 +62,7 @@ from vde_dagster.project.reading.temporary_views import with_temporary_views
 from vde_dagster.project.reading.variable_texts import sql_literal
 from vde_dagster.project.settings import Settings
 from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.hash_comments import with_dash_comments
 from vde_dagster.sql.jinja import without_jinja_comments
 from vde_dagster.sql.parsed import ParsedQueries
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText
@@ -152,7 +154,8 @@ def load_sql_file(path: Path, text: str, context: FileContext) -> LoadedFile:
         ProjectError: Anything in it is wrong; points at the place.
     """
     backslash = context.settings.dialect in BACKSLASH_DIALECTS
-    source = without_jinja_comments(SourceText(path, text), backslash=backslash)
+    source = with_dash_comments(SourceText(path, text), context.settings.dialect)
+    source = without_jinja_comments(source, backslash=backslash)
     blocks = split_blocks(source, context.settings.dialect)
     if not blocks:
         raise ProjectError(
@@ -210,20 +213,20 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     scope = context.scope(properties.dialect)
     scope.variables[KIND_NAME] = sql_literal(properties.kind.name)
     expander = Expander(source, scope)
-    parts = [(s, expanded) for s in block.statements for expanded in s.expand(expander)]
+    around = None
+    if properties.kind.has_query:
+        parts = [(s, expanded) for s in block.statements for expanded in s.expand(expander)]
+    else:
+        around = _around_no_query(block, properties.kind, expander, context)
     shown = Expander(source, scope.in_stage(PROMOTING))
     later = _on_virtual_update(source, block, properties, shown)
     if properties.kind.is_shown:
         later = (*_default_statements("on_virtual_update", expander, context), *later)
-    if not properties.kind.has_query:
-        if parts:
-            raise source.error(
-                f"a model of kind {properties.kind.name} has no query", parts[0][0].start
-            )
-        return _without_query(source, block, properties, name, context, later)
+    if around is not None:
+        return _without_query(source, block, properties, name, context, (*around, later))
     pre, query, post = _classify(source, block, parts)
-    around = with_temporary_views(expander, context.names, pre, query, post)
-    query = around.query
+    views = with_temporary_views(expander, context.names, pre, query, post)
+    query = views.query
     _check_variables(source, query)
     rendered = render(expander, query, context.names)
     context.parsed.keep(rendered.sql, rendered.tree)
@@ -247,8 +250,8 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
         source=source.text,
         depends_on=tuple(sorted(reads)),
         audits=audits,
-        pre_statements=(*_default_statements("pre_statements", expander, context), *around.before),
-        post_statements=(*_default_statements("post_statements", expander, context), *around.after),
+        pre_statements=(*_default_statements("pre_statements", expander, context), *views.before),
+        post_statements=(*_default_statements("post_statements", expander, context), *views.after),
         on_virtual_update=later,
         reads_itself=reads_itself,
         **fields,
@@ -300,13 +303,52 @@ def _on_virtual_update(
     return tuple(render_last_statement(expander, one) for one in texts)
 
 
+_INSERT_SEED = re.compile(r"@insert_seed\s*\(\s*\)\s*", re.IGNORECASE)
+"""Stands between the statements before a seed's rows are written and those behind."""
+
+
+def _around_no_query(
+    block: Block, kind: Kind, expander: Expander, context: FileContext
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Read the statements before and behind what is written without a query: a seed's rows.
+
+    Raises:
+        ProjectError: There is a query among them, or nothing is written.
+    """
+    found: tuple[list[str], list[str]] = ([], [])
+    behind = 0
+    for statement in block.statements:
+        written = expander.source.text[statement.start : statement.end]
+        if not kind.owns_table:
+            raise expander.source.error(
+                f"a model of kind {kind.name} has no query", statement.start
+            )
+        if _INSERT_SEED.fullmatch(written):
+            if behind:
+                raise expander.source.error("@INSERT_SEED() stands here twice", statement.start)
+            behind = 1
+            continue
+        for expanded in statement.expand(expander):
+            text = expanded.text.lstrip().upper()
+            if statement.first == JINJA_QUERY or text.startswith(QUERY_WORDS):
+                raise expander.source.error(
+                    f"a model of kind {kind.name} has no query", statement.start
+                )
+            found[behind].append(render_statement(expander, expanded))
+    if not kind.owns_table:
+        return (), ()
+    before = _default_statements("pre_statements", expander, context)
+    after = _default_statements("post_statements", expander, context)
+    return (*before, *found[0]), (*after, *found[1])
+
+
 def _without_query(
     source: SourceText,
     block: Block,
     properties: ModelProperties,
     name: ModelName,
     context: FileContext,
-    on_virtual_update: tuple[str, ...],
+    statements: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]],
 ) -> LoadedModel:
     calls = [read_call(value) for value in properties.audits]
     audit_context = context.audit_context(context.scope(properties.dialect))
@@ -317,7 +359,9 @@ def _without_query(
         location=source.location(block.header.start),
         source=source.text,
         audits=audits,
-        on_virtual_update=on_virtual_update,
+        pre_statements=statements[0],
+        post_statements=statements[1],
+        on_virtual_update=statements[2],
         **properties.fields,
     )
     return LoadedModel(completed(context, model, source.path), reads)

@@ -21,6 +21,7 @@ from vde_dagster.project.reading.audits import (
 from vde_dagster.project.reading.sql_models import FileContext, read_name
 from vde_dagster.project.reading.statements import Block, split_blocks
 from vde_dagster.project.reading.times import read_times
+from vde_dagster.sql.hash_comments import with_dash_comments
 from vde_dagster.sql.jinja import without_jinja_comments
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText
 
@@ -39,7 +40,7 @@ def load_audit_file(path: Path, text: str, context: FileContext) -> LoadedFile:
         ProjectError: Anything in them is wrong; points at the place.
     """
     dialect = context.settings.dialect
-    source = SourceText(path, text)
+    source = with_dash_comments(SourceText(path, text), dialect)
     source = without_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)
     read = [(block, read_audit(block, source, dialect)) for block in split_blocks(source, dialect)]
     return LoadedFile(

@@ -20,6 +20,7 @@ from vde_dagster.project.python.watching import Seen, watching, with_what_was_re
 from vde_dagster.project.sources.find_files import FoundFiles, find_files
 from vde_dagster.project.sources.source import Folder
 from vde_dagster.project.table_names import TableNames
+from vde_dagster.sql.hash_comments import with_dash_comments
 from vde_dagster.sql.jinja import without_jinja_comments
 from vde_dagster.sql.scanner import BACKSLASH_DIALECTS, SourceText
 
@@ -313,6 +314,7 @@ class OwnFiles:
         for path in self._audit_files:
             try:
                 source = SourceText(Path(path), self._folder.text(path))
+                source = with_dash_comments(source, dialect)
                 source = without_jinja_comments(source, backslash=dialect in BACKSLASH_DIALECTS)
                 for block in split_blocks(source, dialect):
                     audit = read_audit(block, source, dialect)
