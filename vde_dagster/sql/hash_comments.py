@@ -12,10 +12,12 @@ _DIALECTS = _DASHES_AND_BLANK | {"bigquery", "clickhouse"}
 """Dialects of SQLGlot whose tokenizers take `#` for a comment's beginning."""
 _DIALECT = re.compile(r"\bdialect\s+['\"]?(\w+)", re.IGNORECASE)
 _PIECES = re.compile(
-    r"""(?s:\'{3}.*?\'{3}|"{3}.*?"{3})"""
-    r"""|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|--[^\n]*|/\*.*?\*/|\{\#.*?\#\}|(?P<hash>\#[^\n]*)""",
+    r"""'{3}(?:.*?'{3}|.*)|"{3}(?:.*?"{3}|.*)"""
+    r"""|'(?:\\.|[^'\\]|\\\Z)*(?:'|\Z)|"(?:\\.|[^"\\]|\\\Z)*(?:"|\Z)|`[^`]*(?:`|\Z)"""
+    r"""|--[^\n]*|/\*(?:.*?\*/|.*)|\{\#(?:.*?\#\}|.*)|(?P<hash>\#[^\n]*)""",
     re.DOTALL,
 )
+"""What is not closed takes all that follows, so that it is looked through once."""
 
 
 def with_dash_comments(source: SourceText, dialect: str) -> SourceText:

@@ -12,6 +12,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.project.reading import statements
 from vde_dagster.project.reading.statements import Block, split_blocks
 from vde_dagster.sql.scanner import SourceText, next_at, plain_end, scan
+from vde_dagster_tests.project.conftest import LoadModel
 
 PIECES = [
     *(
@@ -108,3 +109,15 @@ def test_calls_are_found_where_the_scanner_finds_them(backslash: bool) -> None:
         assert found == scanned
 
     check()
+
+
+@pytest.mark.parametrize("dialect", ["spark", "duckdb", "bigquery"])
+def test_resources_of_spark_are_loaded_in_every_dialect(
+    load_model: LoadModel, dialect: str
+) -> None:
+    model = load_model(
+        f"MODEL (name a.m, kind FULL, dialect {dialect});\nADD JAR s3://lake/own-1.0.jar;\n"
+        "SELECT 1 AS a"
+    )
+
+    assert model.pre_statements == ("ADD JAR s3://lake/own-1.0.jar",)

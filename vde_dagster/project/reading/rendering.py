@@ -228,6 +228,10 @@ def checked_query(expander: Expander, expanded: Expanded, what: str) -> None:
     _check_query(tree, expander, expanded, what)
 
 
+_RESOURCE = re.compile(r"\s*ADD\s+(JAR|FILE|ARCHIVE)S?\s", re.IGNORECASE)
+"""Spark's statements that load code or files: whatever the dialect, nobody else has them."""
+
+
 def render_statement(expander: Expander, expanded: Expanded) -> str:
     """Write a statement that runs before or after the query as Spark SQL in its author's words.
 
@@ -236,6 +240,8 @@ def render_statement(expander: Expander, expanded: Expanded) -> str:
     from sqlglot import exp
 
     expanded = _without_nothing(expander, expanded)
+    if _RESOURCE.match(expanded.text):
+        return restore_parameter_text(" ".join(expanded.text.split()))
     tokens, tree = _parse(expander, expanded, "statement")
     if isinstance(tree, exp.Command):
         return restore_parameter_text(" ".join(expanded.text.split()))
