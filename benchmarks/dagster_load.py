@@ -5,6 +5,7 @@ The targets: 4 s for the location including `import dagster`, 0.3 s for the tick
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -86,9 +87,12 @@ def run(code: str, root: Path) -> tuple[float, ...]:
 
 def main() -> None:
     """Print the figures of a first and of a later start."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", type=int, default=MODELS)
+    models = parser.parse_args().models
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "project"
-        write_project(root, MODELS)
+        write_project(root, models)
         time.sleep(2.5)  # younger files are read again, another change could look the same
         began = time.perf_counter()
         run(LOAD, root)

@@ -1,0 +1,51 @@
+"""How large each benchmark is run by `python -m benchmarks`, and what some need from outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How the runner calls a benchmark.
+
+    Args:
+        quick: Its arguments with `--quick`: a minute or less, to see that it works.
+        usual: Its arguments else; most have their own defaults.
+        needs: The argument that only whoever calls it can give, and what that is; such a benchmark
+            is named in the table, and not run.
+        spark: Whether it starts a JVM.
+    """
+
+    quick: str = ""
+    usual: str = ""
+    needs: str = ""
+    spark: bool = False
+
+
+SIZES = {
+    "cli_startup": Size("--models 50 --runs 1"),
+    "dagster_load": Size("--models 50"),
+    "equal_pairs": Size(needs="--file FILE, published pairs of queries"),
+    "execution_batches": Size("--rows 100000 --seconds 0.2 --rounds 1 --cores 2", spark=True),
+    "execution_on_spark": Size(spark=True),
+    "execution_overhead": Size(),
+    "execution_sweep": Size("20", "900"),
+    "fuzz_project_files": Size("--count 40"),
+    "kills_on_spark": Size("--seconds 60", "--seconds 1200", spark=True),
+    "large_state": Size("--environments 3 --versions 5 --models 40"),
+    "opaque_queries": Size(needs="--folder FOLDER, queries of a warehouse"),
+    "planning_intervals": Size("--models 2 --holes 1000"),
+    "planning_oracle": Size("--projects 5"),
+    "planning_scale": Size("--models 50 --runs 1"),
+    "publish_pins": Size("--tables 30 --versions 4 --moved 3"),
+    # Its quick size starts no JVM.
+    "publish_views": Size("--sizes 50 --stores sqlite --without-spark", spark=True),
+    "semantics_on_spark": Size("--queries 20 --expressions 200", spark=True),
+    "semantics_soundness": Size("--pairs 100 --dense 20"),
+    "semantics_speed": Size("--models 30"),
+    "skipped_runs": Size("--projects 1 --days 4"),
+    "skipped_runs_on_spark": Size("--days 2 --models 4", spark=True),
+    "spark_overhead": Size(spark=True),
+    "sqlmesh_projects": Size(needs="CHECKOUTS, clones of public projects (--fetch makes them)"),
+}
