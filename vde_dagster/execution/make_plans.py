@@ -17,7 +17,12 @@ from vde_dagster.execution.select_models import select_models
 from vde_dagster.execution.signal_context import SignalContext
 from vde_dagster.execution.unit_testing.check import mistakes_in_tests
 from vde_dagster.execution.what_decides import what_decides
-from vde_dagster.planning.environment import ViewNames, require_changeable
+from vde_dagster.planning.environment import (
+    PRODUCTION,
+    ViewNames,
+    environment_name,
+    require_changeable,
+)
 from vde_dagster.planning.environment_statements import NO_STATEMENTS, EnvironmentStatements
 from vde_dagster.planning.forward_only import (
     ForwardOnly,
@@ -251,6 +256,18 @@ def likely_meant(store: StateStore, environment: str) -> str | None:
     """Return the environment that a new one's name is one letter away from, or None."""
     names = store.environments.names()
     return None if environment in names else one_letter_away(environment, names)
+
+
+def require_environment(store: StateStore, environment: str) -> str:
+    """Return an environment's name as it is stored; production need not have been published yet.
+
+    Raises:
+        UsageError: It is none's, or there is no such environment.
+    """
+    name = environment_name(environment)
+    if name != PRODUCTION and not store.environments.exists(name):
+        raise no_environment(store, name)
+    return name
 
 
 def no_environment(store: StateStore, environment: str) -> UsageError:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.make_plans import no_environment, plan_project
-from vde_dagster.planning.environment import PRODUCTION
+from vde_dagster.execution.make_plans import plan_project
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.render import relation, render_audit, render_query
@@ -145,8 +144,6 @@ def _plan(
     name: ModelName,
     environment: str,
 ) -> _Planned:
-    if environment != PRODUCTION and not warehouse.store.environments.exists(environment):
-        raise no_environment(warehouse.store, environment)
     plan = plan_project(
         warehouse,
         _made_of(models, name),

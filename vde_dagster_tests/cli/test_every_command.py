@@ -181,7 +181,15 @@ def _is_bounded(command: str) -> bool:
     return "until Ctrl-C" not in " ".join((COMMANDS[command].help or "").split())
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if _takes(c, "--json") and _is_bounded(c)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        # It opens Dagster, which alone takes as long as all others.
+        pytest.param(command, marks=[pytest.mark.proof] if command == "sync" else [])
+        for command in COMMANDS
+        if _takes(command, "--json") and _is_bounded(command)
+    ],
+)
 def test_json_is_one_object_on_stdout(command: str, shop: ProjectFolder, vde: Vde) -> None:
     for words in _examples(command):
         ended = vde(*words, *(() if "--json" in words else ("--json",)))

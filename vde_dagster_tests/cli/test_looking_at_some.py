@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -31,11 +32,11 @@ WEEKLY = """
 ENVIRONMENTS = ("prod", "dev")
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> ProjectFolder:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> ProjectFolder:
     """A shop in production, of which development shows an edit; neither is filled to its end."""
     files = {**SHOP, "models/marts/twin.sql": TWIN, "models/marts/weekly.sql": WEEKLY}
-    shop = ProjectFolder(tmp_path / "shop", files)
+    shop = ProjectFolder(tmp_path_factory.mktemp("made") / "shop", files)
     with open_fake(shop.root) as workspace:
         workspace.apply(workspace.plan("prod", now=datetime(2024, 1, 3, tzinfo=timezone.utc)))
     shop.edit("models/staging/orders.sql", "'cancelled'", "'returned'")
@@ -43,6 +44,13 @@ def shop(tmp_path: Path) -> ProjectFolder:
         plan = workspace.plan("dev", select=("staging.orders",), skip_backfill=True)
         workspace.apply(plan)
     return shop
+
+
+@pytest.fixture
+def shop(made: ProjectFolder, tmp_path: Path) -> ProjectFolder:
+    """A copy of it."""
+    shutil.copytree(made.root, tmp_path / "shop")
+    return ProjectFolder(tmp_path / "shop")
 
 
 def _intervals(vde: Vde, shop: ProjectFolder, environment: str, *models: str) -> list[Any]:

@@ -51,14 +51,14 @@ def evaluate(
     with opened(project) as workspace:
         from vde_dagster.cli.plan_view import count
         from vde_dagster.cli.rows_view import rows_json, show_rows
+        from vde_dagster.execution.make_plans import require_environment
         from vde_dagster.execution.render_model import evaluate_model
-        from vde_dagster.planning.environment import environment_name
 
         found = evaluate_model(
             workspace.warehouse,
             workspace.project.models,
             model,
-            environment_name(environment),
+            require_environment(workspace.store, environment),
             since,
             until,
             limit,

@@ -64,9 +64,11 @@ def render(
     output = Output(as_json)
     since, until = time_range(start, end)
     with opened(project) as workspace:
+        from vde_dagster.execution.make_plans import require_environment
+
         sql = workspace.render(
             model,
-            environment=environment,
+            environment=require_environment(workspace.store, environment),
             start=since,
             end=until,
         )
