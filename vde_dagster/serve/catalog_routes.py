@@ -5,7 +5,7 @@ Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Query, Response
@@ -79,7 +79,7 @@ def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
     def tables(prefix: str, namespace: str) -> Response:
         """List the models that have a table, and the tables that others write."""
         served = _find(versions, prefix)
-        return _listed((*served.tables, *served.externals), _require(served, namespace))
+        return _listed(served.listed_tables, _require(served, namespace))
 
     @router.get(_TABLE)
     def load_table(prefix: str, namespace: str, table: str) -> Response:
@@ -98,7 +98,7 @@ def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
     def views(prefix: str, namespace: str) -> Response:
         """List the models that are views."""
         served = _find(versions, prefix)
-        return _listed(served.views, _require(served, namespace))
+        return _listed(served.listed_views, _require(served, namespace))
 
     @router.get(_VIEW)
     def load_view(prefix: str, namespace: str, view: str) -> Response:
@@ -135,8 +135,8 @@ def _require(served: ServedVersion, text: str) -> str:
     return name
 
 
-def _listed(names: Iterable[ModelName], namespace: str) -> Response:
-    found = sorted(name.name for name in names if name.namespace == namespace)
+def _listed(names: Mapping[str, list[str]], namespace: str) -> Response:
+    found = names.get(namespace, [])
     return _json({"identifiers": [{"namespace": [namespace], "name": name} for name in found]})
 
 

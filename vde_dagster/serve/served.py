@@ -76,6 +76,16 @@ class ServedVersion:
         names = (*self.tables, *self.views, *self.externals)
         return tuple(sorted({name.namespace for name in names}))
 
+    @cached_property
+    def listed_tables(self) -> dict[str, list[str]]:
+        """The names of tables, those of others among them, by namespace and in order."""
+        return _by_namespace((*self.tables, *self.externals))
+
+    @cached_property
+    def listed_views(self) -> dict[str, list[str]]:
+        """The names of views, by namespace and in order."""
+        return _by_namespace(self.views)
+
     def resolver(self, names: Iterable[ModelName]) -> Resolver:
         """Return what resolves models, and what those read that have no table."""
         store, entries = self.warehouse.store, self.version.entries
@@ -96,6 +106,13 @@ class ServedVersion:
         entries = [one for one in self.version.entries.values() if one.table_id is None]
         found = self.warehouse.store.snapshots.load(entry.snapshot_id for entry in entries)
         return {entry.name: found[entry.snapshot_id] for entry in entries}
+
+
+def _by_namespace(names: Iterable[ModelName]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in sorted(names):
+        found.setdefault(name.namespace, []).append(name.name)
+    return found
 
 
 class Versions:

@@ -67,7 +67,7 @@ def serve(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Serve the environments as an Iceberg REST catalog, read-only, until Ctrl-C.
+    """Serve the environments, read-only, until Ctrl-C: an Iceberg REST catalog, and rows over HTTP.
 
     Example: vde serve --port 8182
     """
@@ -89,7 +89,10 @@ def serve(
                     f"the catalog is at {server.url} (Ctrl-C stops it)", soft_wrap=True
                 ),
             )
-            server.run()
+            try:
+                server.run()
+            except KeyboardInterrupt:
+                raise Cancelled from None
 
 
 def _stopped(number: int, frame: Any) -> None:

@@ -41,7 +41,10 @@ def create(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make a token that reads an environment and its versions, and show it, once."""
+    """Make a token that reads an environment and its versions, and show it, once.
+
+    Example: vde token create prod --expires 30d --filter "tenant = 7"
+    """
     output = Output(as_json)
     lasts = _duration(expires) if expires is not None else None
     with opened(project) as workspace:
@@ -69,7 +72,10 @@ def create(
 def list_tokens(
     project: ProjectDir = Path("."), as_json: Json = False, debug: Debug = False
 ) -> None:
-    """List the tokens, without their secrets."""
+    """List the tokens, without their secrets.
+
+    Example: vde token list
+    """
     output = Output(as_json)
     with opened(project) as workspace:
         from vde_dagster.cli.shapes import short_time
@@ -104,7 +110,10 @@ def revoke(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make a token void, from the next request on."""
+    """Make a token void, from the next request on.
+
+    Example: vde token revoke 1f2e3d4c5b6a
+    """
     output = Output(as_json)
     with opened(project) as workspace:
         workspace.store.tokens.revoke(token_id)
