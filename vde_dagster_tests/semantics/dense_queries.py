@@ -30,7 +30,7 @@ class DenseQueries:
             *(self.windowed, self.totals_of_totals, self.limited, self.semi_joined, self.distinct),
             *(self.computed, self.computed, self.computed_totals),
             *(self.looked_up, self.looked_up, self.unmatched, self.totals_of_joins, self.nested),
-            *(self.read_twice, self.read_twice, self.emptied, self.emptied),
+            *(self.read_twice, self.read_twice, self.emptied, self.emptied, self.asked_totals),
         ]
         self._expressions = Expressions(rng, ["k", "v"], ["s"], ["f"])
 
@@ -366,4 +366,30 @@ class DenseQueries:
             f"SELECT {total} AS t FROM {none} AS y",
             f"SELECT {total} AS t FROM {none} AS y GROUP BY k",
             f"SELECT k, {total} OVER (PARTITION BY k) AS t FROM {none} AS y",
+        )
+
+    def asked_totals(self) -> str:
+        """Totals of the groups, or of the rows, for which there is something in another table."""
+        inner = self._pick("u", "u", "b", "(SELECT * FROM u WHERE k > 0)")
+        column = "id" if inner == "u" else self._pick("k", "id")
+        also = self.where("AND", [f"y.{column}", "x.k"], [], most=1)
+        key = self._pick("k", "k", "k", "v")
+        asked = self._pick(
+            f"EXISTS (SELECT 1 FROM {inner} AS y WHERE y.{column} = x.{key}{also})",
+            f"NOT EXISTS (SELECT 1 FROM {inner} AS y WHERE y.{column} = x.{key}{also})",
+            f"x.{key} IN (SELECT y.{column} FROM {inner} AS y)",
+        )
+        total = self._pick("COUNT(*)", "SUM(v)", "MAX(v)")
+        where = self.where("WHERE", ["k"], [], most=1)
+        more = self.where("AND", ["x.k"], [], most=1)
+        out = self._pick("k, n", "k", "n", "1")
+        grouped = f"(SELECT k, v, {total} AS n FROM a{where} GROUP BY k, v)"
+        by_one = f"(SELECT k, k AS v, {total} AS n FROM a{where} GROUP BY k)"
+        return self._pick(
+            f"SELECT {out} FROM {grouped} AS x WHERE {asked}{more}",
+            f"SELECT {out} FROM {by_one} AS x WHERE {asked}{more}",
+            f"SELECT {out} FROM (SELECT x.k, {total.replace('v', 'x.v')} AS n FROM "
+            f"(SELECT * FROM a{where}) AS x WHERE {asked}{more} GROUP BY x.k) AS z",
+            f"SELECT DISTINCT k FROM (SELECT DISTINCT k, v FROM a{where}) AS x WHERE {asked}{more}",
+            f"SELECT DISTINCT x.k FROM (SELECT * FROM a{where}) AS x WHERE {asked}{more}",
         )

@@ -99,7 +99,12 @@ def compare_dense_pairs(session: Any, seed: int, queries: int) -> Tally:
         queries: How many queries to make.
     """
     rng = random.Random(seed)
-    make_views(session, random_queries.SCHEMA, {}, rng, rows=5)
+    keys = {table: [list(key)] for table, key in random_queries.KEYS.items()}
+    make_views(session, random_queries.SCHEMA, keys, rng, rows=5)
+    known = {
+        table: leaf_version(table, types).with_unique_keys(keys.get(table, ()))
+        for table, types in random_queries.SCHEMA.items()
+    }
     made = DenseQueries(rng)
     seen: dict[tuple[str, ...], str] = {}
     answers: dict[str, Any] = {}
@@ -107,7 +112,7 @@ def compare_dense_pairs(session: Any, seed: int, queries: int) -> Tally:
     while tally.queries < queries:
         text = made.query()
         tally.queries += 1
-        version = semantic_version(text, random_queries.SCHEMA)
+        version = semantic_version(text, random_queries.SCHEMA, parents=known)
         other = seen.setdefault((version.rows, *version.columns.values()), text)
         if other == text:
             continue

@@ -6,6 +6,7 @@ Lineage, keys and types are read from the query as it was written; only its hash
 from __future__ import annotations
 
 from vde_dagster.semantics.algebra import Rel, Terms
+from vde_dagster.semantics.simplify.asked_groupings import ask_before_grouping
 from vde_dagster.semantics.simplify.constants import put_constants
 from vde_dagster.semantics.simplify.emptiness import drop_empty
 from vde_dagster.semantics.simplify.existence import joins_as_exists, tests_as_exists
@@ -40,6 +41,7 @@ def simplify(rel: Rel, terms: Terms) -> None:
     merge_readings(parts)
     merge_totals(parts)
     move_filters(parts)
+    ask_before_grouping(parts)
     drop_groupings_of_sets(joins_as_exists(parts), parts)
     put_constants(parts)
     use_presence(parts)
