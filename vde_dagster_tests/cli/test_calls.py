@@ -9,19 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from vde_dagster.cli.app import app, call
+from vde_dagster.cli.app import call
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder
-
-COMMANDS = sorted(command.name or "" for command in app.registered_commands)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_takes_a_project_json_and_debug(command: str, vde: Vde) -> None:
-    shown = vde(command, "--help")
-    assert shown.code == 0
-    for option in ("--project", "--json", "--debug"):
-        assert option in shown.out
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,17 @@ def test_the_help_has_examples_that_are_calls_of_the_command(command: str) -> No
     assert {_parsed(words) for words in examples} == {command}
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_a_project_json_and_debug(command: str) -> None:
+    options = {option for parameter in COMMANDS[command].params for option in parameter.opts}
+    assert options >= {"--project", "--json", "--debug"}
+    assert all(
+        parameter.help
+        for parameter in COMMANDS[command].params
+        if parameter.param_type_name == "option" and parameter.name != "help"
+    )
+
+
 def _values(parameter: Any) -> tuple[str, ...]:
     is_option = parameter.param_type_name == "option"
     if is_option and parameter.metavar not in ("ENV", "MODEL", "MODELS"):

@@ -220,6 +220,7 @@ def test_a_missing_webserver_is_one_message(
     assert not (template.root / ".dagster_home").exists()
 
 
+@pytest.mark.proof
 def test_dagster_that_does_not_start_says_why(
     template: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ def apply(folder: ProjectFolder) -> None:
         apply_in_dagster(workspace, workspace.plan("prod"), Console(quiet=True))
 
 
+@pytest.mark.proof
 def test_the_overview_and_the_pages_of_jobs_find_its_runs(
     built: ProjectFolder, home: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
