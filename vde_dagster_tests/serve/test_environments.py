@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
@@ -131,3 +132,40 @@ def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
     told = refused("serve", root=folder.root, path=without)
     assert "uvicorn" in told
     assert "vde-dagster[serve]" in told
+
+
+def test_production_with_tables_in_place_of_views_is_served_alike(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    folder.write("pyproject.toml", '[tool.vde]\nvirtual_environment_mode = "dev_only"')
+    publish(folder)
+    run(folder, 4)
+    with serving(folder.root) as server:
+        assert shown(connect(server, "prod@1"), "marts.daily")[1] == 8
+        assert shown(connect(server, "prod"), "marts.daily") == (["day", "id", "amount"], 12)
+
+
+def test_a_table_that_others_write_is_there_as_it_is_now(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    folder.write("external_models.yaml", "- name: lake.rates\n  columns: {rate: int}\n")
+    folder.write(
+        "models/rates.sql",
+        "MODEL (name marts.rates, kind VIEW); SELECT max(rate) AS rate FROM lake.rates",
+    )
+    with open_duck(folder.root) as workspace:
+        catalog = workspace.lakehouse.catalog.pyiceberg  # type: ignore[attr-defined]
+        catalog.create_namespace("lake")
+        rates = pa.table({"rate": pa.array([1, 2], pa.int32())})
+        theirs = catalog.create_table("lake.rates", schema=rates.schema)
+        theirs.append(rates)
+        publish(folder)
+        with serving(folder.root) as server:
+            session = connect(server, "prod@1")
+            assert ("lake",) in session.list_namespaces()
+            assert session.list_tables("lake") == [("lake", "rates")]
+            assert shown(session, "lake.rates") == (["rate"], 2)
+            theirs.append(rates)
+            assert shown(session, "lake.rates") == (["rate"], 4)
+            assert len(server.ask("/data/prod/lake.rates").json["rows"]) == 4
+            view = server.ask("/v1/prod@1/namespaces/marts/views/rates").json["metadata"]
+            (spark, *_) = view["versions"][0]["representations"]
+            assert "FROM `lake`.`rates`" in spark["sql"]

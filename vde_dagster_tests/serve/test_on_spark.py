@@ -14,7 +14,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.execution.conftest import open_workspace
 from vde_dagster_tests.projects import ProjectFolder
-from vde_dagster_tests.serve.served_process import Served, serving
+from vde_dagster_tests.serve.served_process import Served, serving, vde
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 __all__ = ["open_workspace"]
@@ -60,12 +60,13 @@ VIEWS = ("marts.seen", "marts.seen_again")
 Open = Callable[[ProjectFolder], Workspace]
 
 
-def attach(engine: SparkEngine, server: Served, warehouse: str, name: str) -> Any:
+def attach(engine: SparkEngine, server: Served, warehouse: str, name: str, **more: str) -> Any:
     """Give a session a catalog; return the session."""
     session = engine.session.newSession()
     prefix = f"spark.sql.catalog.{name}"
     session.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
-    for key, text in {"type": "rest", "uri": server.url, "warehouse": warehouse}.items():
+    options = {"type": "rest", "uri": server.url, "warehouse": warehouse, **more}
+    for key, text in options.items():
         session.conf.set(f"{prefix}.{key}", text)
     return session
 
@@ -139,3 +140,10 @@ def test_spark_and_pyiceberg_read_what_vde_query_reads(
                 rows(session.sql(f"SELECT * FROM {name}.marts.whole").collect())
                 == (expected[version, "marts.whole"][1])
             )
+    token = vde("token", "create", "prod", root=folder.root)["token"]
+    with serving(folder.root) as server:
+        session = attach(spark_engine, server, "prod", "named", token=token)
+        assert session.table("named.marts.whole").count() == len(expected[2, "marts.whole"][1])
+        assert rows(session.table("named.marts.seen").collect()) == expected[2, "marts.seen"][1]
+        with pytest.raises(Exception, match="NotAuthorized"):
+            attach(spark_engine, server, "prod", "unnamed").table("unnamed.marts.whole").count()
