@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 _lock = threading.Lock()
 _users: set[int] = set()
 _started_here = False
+_ignored: set[str] = set()
+"""Settings of which this process has said that they come too late."""
 
 T = TypeVar("T")
 
@@ -68,7 +70,7 @@ def start_session(
 def new_session(root: SparkSession, settings: SessionSettings) -> SparkSession:
     """Return a session beside another one, with a project's catalog and configuration.
 
-    What only a new JVM could change is left as it is, with a warning where it differs.
+    What only a new JVM could change is left as it is, with one warning where it differs.
     """
     session = connect(settings) if is_remote(root) else root.newSession()
     _configure(session, settings)
@@ -87,7 +89,9 @@ def _configure(session: SparkSession, settings: SessionSettings) -> None:
         except PySparkException as error:
             if "CANNOT_MODIFY" not in str(error):
                 raise
-            logger.warning("%s is ignored: Spark was already started without it", key)
+            if key not in _ignored:
+                _ignored.add(key)
+                logger.warning("%s is ignored: Spark was already started without it", key)
     # Spark loads a catalog by the configuration of the thread's active session, which is this one
     # only inside of `sql`; later calls of Iceberg's API find it loaded.
     if is_remote(session):

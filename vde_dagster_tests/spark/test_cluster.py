@@ -107,12 +107,12 @@ def project_on(root: Path, master: str, config: dict[str, str]) -> ProjectFolder
     return folder
 
 
-def vde(folder: ProjectFolder, *arguments: str) -> str:
-    """Run the command line; return what it says."""
+def vde(folder: ProjectFolder, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line to a good end."""
     command = [sys.executable, "-m", "vde_dagster.cli", *arguments, "--project", str(folder.root)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1500)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
+    return ended
 
 
 def shown(folder: ProjectFolder, model: str) -> list[tuple[Any, ...]]:
@@ -142,5 +142,5 @@ def test_every_kind_is_filled_audited_tested_and_queried_by_executors_of_two_wor
     check_rows(folder)
     for worker in ("worker0", "worker1"):
         assert list(machines.glob(f"{worker}/app-*/*/stderr")), worker
-    found = json.loads(vde(folder, "query", "prod", "SELECT v FROM m.shown", "--json"))
+    found = json.loads(vde(folder, "query", "prod", "SELECT v FROM m.shown", "--json").stdout)
     assert "21" in json.dumps(found)

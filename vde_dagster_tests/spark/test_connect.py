@@ -18,7 +18,7 @@ from vde_dagster_tests.spark.test_cluster import check_rows, project_on, vde
 
 TOKYO = {"TZ": "Asia/Tokyo"}
 """Where the clients are: what they read is in UTC all the same."""
-CONFIG = {"spark.sql.shuffle.partitions": "2"}
+CONFIG = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +37,11 @@ def test_every_kind_is_filled_audited_tested_and_queried_through_a_server(
     for name, value in TOKYO.items():
         monkeypatch.setenv(name, value)
     folder = project_on(tmp_path / "project", server, CONFIG)
-    vde(folder, "apply", "prod", "--yes")
+    said = vde(folder, "apply", "prod", "--yes").stderr
+    assert said.count("spark.driver.memory is ignored") == 1
     check_rows(folder)
     query = "SELECT v, TIMESTAMP'2024-01-01 10:00:00Z' AS at FROM m.shown"
-    found = vde(folder, "query", "prod", query, "--json")
+    found = vde(folder, "query", "prod", query, "--json").stdout
     assert "21" in found
     assert "2024-01-01T10:00:00" in found.replace(" ", "T")
     worker = [sys.executable, "-m", "vde_dagster_tests.spark.connect_worker", str(folder.root)]
