@@ -292,6 +292,34 @@ def test_a_frozen_preview_outlives_what_it_was_tried_on(tmp_path: Path) -> None:
         assert "pin_gone" not in {one.problem for one in workspace.fsck()}
 
 
+def test_it_stays_as_it_is_when_production_goes_back_and_forth(tmp_path: Path) -> None:
+    moving = Shop(tmp_path)
+    workspace, store = moving.workspace, moving.workspace.store
+    workspace.freeze("prod@2", "second")
+    workspace.freeze("prod", "newest")
+    pins = {name: store.pins.at(name, 1) for name in ("second", "newest")}
+    views = {name: view_sql(moving, f"marts__{name}.daily") for name in pins}
+    for version in (1, 3, 2):
+        workspace.rollback("prod", version)
+        moving.clock.advance(hours=1)
+    for _ in range(3):
+        moving.clock.advance(days=40)
+        moving.apply(workspace.plan_run("prod"))
+        assert not workspace.janitor().failures
+    assert {1, 2, 3}.isdisjoint(one.version for one in store.versions.history("prod"))
+    for name, pinned in pins.items():
+        found = store.environments.get(name)
+        assert found is not None
+        assert found.version == 1
+        assert store.pins.at(name, 1) == pinned
+        assert view_sql(moving, f"marts__{name}.daily") == views[name]
+        tables = store.tables.load(found.held)
+        states = {one: (tables[one].ref, held) for one, held in found.held.items()}
+        assert pinned_tables(workspace.lakehouse, states).keys() == found.held.keys()
+    assert "pin_gone" not in {one.problem for one in workspace.fsck()}
+    workspace.close()
+
+
 def test_dropping_it_takes_its_views_and_nothing_else(shop: Shop) -> None:
     workspace = shop.workspace
     workspace.freeze("prod@1", "ended")

@@ -168,7 +168,7 @@ def main() -> None:
 
 
 def scenario(stack: ExitStack, home: Path, java: Path) -> Iterator[Check]:
-    """Publish, edit, publish again and roll back, looking after each."""
+    """Publish, edit, publish again, freeze and roll back, looking after each."""
     root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vde-trino-reads-")))
     postgres = PostgresServer()
     stack.callback(postgres.stop)
@@ -198,10 +198,18 @@ def scenario(stack: ExitStack, home: Path, java: Path) -> Iterator[Check]:
     same = readers.read["prod"] == readers.read["dev"]
     yield _claim("prod edited", "prod", "Trino sees what dev has", same)
 
+    workspace.freeze("prod@1", "close")
+    yield from readers.compare("prod@1 frozen", "close")
+    same = readers.read["close"] == first
+    yield _claim("prod@1 frozen", "close", "Trino sees the first rows", same)
+
     workspace.rollback("prod")
     yield from readers.compare("prod rolled back", "prod")
     same = readers.read["prod"] == first
     yield _claim("prod rolled back", "prod", "Trino sees the first rows", same)
+    yield from readers.compare("prod rolled back", "close")
+    same = readers.read["close"] == first
+    yield _claim("prod rolled back", "close", "Trino sees the first rows", same)
 
 
 def publish(workspace: Workspace, *environments: str) -> None:
