@@ -101,7 +101,6 @@ def test_nothing_is_planned_run_or_rolled_back_there(shop: Shop) -> None:
         lambda: workspace.plan_run("still"),
         lambda: workspace.rollback("still"),
         lambda: workspace.rollback("still", 1),
-        lambda: workspace.render("marts.daily", environment="still"),
     ]
     for attempt in attempts:
         with pytest.raises(UsageError, match=r"'still' is frozen: it shows prod@2 and never"):
