@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest, suggest
 from vde_dagster.errors import ProjectError, SourceLocation, UsageError
-from vde_dagster.project.kinds import Kind, View
+from vde_dagster.project.kinds import View
 from vde_dagster.project.kinds.custom import FoundCode
 from vde_dagster.project.loaded import LoadedFile, LoadedModel
 from vde_dagster.project.macros.expanded import Expanded
@@ -50,6 +49,7 @@ from vde_dagster.project.reading.rendering import (
     render_last_statement,
     render_statement,
 )
+from vde_dagster.project.reading.seed_statements import statements_around
 from vde_dagster.project.reading.signals import SignalDefinition, read_signals
 from vde_dagster.project.reading.statements import (
     JINJA_QUERY,
@@ -213,11 +213,15 @@ def _load_block(source: SourceText, block: Block, context: FileContext) -> Loade
     scope = context.scope(properties.dialect)
     scope.variables[KIND_NAME] = sql_literal(properties.kind.name)
     expander = Expander(source, scope)
-    around = None
+    around: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     if properties.kind.has_query:
         parts = [(s, expanded) for s in block.statements for expanded in s.expand(expander)]
     else:
-        around = _around_no_query(block, properties.kind, expander, context)
+        around = statements_around(block, properties.kind, expander)
+        if properties.kind.owns_table:
+            before = _default_statements("pre_statements", expander, context)
+            after = _default_statements("post_statements", expander, context)
+            around = (*before, *around[0]), (*after, *around[1])
     shown = Expander(source, scope.in_stage(PROMOTING))
     later = _on_virtual_update(source, block, properties, shown)
     if properties.kind.is_shown:
@@ -301,45 +305,6 @@ def _on_virtual_update(
         )
     texts = (one for statement in block.on_virtual_update for one in statement.expand(expander))
     return tuple(render_last_statement(expander, one) for one in texts)
-
-
-_INSERT_SEED = re.compile(r"@insert_seed\s*\(\s*\)\s*", re.IGNORECASE)
-"""Stands between the statements before a seed's rows are written and those behind."""
-
-
-def _around_no_query(
-    block: Block, kind: Kind, expander: Expander, context: FileContext
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Read the statements before and behind what is written without a query: a seed's rows.
-
-    Raises:
-        ProjectError: There is a query among them, or nothing is written.
-    """
-    found: tuple[list[str], list[str]] = ([], [])
-    behind = 0
-    for statement in block.statements:
-        written = expander.source.text[statement.start : statement.end]
-        if not kind.owns_table:
-            raise expander.source.error(
-                f"a model of kind {kind.name} has no query", statement.start
-            )
-        if _INSERT_SEED.fullmatch(written):
-            if behind:
-                raise expander.source.error("@INSERT_SEED() stands here twice", statement.start)
-            behind = 1
-            continue
-        for expanded in statement.expand(expander):
-            text = expanded.text.lstrip().upper()
-            if statement.first == JINJA_QUERY or text.startswith(QUERY_WORDS):
-                raise expander.source.error(
-                    f"a model of kind {kind.name} has no query", statement.start
-                )
-            found[behind].append(render_statement(expander, expanded))
-    if not kind.owns_table:
-        return (), ()
-    before = _default_statements("pre_statements", expander, context)
-    after = _default_statements("post_statements", expander, context)
-    return (*before, *found[0]), (*after, *found[1])
 
 
 def _without_query(
