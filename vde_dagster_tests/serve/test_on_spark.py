@@ -1,4 +1,4 @@
-"""Spark reads environments through a real server, views too; PyIceberg reads what Spark wrote."""
+"""Spark, PyIceberg and DuckDB read every kind of model through a real server, Spark views too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from pyiceberg.catalog import load_catalog
 
@@ -15,9 +16,11 @@ from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.execution.conftest import open_workspace
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.served_process import Served, serving, vde
+from vde_dagster_tests.serve.test_duckdb import attach as attach_duck
+from vde_dagster_tests.serve.test_duckdb import duck
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
-__all__ = ["open_workspace"]
+__all__ = ["duck", "open_workspace"]
 
 FILES = {
     "models/seeded.sql": """
@@ -80,8 +83,11 @@ def _in_utc(value: Any) -> Any:
     return value.astimezone(timezone.utc) if isinstance(value, datetime) else value
 
 
-def test_spark_and_pyiceberg_read_what_vde_query_reads(
-    tmp_path: Path, open_workspace: Open, spark_engine: SparkEngine
+def test_engines_read_what_vde_query_reads(
+    tmp_path: Path,
+    open_workspace: Open,
+    spark_engine: SparkEngine,
+    duck: duckdb.DuckDBPyConnection,
 ) -> None:
     folder = ProjectFolder(tmp_path / "shop", FILES)
     expected: dict[tuple[int, str], tuple[Any, ...]] = {}
@@ -110,6 +116,7 @@ def test_spark_and_pyiceberg_read_what_vde_query_reads(
         for version in (1, 2):
             name = f"served{version}"
             session = attach(spark_engine, server, f"prod@{version}", name)
+            attach_duck(duck, server, f"prod@{version}", name)
             catalog = load_catalog("c", type="rest", uri=server.url, warehouse=f"prod@{version}")
             for model in (*TABLES, *VIEWS):
                 names, wanted = expected[version, model]
@@ -120,6 +127,9 @@ def test_spark_and_pyiceberg_read_what_vde_query_reads(
                     table = catalog.load_table(model).scan().to_arrow()
                     assert table.column_names == names
                     assert rows(row.values() for row in table.to_pylist()) == wanted
+                    other = duck.sql(f"SELECT * FROM {name}.{model}").fetch_arrow_table()
+                    assert other.column_names == names
+                    assert rows(row.values() for row in other.to_pylist()) == wanted
             listed = {row.viewName for row in session.sql(f"SHOW VIEWS IN {name}.marts").collect()}
             assert {"seen", "seen_again"} <= listed
             joined = session.sql(
