@@ -19,10 +19,7 @@ False
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import chain, permutations, product
-from math import factorial, prod
+from itertools import chain, product
 from typing import Any
 
 from vde_dagster.base.hashing import digest_all, digest_values
@@ -37,6 +34,14 @@ from vde_dagster.semantics.algebra import (
     Rel,
     SetOperation,
 )
+from vde_dagster.semantics.frames import (
+    Closed,
+    Frame,
+    is_dependent,
+    orders_of,
+    told_apart,
+    ways_of,
+)
 from vde_dagster.semantics.references import sources_in
 from vde_dagster.semantics.simplify.equalities import EQUAL, one_for_another
 from vde_dagster.semantics.uniqueness import is_lookup
@@ -46,31 +51,6 @@ _MAX_NUMBERINGS = 24
 _ARITHMETIC = ("add", "mul")
 
 Branches = list[tuple[bytes, list[bytes]]]
-
-
-@dataclass(slots=True, eq=False)
-class Frame:
-    """Labels of the sources of one group, inside the frames of the queries around it.
-
-    Of columns that are equal in every row, `instead` has the one that stands for all of them.
-    """
-
-    parent: Frame | None
-    labels: dict[Any, bytes] = field(default_factory=dict)
-    instead: dict[Node, Node] = field(default_factory=dict)
-    memo: dict[Any, bytes] = field(default_factory=dict)
-
-
-@dataclass(slots=True, eq=False)
-class Closed:
-    """A hashed group: its row digest and the frame for expressions over it.
-
-    `sole` is the source whose rows the group's rows are, if there is nothing else to it.
-    """
-
-    rows: bytes
-    frame: Frame
-    sole: Any = None
 
 
 class Digester:
@@ -99,23 +79,23 @@ class Digester:
 
     def _close(self, group: Group, parent: Frame | None, tail: list[Any]) -> Closed:
         """Hash a group; `tail` decides between numberings that give its rows one hash."""
-        free = [s for s in group.sources if not _dependent(s)]
+        free = [s for s in group.sources if not is_dependent(s)]
         probe = Frame(parent)
         rows = [self._rows(source, probe) for source in free]
         classes: dict[bytes, list[int]] = {}
         for i, row in enumerate(rows):
             classes.setdefault(row, []).append(i)
-        ways = _ways(classes.values())
+        ways = ways_of(classes.values())
         alike = [[members] for members in classes.values()]
         if ways > _MAX_NUMBERINGS:
             asked = self._asked(group, parent, free, rows)
-            alike = [_told_apart(members, asked) for members in classes.values()]
-            ways = _ways(members for parts in alike for members in parts)
+            alike = [told_apart(members, asked) for members in classes.values()]
+            ways = ways_of(members for parts in alike for members in parts)
         if ways == 1 or ways > _MAX_NUMBERINGS:
             numbers = {i: n for parts in alike for n, i in enumerate(chain(*parts))}
             return self._numbered(group, parent, free, rows, numbers)
         best: tuple[Any, Closed] | None = None
-        for choice in product(*(_orders(parts) for parts in alike)):
+        for choice in product(*(orders_of(parts) for parts in alike)):
             numbers = {i: n for members in choice for n, i in enumerate(members)}
             closed = self._numbered(group, parent, free, rows, numbers)
             key = (closed.rows, [self._any(t, closed.frame) for t in tail])
@@ -206,7 +186,7 @@ class Digester:
 
     def _inner(self, source: Derived, frame: Frame) -> Closed:
         """The group inside a derived source; hashed once unless it is correlated."""
-        around = frame if _dependent(source) else None
+        around = frame if is_dependent(source) else None
         closed = self._closed.get((around, source))
         if closed is None:
             tail = [*source.keys, *source.args, *source.columns]
@@ -221,7 +201,7 @@ class Digester:
         known: bytes | None = frame.memo.get(source) or self._lasting.get(source)
         if known is None:
             known = self._made_rows(source, frame)
-            if _dependent(source):
+            if is_dependent(source):
                 frame.memo[source] = known
             else:
                 self._lasting[source] = known
@@ -258,7 +238,7 @@ class Digester:
 
     def _branches(self, source: SetOperation, frame: Frame) -> Branches:
         """The digests of a set operation's queries; sorted where their order means nothing."""
-        key = (frame if _dependent(source) else None, source)
+        key = (frame if is_dependent(source) else None, source)
         made = self._branches_of.get(key)
         if made is None:
             made = [self._rel(branch, frame) for branch in source.branches]
@@ -393,31 +373,3 @@ class Digester:
         if ties:
             parts.append(self._order(group, closed.frame))
         return digest_all("window", parts)
-
-
-def _dependent(source: Any) -> bool:
-    """Whether a source's rows depend on the sources beside it or around it."""
-    if isinstance(source, Derived):
-        return source.op == "left" or source.correlation.found
-    if isinstance(source, (SetOperation, FullJoin)):
-        return source.correlation.found
-    return isinstance(source, Generator)
-
-
-def _ways(classes: Iterable[list[int]]) -> int:
-    """In how many orders the members of all classes can be named."""
-    return prod(factorial(len(members)) for members in classes)
-
-
-def _told_apart(members: list[int], asked: list[bytes]) -> list[list[int]]:
-    """The members in classes of which the same is asked, in the order of that."""
-    found: dict[bytes, list[int]] = {}
-    for i in members:
-        found.setdefault(asked[i], []).append(i)
-    return [found[mark] for mark in sorted(found)]
-
-
-def _orders(parts: list[list[int]]) -> Iterator[tuple[int, ...]]:
-    """All orders of the members of every part, the parts one after the other."""
-    for choice in product(*(permutations(members) for members in parts)):
-        yield tuple(chain(*choice))

@@ -9,6 +9,7 @@ from vde_dagster.semantics.algebra import Derived, Group, Leaf, Node, Rel
 from vde_dagster.semantics.normalise import negate
 from vde_dagster.semantics.simplify.parts import Parts
 from vde_dagster.semantics.simplify.predicates import replaced
+from vde_dagster.semantics.simplify.values import value_type
 
 
 def ask_before_grouping(parts: Parts) -> None:
@@ -67,6 +68,8 @@ def _takes(source: Derived, parts: Parts) -> bool:
 def _keys_of(source: Derived, asked: Group, parts: Parts) -> dict[Node, Node] | None:
     """What the columns that are asked about are inside a grouping; None if not all are keys."""
     known = {column: source.columns[column.parts[1]] for column in _outside(asked)}
+    if any(value_type(node) is None for node in known.values()):
+        return None  # Grouping makes 0.0 of -0.0, and texts of them differ.
     return known if set(known.values()) <= set(source.keys[0].parts) else None
 
 
