@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -123,9 +124,21 @@ def _goes_on(before: ViewColumn, after: ViewColumn) -> bool:
 
 
 def written_alike(one: str, other: str) -> bool:
-    """Say whether two types are one but for blanks, and but for letters of types without fields."""
-    plain, wanted = (type_.replace(" ", "") for type_ in (one, other))
-    return plain == wanted or ("<" not in plain and plain.lower() == wanted.lower())
+    """Say whether two types are one but for blanks, and but for the letters of types' names.
+
+    >>> written_alike("ARRAY<STRUCT<a: INT>>", "array<struct<a:int>>")
+    True
+    >>> written_alike("STRUCT<a: INT>", "STRUCT<A: INT>")
+    False
+    """
+    plain, wanted = (
+        _TYPE_WORD.sub(lambda word: word[0].lower(), type_.replace(" ", ""))
+        for type_ in (one, other)
+    )
+    return plain == wanted
+
+
+_TYPE_WORD = re.compile(r"\b\w+\b(?!:)")
 
 
 def column_events(

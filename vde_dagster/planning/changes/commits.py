@@ -141,4 +141,4 @@ def _is_less(moved: Sequence[TableCommit], ends: Sequence[TableCommit]) -> bool:
     counts = [0 if commit.quiet else commit.rows_moved for commit in moved]
     if None in rows or None in counts:
         return True
-    return sum(n or 0 for n in counts) <= sum(n or 0 for n in rows)
+    return sum(n or 0 for n in counts) < sum(n or 0 for n in rows)
