@@ -164,7 +164,7 @@ class _Rollback:
             views=views,
             dropped=dropped_views(current, kept | set(own.values())),
             statements=virtual_update(resolver, current, warehouse.settings.catalog, now),
-            returns=tuple(back.returns[one] for one in sorted(back.returns)),
+            returns=tuple(sorted(back.returns.values(), key=lambda one: str(one.ref))),
             sources=() if self.definitions_only else ((self.name, old.version),),
             changed=back.as_change(),
             snapshots=state.snapshots,

@@ -11,13 +11,12 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
     Connection,
     bindparam,
     delete,
     insert,
     select,
-    type_coerce,
+    text,
     update,
 )
 
@@ -28,16 +27,24 @@ from vde_dagster.state.rows import chunks
 
 _PIN, _RANGE = schema.pins.c, schema.intervals.c
 _OPEN = (_PIN.environment == bindparam("of")) & _PIN.valid_to.is_(None)
-_NOW = (
-    select(
-        _RANGE.table_id,
-        type_coerce(_RANGE.start_at, BigInteger),
-        type_coerce(_RANGE.end_at, BigInteger),
-    )
-    .join_from(schema.intervals, schema.pins, _PIN.table_id == _RANGE.table_id)
-    .where(_OPEN)
-    .order_by(_RANGE.table_id, _RANGE.start_at)
-)
+_SQLITE = """
+    SELECT group_concat(one, ',') FROM (
+      SELECT start_at || '-' || end_at AS one FROM vde_intervals i
+      WHERE i.table_id = p.table_id ORDER BY start_at)
+"""
+_POSTGRES = """
+    SELECT string_agg(start_at || '-' || end_at, ',' ORDER BY start_at) FROM vde_intervals i
+    WHERE i.table_id = p.table_id
+"""
+# Compared where they are: of a thousand tables few have other ranges than before.
+_DIFFERING = """
+    SELECT table_id, valid_from, now FROM (
+      SELECT p.table_id, p.valid_from, p.filled, COALESCE(({now}), '') AS now
+      FROM vde_pins p WHERE p.environment = :of AND p.valid_to IS NULL) found
+    WHERE filled IS NULL OR filled <> now
+"""
+_ON_SQLITE = text(_DIFFERING.format(now=_SQLITE))
+_ON_POSTGRES = text(_DIFFERING.format(now=_POSTGRES))
 _PINNED = select(_PIN.table_id, _PIN.filled, _PIN.valid_from).where(_OPEN)
 _CLOSE = (
     update(schema.pins)
@@ -78,20 +85,23 @@ def pin_filled(
         version: Its new version.
         said: By table id, what is filled once the catalog has followed; it may come later.
     """
-    texts: dict[str, list[str]] = {}
-    ranges: Iterable[Any] = connection.execute(_NOW, {"of": environment})
-    for table_id, start, end in ranges:
-        texts.setdefault(table_id, []).append(f"{start}-{end}")
-    differing: list[tuple[str, str, int]] = []
-    pinned: Iterable[Any] = connection.execute(_PINNED, {"of": environment}).all()
-    for table_id, text, since in pinned:
-        now = ",".join(texts.get(table_id, ()))
-        if table_id in said:
+    on_sqlite = connection.dialect.name == "sqlite"
+    found: Iterable[Any] = connection.execute(
+        _ON_SQLITE if on_sqlite else _ON_POSTGRES, {"of": environment}
+    ).all()
+    differing = {one: (since, now) for one, since, now in found if one not in said}
+    for part in chunks(sorted(said)):
+        pinned: Iterable[Any] = connection.execute(
+            _PINNED.where(_PIN.table_id.in_(part)), {"of": environment}
+        ).all()
+        for table_id, before, since in pinned:
             now = dump_filled(said[table_id])
-        if now != text:
-            differing.append((table_id, now, since))
-    _reopen(connection, environment, version, [one for one, _, at in differing if at != version])
-    rows = [{"of": environment, "table": one, "text": text} for one, text, _ in differing]
+            if now != before:
+                differing[table_id] = (since, now)
+    _reopen(
+        connection, environment, version, [o for o, (at, _) in differing.items() if at != version]
+    )
+    rows = [{"of": environment, "table": one, "text": now} for one, (_, now) in differing.items()]
     if rows:
         connection.execute(_SAY, rows)
 

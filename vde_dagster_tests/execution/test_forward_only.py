@@ -141,7 +141,7 @@ def test_production_is_rolled_back_over_a_deployment_and_goes_on(
     query = "SELECT v, number, s FROM m.daily ORDER BY v"
     assert workspace.query("prod", query).rows[2:] == ((30, None, None), (41, 4, "s4"))
 
-    (told,) = workspace.rollback("prod", 1).reverted
+    (told,) = workspace.rollback("prod", 1, definitions_only=True).reverted
     assert (told.name, told.again, told.gone) == (DAILY, ("id",), ("number", "s"))
     assert list(told.filled) == [Interval(FIRST.replace(hour=0), LATER.replace(hour=0))]
     assert rows(workspace) == [(None, 41), (1, 10), (2, 20), (3, 30)]
@@ -170,8 +170,12 @@ def test_types_widen_with_the_deployment_and_not_before(
     assert types["v"].upper() == "BIGINT"
     workspace.apply(workspace.plan_run("prod", PlanOptions(now=LATER)))
     assert rows(workspace) == [(1, 10), (2, 20), (3, 30), (4, 40_000_000_000)]
-    workspace.rollback("prod", 1)
+    workspace.rollback("prod", 1, definitions_only=True)
     assert rows(workspace)[:1] == [(1, 10)], "the version before reads the wider column"
+    workspace.rollback("prod", 1)
+    assert rows(workspace) == [(1, 10), (2, 20), (3, 30)]
+    workspace.apply(workspace.plan_run("prod", PlanOptions(now=LATER)))
+    assert rows(workspace) == [(1, 10), (2, 20), (3, 30), (4, 40)]
 
 
 def test_two_environments_preview_one_table_and_leave_no_branch(

@@ -85,8 +85,8 @@ class History:
         Nothing is due then: of a model that is made whole, a plan would fill the slot before a run
         fills what it reads.
         """
-        self.run("prod", before, later=False)
         name = self.chance.choice(ENVIRONMENTS)
+        self.run(name if name in before else "prod", before, later=False)
         word = self.chance.choice(("sum", "max", "min"))
         model = self.chance.choice(("totals", "week", "totals"))
         path = self.folder.root / f"models/{model}.sql"

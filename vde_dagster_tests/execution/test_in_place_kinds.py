@@ -77,6 +77,10 @@ def test_tables_without_rows_by_interval_are_previewed_deployed_restated_and_rol
     assert rows(workspace, "prod", "id, v, s") == dict.fromkeys(MODELS, deployed)
 
     workspace.rollback("prod", 1)
+    assert rows(workspace, "prod", "id, v") == dict.fromkeys(MODELS, three)
+    workspace.rollback("prod", 3)
+    assert rows(workspace, "prod", "id, v, s") == dict.fromkeys(MODELS, deployed)
+    workspace.rollback("prod", 1, definitions_only=True)
     four = [*three, (4, 41)]
     assert rows(workspace, "prod", "id, v") == dict.fromkeys(MODELS, four)
     workspace.apply(workspace.plan("prod", PlanOptions(now=LATER)))
