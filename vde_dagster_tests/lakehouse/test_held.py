@@ -112,7 +112,12 @@ def test_what_is_held_is_never_expired(warehouse: Holding, clock: FakeClock) -> 
         clock.advance(days=300)
         warehouse.publish(made, moves=(made,))
     clock.advance(days=300)
-    clean(warehouse.store, warehouse.lakehouse, Retention(), timedelta(days=1))
+    told, _ = (
+        clean(warehouse.store, warehouse.lakehouse, Retention(), timedelta(days=1), dry_run=dry)
+        for dry in (True, False)
+    )
+    (kept,) = [one for one in told.decisions if one.action == "keep_snapshots"]
+    assert kept.reason.endswith("versions 1 of 'dev' pin them")
     state = read_table(warehouse.lakehouse, made.ref).metadata
     assert len(state["snapshots"]) == 2
     found = pinned_tables(warehouse.lakehouse, {made.id: (made.ref, held)})
