@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import socket
+import subprocess
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +15,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from vde_dagster_tests.execution.conftest import empty_postgres, postgres
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.duck_engine import open_duck
-from vde_dagster_tests.serve.served_process import refused, serving, vde
+from vde_dagster_tests.serve.served_process import REPOSITORY, VDE, refused, serving, vde
 from vde_dagster_tests.serve.shops import FILES, publish, publish_twice, run
 from vde_dagster_tests.serve.test_pyiceberg import connect
 from vde_dagster_tests.state.postgres_server import PostgresServer
@@ -169,3 +173,29 @@ def test_a_table_that_others_write_is_there_as_it_is_now(tmp_path: Path) -> None
             view = server.ask("/v1/prod@1/namespaces/marts/views/rates").json["metadata"]
             (spark, *_) = view["versions"][0]["representations"]
             assert "FROM `lake`.`rates`" in spark["sql"]
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        told = refused("serve", "--port", port, root=folder.root)
+    assert port in told
+    assert "--port" in told
+
+
+def test_a_signal_ends_the_server_at_once_and_quietly(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    publish(folder)
+    command = [*VDE, "serve", "--port", "0", "--project", str(folder.root), "--json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY
+    ) as process:
+        assert process.stdout is not None
+        assert "{" in process.stdout.readline()
+        process.stdout.readline()
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said
