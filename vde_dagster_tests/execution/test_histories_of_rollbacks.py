@@ -97,6 +97,7 @@ class History:
         self.said.append(f"{model} is {word}, published to {name} on the {self.day}th")
         self.workspace.reload()
         self.workspace.apply(self.workspace.plan(name, now=at(self.day)))
+        self.now()
         self.run(name, before, later=False)
 
     def run(self, name: str, before: dict[str, Any], *, later: bool = True) -> None:
@@ -105,6 +106,7 @@ class History:
         for one in dict.fromkeys(("prod", name)):
             self.said.append(f"run of {one} on the {self.day}th")
             self.workspace.apply(self.workspace.plan_run(one, now=at(self.day)))
+            self.now()
             self.check_from_scratch(one)
 
     def restate(self, name: str, before: dict[str, Any]) -> None:
