@@ -23,6 +23,7 @@ class Size:
     spark: bool = False
 
 
+# What has no line here runs with its own defaults, with --quick too.
 SIZES = {
     "cli_startup": Size("--models 50 --runs 1"),
     "dagster_load": Size("--models 50"),
@@ -33,7 +34,7 @@ SIZES = {
     "execution_sweep": Size("20", "900"),
     "fuzz_project_files": Size("--count 40"),
     "kills_on_spark": Size("--seconds 60", "--seconds 1200", spark=True),
-    "large_state": Size("--environments 3 --versions 5 --models 40"),
+    "large_state": Size("--environments 8 --versions 5 --models 40"),
     "opaque_queries": Size(needs="--folder FOLDER, queries of a warehouse"),
     "planning_intervals": Size("--models 2 --holes 1000"),
     "planning_oracle": Size("--projects 5"),
@@ -48,5 +49,6 @@ SIZES = {
     "skipped_runs": Size("--projects 1 --days 4"),
     "skipped_runs_on_spark": Size("--days 2 --models 4", spark=True),
     "spark_overhead": Size(spark=True),
+    "sqlmesh_documents": Size(needs="CHECKOUT, a copy of SQLMesh's repository"),
     "sqlmesh_projects": Size(needs="CHECKOUTS, clones of public projects (--fetch makes them)"),
 }

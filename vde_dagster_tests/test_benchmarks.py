@@ -8,8 +8,8 @@ from benchmarks import __main__ as runner
 from benchmarks.sizes import SIZES, Size
 
 
-def test_every_benchmark_has_a_size_and_every_size_a_benchmark() -> None:
-    assert set(SIZES) == set(runner.benchmarks())
+def test_every_size_is_that_of_a_benchmark() -> None:
+    assert set(SIZES) <= set(runner.benchmarks())
 
 
 def test_the_table_has_a_row_of_each_and_says_what_those_need_that_are_not_run(

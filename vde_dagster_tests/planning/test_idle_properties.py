@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from vde_dagster.planning.checks.idle import _OF_MODELS
+from vde_dagster.planning.checks.places import properties_in_header
 from vde_dagster.project.reading.model_properties import METADATA
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import ProjectFolder
@@ -101,3 +103,12 @@ def test_the_page_for_sqlmeshs_people_names_them_all() -> None:
     named = set(re.findall(r"`([a-z_]+)`", section.partition("\n## ")[0]))
 
     assert named == {*_OF_MODELS, "table_format", "iceberg"}
+
+
+def test_a_text_that_is_no_header_has_no_properties(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path, {"models/m.sql": "MODEL (name db.m); SELECT 1 AS id"})
+    with open_fake(folder.root) as workspace:
+        (model,) = workspace.project.models.values()
+    assert set(properties_in_header(model)) == {"name"}
+    # The first name stands in two brackets.
+    assert properties_in_header(replace(model, source="SELECT a[(b)] AS c FROM t")) == {}

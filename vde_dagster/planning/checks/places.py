@@ -95,7 +95,7 @@ def properties_in_header(model: Model) -> Mapping[str, frozenset[str]]:
         if depth == 1:
             name = word
             found[name] = frozenset()
-        else:
+        elif name:
             found[name] |= {word}
     return found
 
