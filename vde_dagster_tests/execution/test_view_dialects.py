@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.planning import view_dialects
+from vde_dagster.planning.pinned import PinnedTable
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.view_dialects import ViewWriter
 from vde_dagster_tests.execution.fake_workspace import open_fake
@@ -20,7 +21,13 @@ FILES = {
 }
 
 
-def select(table: TableRef, columns: Iterable[tuple[str, str]], catalog: str) -> str:
+def select(
+    table: TableRef,
+    columns: Iterable[tuple[str, str]],
+    catalog: str,
+    pinned: PinnedTable | None,
+) -> str:
+    assert pinned is None, "nothing is held here"
     return f"read {catalog}/{table.namespace} as {','.join(out for out, _ in columns)}"
 
 
