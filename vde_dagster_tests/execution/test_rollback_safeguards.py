@@ -12,7 +12,7 @@ import pytest
 from vde_dagster.errors import ConflictError, ExecutionError
 from vde_dagster.execution import going_back
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import publish, return_to, settle
+from vde_dagster.lakehouse import publish, rebase, return_to
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.work import FillTask
 from vde_dagster.state import pinned_fills, schema
@@ -119,7 +119,7 @@ def no_end_of_branches(patch: pytest.MonkeyPatch) -> None:
             connection.execute(waiting.insert(), [dict(row) for row in kept])
 
     patch.setattr(return_to, "attempts", lambda *_: set())
-    for module in (publish, settle):
+    for module in (publish, rebase):
         patch.setattr(module, "restore_filled", restore)
 
 
