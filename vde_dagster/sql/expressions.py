@@ -97,7 +97,8 @@ def read_expression(text: str) -> Expression:
         parts = column.parts
         bare = next((part for part in parts if "start" not in part.meta), None)
         if bare is not None:  # `source.true`: a word that SQLGlot takes for a value.
-            raise ValueError(f"'{bare.sql('spark')}' is no name; quote it with backticks if it is")
+            word = bare.sql("spark").lower()
+            raise ValueError(f"'{word}' is no name; quote it with backticks if it is")
         places = tuple(
             (part.meta["start"] - len(_BEFORE), part.meta["end"] + 1 - len(_BEFORE))
             for part in parts

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _WHOLE_NAMES = frozenset({"duckdb", "mysql"})
 """Dialects whose DAYNAME and MONTHNAME write the whole name; Spark's write three letters."""
-_SUNDAY_WEEKS = frozenset({"tsql", "fabric"})
-"""Dialects whose weeks begin on Sunday without being asked; BigQuery's tree says it."""
+_SUNDAY_WEEKS = frozenset({"bigquery", "tsql", "fabric"})
+"""Dialects whose weeks begin on Sunday without being asked; BigQuery's newer trees say so."""
 
 _ROUNDING = frozenset({"postgres", "duckdb", "mysql", "bigquery", "snowflake", "trino", "presto"})
 """Dialects in which a CAST to an integer rounds; Spark's cuts off."""
