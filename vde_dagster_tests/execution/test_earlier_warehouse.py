@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster_tests.execution.earlier_warehouse import padded_folder, unpack
 
@@ -34,7 +35,9 @@ def test_it_is_read_and_rolled_back(folder: Path) -> None:
     query = "SELECT customer, revenue FROM marts.customers ORDER BY customer"
     with Workspace.open(folder) as workspace:
         assert workspace.query("prod", query).rows == ((10, 7.0), (11, 8.5), (12, 21.0))
-        workspace.rollback("prod")
+        with pytest.raises(UsageError, match=r"was not written down.*--definitions-only"):
+            workspace.rollback("prod")
+        workspace.rollback("prod", definitions_only=True)
         assert workspace.query("prod", query).rows == ((10, 6.0), (11, 7.5), (12, 20.0))
         assert workspace.query("dev", query).rows == ((10, 7.0), (11, 8.5), (12, 21.0))
         twice = "SELECT twice FROM marts.code ORDER BY 1"

@@ -301,7 +301,7 @@ def see_the_history(shop: Shop) -> None:
     page = shop.page
     open_partitions(page, shop.dagster, "vde/environment", "Materialized (2)")
     choose(page, "prod")
-    expect(page.get_by_text("rollback to 1")).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_text("rollback to 1").first).to_be_visible(timeout=SECONDS)
     changed = page.get_by_role("row").filter(has_text="vde/changes")
     for told in ("marts.running", "changed"):
         expect(changed.get_by_text(told).first).to_be_visible(timeout=SECONDS)
