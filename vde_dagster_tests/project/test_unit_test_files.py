@@ -173,6 +173,18 @@ def test_wrong_rows_in_files(table: str, message: str) -> None:
     assert raised.value.location.line == 4
 
 
+@pytest.mark.parametrize(("key", "line"), [("on", 3), ("querry", 4), ("1", 3)])
+def test_an_output_that_there_is_not_is_told_also_where_yaml_reads_no_text(
+    key: str, line: int
+) -> None:
+    text = f"test_x:\n  model: a.m\n  outputs:\n    {key}: []\n"
+
+    with pytest.raises(ProjectError, match=r"unknown key '\w+' of outputs") as raised:
+        read(text)
+    assert raised.value.location is not None
+    assert raised.value.location.line == line
+
+
 def test_a_changed_file_of_rows_is_read_again(write_project: WriteProject) -> None:
     root = write_project(
         {

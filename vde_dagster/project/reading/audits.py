@@ -121,7 +121,7 @@ def read_audit(block: Block, source: SourceText, default_dialect: str) -> AuditD
         source=source,
         query=block.statements[-1],
         before=tuple(block.statements[:-1]),
-        dialect=given["dialect"].sql_dialect() if "dialect" in given else default_dialect,
+        dialect=given["dialect"].known_dialect() if "dialect" in given else default_dialect,
         blocking=given["blocking"].boolean() if "blocking" in given else True,
         defaults={key.lower(): value.raw for key, value in defaults},
         skip=given["skip"].boolean() if "skip" in given else False,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from vde_dagster.base.names import quote
+from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, SourceLocation
 from vde_dagster.project.reading.cron import normalise_cron
 from vde_dagster.sql.scanner import (
@@ -86,6 +87,23 @@ class Value:
     def sql_dialect(self) -> str:
         """Read a dialect of SQLGlot's; how it compares names, behind a comma, is left out."""
         return self.text().partition(",")[0].strip().lower()
+
+    def known_dialect(self) -> str:
+        """Read a dialect that SQLGlot has.
+
+        Raises:
+            ProjectError: It has none of that name; points at it.
+        """
+        dialect = self.sql_dialect()
+        if dialect == "spark":
+            return dialect
+        from sqlglot.dialects import DIALECTS
+
+        known = [name.lower() for name in DIALECTS]
+        if dialect not in known:
+            hint = suggest(dialect, known, "dialects")
+            raise self.error(f"unknown SQL dialect '{dialect}'", hint)
+        return dialect
 
     def identifier(self) -> str:
         """Read a dotted name as written, or the one in a string or in several."""

@@ -131,8 +131,7 @@ def read_model_properties(
         raise header.source.error(
             "the MODEL header has no name", header.start, "write MODEL (name schema.model, …);"
         )
-    dialect = given["dialect"].sql_dialect() if "dialect" in given else settings.dialect
-    _check_dialect(header, dialect)
+    dialect = given["dialect"].known_dialect() if "dialect" in given else settings.dialect
     kind = read_kind(given["kind"], dialect, of_kinds) if "kind" in given else View()
     kind = kind.with_time_format(settings.time_column_format)
     for needed in kind.needs:
@@ -183,18 +182,6 @@ def _check_names(header: Header) -> None:
             raise where.error(f"property '{name}': {message}", value.start, "remove it")
         raise where.error(
             f"unknown property '{name}'", value.start, suggest(name, READ, "properties")
-        )
-
-
-def _check_dialect(header: Header, dialect: str) -> None:
-    if dialect == "spark" or "dialect" not in header.properties:
-        return
-    from sqlglot.dialects import DIALECTS
-
-    known = [name.lower() for name in DIALECTS]
-    if dialect not in known:
-        raise header.properties["dialect"].error(
-            f"unknown SQL dialect '{dialect}'", suggest(dialect, known, "dialects")
         )
 
 

@@ -116,7 +116,7 @@ class _Reader:
                 raise self.document.error(
                     (*keys, "outputs", key),
                     f"unknown key '{key}' of outputs",
-                    suggest(key, _OUTPUT_KEYS),
+                    suggest(str(key), _OUTPUT_KEYS),
                 )
         partial = bool(outputs.get("partial", False))
         ctes = self._mapping((*keys, "outputs", "ctes"), outputs.get("ctes") or {})
