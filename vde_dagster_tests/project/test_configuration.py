@@ -233,6 +233,12 @@ MISTAKES = {
     ),
     "wrong type": ("model_defaults: 3\n", "1", "key 'model_defaults': input should be", ""),
     "no time": ("environment_ttl: soon\n", "1", "'soon' is not a length of time", "in 1 week"),
+    "endless time": (
+        f"environment_ttl: in {10**400} days\n",
+        "1",
+        "is not a length of time",
+        "in 1 week",
+    ),
     "no gateway": ("gateways: {a: {}}\ndefault_gateway: b\n", "2", "no gateway 'b'", "a"),
     "dialect": ("model_defaults:\n  dialect: spork\n", "2", "unknown SQL dialect", "spark"),
     "cron": ("model_defaults:\n  cron: dayly\n", "2", "setting 'cron'", "@daily"),

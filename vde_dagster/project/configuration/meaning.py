@@ -26,7 +26,7 @@ from vde_dagster.project.sqlmesh_compat.config import (
     does,
 )
 
-_TIME = re.compile(r"(?:in\s+)?(\d+)\s*(minute|hour|day|week|month|year)s?", re.IGNORECASE)
+_TIME = re.compile(r"(?:in\s+)?(\d{1,5})\s*(minute|hour|day|week|month|year)s?", re.IGNORECASE)
 _HOURS = {"minute": 1 / 60, "hour": 1, "day": 24, "week": 168, "month": 720, "year": 8760}
 _OF_MODELS = ("dialect", "cron", "owner", "start")
 """Defaults of models that are settings of their own."""
