@@ -131,19 +131,21 @@ class LeaseStore:
     def release(self, lease: Lease) -> None:
         """Give a lease back; one that was lost is left to its new owner."""
 
-        def work(conn: Connection) -> None:
-            conn.execute(
-                _RELEASE,
-                {
-                    "of": lease.resource,
-                    "of_token": lease.token,
-                    "of_owner": lease.owner,
-                    "owner": None,
-                    "expires_at": self.database.clock.now(),
-                },
-            )
+        self.database.run_transaction(
+            lambda conn: self._give_back(conn, lease), name="lease.release"
+        )
 
-        self.database.run_transaction(work, name="lease.release")
+    def _give_back(self, conn: Connection, lease: Lease) -> None:
+        conn.execute(
+            _RELEASE,
+            {
+                "of": lease.resource,
+                "of_token": lease.token,
+                "of_owner": lease.owner,
+                "owner": None,
+                "expires_at": self.database.clock.now(),
+            },
+        )
 
     def check(self, connection: Connection, lease: Lease) -> None:
         """Make sure, inside a commit's transaction, that the lease still is its owner's.
@@ -228,16 +230,7 @@ class LeaseStore:
     def _release_all(self, leases: Iterable[Lease]) -> None:
         def work(conn: Connection) -> None:
             for lease in leases:
-                conn.execute(
-                    _RELEASE,
-                    {
-                        "of": lease.resource,
-                        "of_token": lease.token,
-                        "of_owner": lease.owner,
-                        "owner": None,
-                        "expires_at": self.database.clock.now(),
-                    },
-                )
+                self._give_back(conn, lease)
 
         self.database.run_transaction(work, name="lease.release_all")
 

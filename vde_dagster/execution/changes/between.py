@@ -112,8 +112,11 @@ def changes_between(
             hint=f"see: vde history {environment}",
         )
     after = read_side(warehouse, later, model)
-    known = earlier is not None and not warehouse.store.versions.is_end(environment, since)
-    why = None if known or not since else _forgotten(warehouse, environment, since)
+    ended = bool(since) and warehouse.store.versions.is_end(environment, since)
+    known = earlier is not None and not ended
+    why = None
+    if since and not known and not ended:  # One that ended the environment showed nothing.
+        why = f"version {since} of '{environment}' is kept no longer"
     before = None
     if known and earlier is not None:
         if after is None and model not in earlier.entries:
@@ -139,13 +142,6 @@ def _wanted(warehouse: Warehouse, environment: str, until: int | None) -> Enviro
 
         raise no_environment(warehouse.store, environment)
     return found
-
-
-def _forgotten(warehouse: Warehouse, environment: str, since: int) -> str | None:
-    """Say why a version cannot be read; one that ended the environment showed nothing."""
-    if warehouse.store.versions.is_end(environment, since):
-        return None
-    return f"version {since} of '{environment}' is kept no longer"
 
 
 def _no_model(environment: str, model: ModelName, since: int, until: int) -> UsageError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from vde_dagster.semantics.algebra import Leaf, Node
 from vde_dagster.semantics.simplify.values import INTEGERS, value_type
@@ -36,11 +36,7 @@ class Classes:
 
 def one_for_another(conditions: Iterable[Node]) -> Classes:
     """Columns of which each may stand for the other: of one type, whose equal values are one."""
-    classes = Classes()
-    for condition in conditions:
-        if condition.tag in EQUAL and _alike(*condition.parts):
-            classes.join(*condition.parts)
-    return classes
+    return _joined(conditions, _alike)
 
 
 def _alike(one: Node, two: Node) -> bool:
@@ -50,11 +46,7 @@ def _alike(one: Node, two: Node) -> bool:
 
 def equal_values(conditions: Iterable[Node]) -> Classes:
     """Columns and literals that are equal, if only after numbers have been made wider."""
-    classes = Classes()
-    for condition in conditions:
-        if condition.tag in EQUAL and _like(*condition.parts):
-            classes.join(*condition.parts)
-    return classes
+    return _joined(conditions, _like)
 
 
 def _like(one: Node, two: Node) -> bool:
@@ -70,3 +62,12 @@ def _like(one: Node, two: Node) -> bool:
 def _column(node: Node) -> tuple[str, str] | None:
     source, key = node.parts
     return (source.table, key) if isinstance(source, Leaf) else None
+
+
+def _joined(conditions: Iterable[Node], may_be: Callable[[Node, Node], bool]) -> Classes:
+    """Classes of what conditions say to be equal, of the pairs that a rule takes."""
+    classes = Classes()
+    for condition in conditions:
+        if condition.tag in EQUAL and may_be(*condition.parts):
+            classes.join(*condition.parts)
+    return classes
