@@ -187,20 +187,17 @@ def test_commands_do_what_they_do_elsewhere(
     assert made.look().environments["prod"][2]
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize(
-    "before", [first, edited, next_day, deployed_after_a_preview, data_rolled_back]
-)
-def test_who_comes_next_finishes_what_a_dead_process_began(
+def finishes_what_a_dead_process_began(
+    make: Callable[[str], Warehouses],
     before: Callable[[Warehouses], Callable[[Workspace], object]],
     after: bool,
-    tmp_path: Path,
-    empty_database: Path,
+    samples: int,
 ) -> None:
-    whole = Warehouses(tmp_path / "whole", empty_database)
+    """Let a command die at changes of the catalog, and compare what comes next with a whole one."""
+    whole = make("whole")
     count = whole.run(before(whole)).changes
-    for number in range(count, 0, -max(1, count // SAMPLES)):
-        made = Warehouses(tmp_path / str(number), empty_database)
+    for number in range(count, 0, -max(1, count // samples)):
+        made = make(str(number))
         command = before(made)
         with pytest.raises(Death):
             made.run(command, Dies(number, after))
@@ -214,3 +211,18 @@ def test_who_comes_next_finishes_what_a_dead_process_began(
             made.clock.advance(days=2)
             made.run(lambda workspace: workspace.janitor())
         assert made.look().branches() == {}
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    "before", [first, edited, next_day, deployed_after_a_preview, data_rolled_back]
+)
+def test_who_comes_next_finishes_what_a_dead_process_began(
+    before: Callable[[Warehouses], Callable[[Workspace], object]],
+    after: bool,
+    tmp_path: Path,
+    empty_database: Path,
+) -> None:
+    finishes_what_a_dead_process_began(
+        lambda name: Warehouses(tmp_path / name, empty_database), before, after, SAMPLES
+    )

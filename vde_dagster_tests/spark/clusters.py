@@ -13,6 +13,7 @@ from pathlib import Path
 import pyspark
 
 from vde_dagster.spark.settings import JAR_CACHE_VARIABLE
+from vde_dagster_tests.processes import end
 
 HOME = Path(pyspark.__file__).parent
 _STARTS_SECONDS = 120
@@ -103,9 +104,4 @@ def _running(folder: Path, name: str, *command: str, memory: str = "192m") -> It
     try:
         yield path
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process, seconds=20)
