@@ -1,13 +1,15 @@
-"""Every crash of every command: `python -m benchmarks.execution_sweep [SECONDS [SEED]]`.
+"""Every crash of every command: `python -m benchmarks.execution_sweep [SECONDS [SEED]] [--…]`.
 
 All side effects of `vde_dagster_tests.execution.crash_world` times all six ways to fail, in an
 order that the seed decides; then, for the commands that hold leases, a stall after each side effect
 during which another process takes over; then pairs (a crash during the recovery), until the time
-is over.
+is over. `--postgres` has the state and the catalog in a PostgreSQL server of its own, and
+`--only WORD` takes the commands with a word in their names; `--once` ends before the pairs.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
 import sys
 import tempfile
@@ -27,6 +29,7 @@ from vde_dagster_tests.execution.crash_world import (
     check_stall,
 )
 from vde_dagster_tests.faults import MODES, Fault
+from vde_dagster_tests.state.postgres_server import PostgresServer
 
 STALL_SECONDS = 600.0
 
@@ -56,28 +59,45 @@ def cases(
         yield "pair", f"{stage.operation.name}: {faults}", partial(check_case, stage, faults)
 
 
-def main(seconds: float = 600.0, seed: str = "1") -> int:
+def main(
+    seconds: float = 600.0,
+    seed: str = "1",
+    *,
+    postgres: bool = False,
+    only: str = "",
+    once: bool = False,
+) -> int:
     """Sweep for so long, and print how many cases held.
 
     Args:
         seconds: When to stop.
         seed: Decides the order.
+        postgres: Whether state and catalog are in PostgreSQL.
+        only: A word that the names of the commands have.
+        once: Whether to end when each single fault and stall was tried.
 
     Returns:
         How many cases failed.
     """
     began = time.monotonic()
+    server = PostgresServer() if postgres else None
+    place: tuple[PostgresServer, str] | None = None
+    if server is not None:
+        place = server, server.create_database()
+        StateStore.open(server.url(place[1])).close()
     with tempfile.TemporaryDirectory() as folder:
         empty = Path(folder) / "empty.db"
         StateStore.open(f"sqlite:///{empty}").close()
-        stages = [Stage(operation, empty) for operation in OPERATIONS]
+        chosen = [operation for operation in OPERATIONS if only in operation.name]
+        stages = [Stage(operation, empty, place) for operation in chosen]
     points = sum(len(stage.points) for stage in stages)
     print(
-        f"{len(stages)} commands, {points} side effects, {points * len(MODES)} faults; seed {seed}"
+        f"{len(stages)} commands, {points} side effects, {points * len(MODES)} faults; seed {seed}",
+        flush=True,
     )
     counts: Counter[str] = Counter()
     for kind, what, check in cases(stages, random.Random(seed)):
-        if time.monotonic() - began > seconds:
+        if time.monotonic() - began > seconds or (once and kind == "pair"):
             break
         counts[kind] += 1
         try:
@@ -87,6 +107,8 @@ def main(seconds: float = 600.0, seed: str = "1") -> int:
             print(f"FAILED {what}\n{traceback.format_exc(limit=-3)}", flush=True)
     for stage in stages:
         stage.close()
+    if server is not None:
+        server.stop()
     took = time.monotonic() - began
     told = ", ".join(f"{counts[kind]} {kind}s" for kind in ("fault", "stall", "pair"))
     print(f"{told} in {took:.0f} s")
@@ -95,5 +117,10 @@ def main(seconds: float = 600.0, seed: str = "1") -> int:
 
 
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    sys.exit(min(1, main(float(arguments[0]) if arguments else 600.0, *arguments[1:2])))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("seconds", nargs="?", type=float, default=600.0)
+    parser.add_argument("seed", nargs="?", default="1")
+    parser.add_argument("--postgres", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--once", action="store_true")
+    sys.exit(min(1, main(**vars(parser.parse_args()))))

@@ -57,12 +57,13 @@ def _tell_pinned(
         for environment, first, last in pins[number]:
             spans.setdefault(environment, []).extend((first, last))
     versions = ", ".join(
-        f"{min(numbers)} to {max(numbers)} of '{environment}'"
+        f"versions {min(numbers)} to {max(numbers)} of '{environment}'"
         if min(numbers) < max(numbers)
-        else f"{numbers[0]} of '{environment}'"
+        else f"version {numbers[0]} of '{environment}'"
         for environment, numbers in sorted(spans.items())
     )
-    reason = f"{len(held)} snapshots are past their time, and versions {versions} pin them"
+    many = "1 snapshot is" if len(held) == 1 else f"{len(held)} snapshots are"
+    reason = f"{many} past the time, and pinned by {versions}"
     size = bytes_of_no_other(run.lakehouse.files, kept, without_pins)
     run.tell(Decision("keep_snapshots", str(ref), reason, "kept", size))
 
