@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.changes.reading import FoundChanges
     from vde_dagster.planning.changes.columns import ColumnEvent
 
-_SHOWN = ("_change_type",)
+_SHOWN, _SHOWN_OF_STEPS = ("_change_type",), ("_change_type", "_version")
 """Of the columns in front, those that differ within one answer: the table shows no others."""
 
 
@@ -46,7 +46,8 @@ def show_changes(console: Console, found: FoundChanges) -> None:
         kept = [
             i
             for i, (name, _) in enumerate(changes.columns)
-            if name in _SHOWN or i >= len(changes.columns) - _own(found)
+            if name in (_SHOWN_OF_STEPS if changes.steps else _SHOWN)
+            or i >= len(changes.columns) - _own(found)
         ]
         columns = [changes.columns[i] for i in kept]
         show_rows(console, columns, [tuple(row[i] for i in kept) for row in found.rows])

@@ -509,6 +509,7 @@ class Workspace:
         until: int | None = None,
         cursor: str | None = None,
         limit: int | None = None,
+        each: bool = False,
     ) -> FoundChanges:
         """Read what changed in a published model, row by row, from one version to another.
 
@@ -519,6 +520,8 @@ class Workspace:
             until: The version to go to; the current one by default.
             cursor: In place of `since`, the cursor of a consumer, which `acknowledge` moves.
             limit: The most changes to return.
+            each: Whether to tell each version's changes, counted by `_change_ordinal`, in place of
+                the net ones.
 
         Raises:
             UsageError: There is no such environment, model or version, or the data of the version
@@ -535,20 +538,28 @@ class Workspace:
             until=until,
             cursor=cursor,
             limit=limit,
+            each=each,
         )
 
     def changes_between(
-        self, environment: str, model: str, since: int, until: int | None = None
+        self,
+        environment: str,
+        model: str,
+        since: int,
+        until: int | None = None,
+        *,
+        each: bool = False,
     ) -> ModelChanges:
         """Return how changes are read; its `query` is for any Spark session with the catalog.
 
         Raises:
             UsageError: As `changes`.
         """
-        from vde_dagster.execution.changes.between import changes_between
+        from vde_dagster.execution.changes.reading import plan_changes
 
         name = ModelName.parse(model, self.settings.default_namespace)
-        return changes_between(self.warehouse, environment_name(environment), name, since, until)
+        where = environment_name(environment)
+        return plan_changes(self.warehouse, where, name, since, until, None, each=each)
 
     def acknowledge(self, found: FoundChanges, *, who: str | None = None) -> None:
         """Move the cursor by which changes were read, once the caller has kept them.

@@ -46,6 +46,13 @@ def test_changes_are_shown_and_consumed(
     other = vde(*at, "--cursor", "copy", "--ack", "0-1")
     assert (other.code, "is at version 2, not at 0" in other.err) == (1, True)
     assert "no row changed" in vde(*at, "--cursor", "copy").out
+    each = vde(*at, "--from", "0", "--each", "--json").json
+    assert [(row[0], row[1], row[3]) for row in each["rows"]] == [
+        *[("insert", 0, 1)] * 3,
+        *[("update_before", 1, 2), ("update_after", 1, 2), ("delete", 1, 2), ("insert", 1, 2)],
+    ]
+    assert [one["to"] for one in each["steps"]] == [1, 2]
+    assert "_version" in vde(*at, "--from", "0", "--each").out
     sql = vde(*at, "--from", "1", "--sql", "--json").json["sql"]
     assert len(spark_engine.session.sql("SELECT 1").collect()) == 1
     with Workspace.open(shop.root) as workspace:
@@ -65,6 +72,7 @@ def test_changes_are_shown_and_consumed(
         (["--cursor", "a", "--ack", "1-2", "--from", "1"], "read nothing"),
         (["--cursor", "a", "--ack", "1-2", "--forget"], "exclude each other"),
         (["--cursor", "a", "--forget", "--limit", "1"], "read nothing"),
+        (["--cursor", "a", "--ack", "1-2", "--each"], "read nothing"),
     ],
 )
 def test_options_that_mean_nothing_together_are_refused(

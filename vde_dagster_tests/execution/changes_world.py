@@ -21,6 +21,7 @@ import sqlglot
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.changes.between import ModelChanges, compare_sides
+from vde_dagster.execution.changes.by_version import steps_of
 from vde_dagster.execution.changes.sides import ShownTable, Side
 from vde_dagster.lakehouse.table_metadata import columns_of
 from vde_dagster.planning.changes.columns import ColumnEvent, ViewColumn
@@ -386,6 +387,19 @@ class World:
         return compare_sides(
             "lake", later, NAME, since, one.side() if one else None, two.side() if two else None
         )
+
+    def steps(self, since: int, until: int, *, pinned_only: bool = False) -> ModelChanges:
+        """What the package says of each version from one to another."""
+        at = datetime(2024, 1, 1, tzinfo=timezone.utc)
+        shown = []
+        for number in range(since, until + 1):
+            version = self.versions[number] if number else None
+            side = version.side() if version else None
+            shown.append((Environment("prod", number, {}, f"p{number}", at, "me"), side))
+        whole = ModelChanges(
+            *("prod", NAME, since, until, f"p{until}", "nothing", None, (), (), (), "")
+        )
+        return steps_of("lake", NAME, shown, whole, pinned_only=pinned_only)
 
     def read(self, changes: ModelChanges) -> list[Row]:
         """Run the query of changes."""

@@ -117,12 +117,49 @@ def test_changes_that_were_not_all_read_are_not_acknowledged(shop: Shop) -> None
         shop.workspace.acknowledge(found)
 
 
+def test_each_version_is_told_for_itself(shop: Shop) -> None:
+    changes = shop.workspace.changes_between("prod", "marts.daily", 0, each=True)
+    assert changes.method == "steps"
+    assert [(one.since, one.until, one.method) for one in changes.steps] == [
+        (0, 1, "versions"),
+        (1, 2, "versions"),
+        (2, 3, changes.steps[2].method),
+    ]
+    told = [(one["ordinal"], one["to"]) for one in changes.to_json()["steps"]]
+    assert told == [(0, 1), (1, 2), (2, 3)]
+    ids = [shop.workspace.store.versions.publication("prod", version) for version in (1, 2, 3)]
+    assert [one.publication_id for one in changes.steps] == ids
+    for ordinal, version in enumerate((1, 2, 3)):
+        assert f"CAST({ordinal} AS INT) AS `_change_ordinal`" in changes.query
+        assert f"VERSION AS OF {shop.pin(version, 'marts.daily')}" in changes.query
+
+
+def test_versions_that_change_nothing_are_no_steps(shop: Shop) -> None:
+    changes = shop.workspace.changes_between("prod", "raw.orders", 1, 2, each=True)
+    assert (changes.method, changes.steps) == ("nothing", ())
+    assert shop.workspace.changes("prod", "raw.orders", since=1, until=2, each=True).rows == ()
+
+
+def test_steps_only_go_forwards(shop: Shop) -> None:
+    with pytest.raises(UsageError, match="comes before version 3"):
+        shop.workspace.changes("prod", "marts.daily", since=3, until=1, each=True)
+
+
+def test_steps_over_what_nobody_pins_have_to_be_read_anew(shop: Shop) -> None:
+    found = shop.workspace.changes("prod", "marts.rates", since=1, until=2, each=True)
+    assert [row[0] for row in found.rows] == ["resync"]
+
+
 def test_a_query_reads_changes_as_a_table(shop: Shop) -> None:
     pins = [shop.pin(version, "marts.daily") for version in (1, 2)]
     sql = "SELECT day, _change_type FROM changes('marts.daily', 1, 2) AS c JOIN marts.daily d"
     asked = shop.asked("prod", f"{sql} USING (day)")
     assert all(f"VERSION AS OF {pin}" in asked for pin in pins)
     assert "`daily` d" in asked
+    each = shop.asked("prod", "SELECT * FROM changes('marts.daily', 0, each => true)")
+    assert each.count("AS step") == 3
+    net = shop.asked("prod", "SELECT * FROM changes('marts.daily', 1, 2, EACH => false)")
+    assert "AS step" not in net
     assert shop.asked("prod@2", "SELECT * FROM Changes('marts.daily', 1)").count("VERSION") == 2
     same = shop.asked("prod", "WITH changes(a) AS (SELECT 1) SELECT a FROM changes")
     assert "VERSION" not in same
@@ -134,6 +171,8 @@ def test_a_query_reads_changes_as_a_table(shop: Shop) -> None:
         ("changes('marts.daily')", "does not say a model and one or two versions"),
         ("changes('marts.daily', 1, 2, 3)", "does not say a model and one or two versions"),
         ("changes('marts.daily', 'a')", "does not say a model and one or two versions"),
+        ("changes('marts.daily', each => true)", "does not say a model and one or two versions"),
+        ("changes('marts.daily', 1, each => 2)", "does not say a model and one or two versions"),
         ("changes('marts.daily' 1)", "does not say a model and one or two versions"),
         ("changes('marts.none', 1, 2)", "shows a model marts.none"),
         ("changes(marts.daily, 1, 2)", "cannot read from changes"),

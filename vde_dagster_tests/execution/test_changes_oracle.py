@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -50,6 +51,32 @@ def check(world: World, since: int, until: int) -> str:
     return changes.method
 
 
+def check_steps(world: World, since: int, until: int, *, pinned_only: bool = False) -> None:
+    """Apply each version's changes to a copy, one after the other."""
+    one = world.versions[since] if since else None
+    two = world.versions[until]
+    changes = world.steps(since, until, pinned_only=pinned_only)
+    found = world.read(changes)
+    if pinned_only:
+        shown = [version for version in world.versions.values() if version is not None]
+        pins = {version.pin.snapshot_id for version in shown}
+        read = {int(number) for number in re.findall(r"(?: OF |-id` = ')(\d+)", changes.query)}
+        assert read <= pins, "a commit that no version pins"
+    names = [name for name, _ in changes.columns][5:]
+    copy = one.rows() if one is not None else Counter()
+    if one is not None:
+        copy = migrated([column[0] for column in one.columns], copy, changes.events, names)
+    assert {row[1] for row in found} <= set(range(len(changes.steps)))
+    for ordinal, step in enumerate(changes.steps):
+        rows = [row for row in found if row[1] == ordinal]
+        assert {row[3] for row in rows} <= {step.until}
+        gone: Counter[tuple[Any, ...]] = Counter(row[5:] for row in rows if row[0] in GONE)
+        come: Counter[tuple[Any, ...]] = Counter(row[5:] for row in rows if row[0] in COME)
+        assert gone <= copy, "a row goes that is not there"
+        copy = copy - gone + come
+    assert copy == (two.rows() if two is not None else Counter())
+
+
 def search(seeds: range, **options: Any) -> Counter[str]:
     """Check all pairs of versions of many histories; count how changes were found."""
     methods: Counter[str] = Counter()
@@ -64,8 +91,20 @@ def search(seeds: range, **options: Any) -> Counter[str]:
         for since in world.versions:
             for until in world.versions:
                 methods[told(world, since, until)] += 1
+        for until in world.versions:
+            for since in range(until + 1):
+                tell_steps(world, since, until, pinned_only=(since + until) % 2 == 0)
         world.close()
     return methods
+
+
+def tell_steps(world: World, since: int, until: int, *, pinned_only: bool) -> None:
+    """Check the steps between two versions; a failure names the history."""
+    try:
+        check_steps(world, since, until, pinned_only=pinned_only)
+    except Exception as error:
+        where = f"seed {world.seed}, {since} to {until}, pinned_only={pinned_only}"
+        raise AssertionError(f"{where}: {error!r}") from error
 
 
 def told(world: World, since: int, until: int) -> str:

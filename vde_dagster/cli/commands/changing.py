@@ -47,6 +47,9 @@ RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="The most r
 SqlOnly = Annotated[
     bool, typer.Option("--sql", help="Print the Spark SQL that returns the changes; runs nothing.")
 ]
+Each = Annotated[
+    bool, typer.Option("--each", help="Tell each version's changes, not only what they come to.")
+]
 _ACK = re.compile(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*")
 
 
@@ -55,6 +58,7 @@ def changes(
     model: ModelArgument,
     since: From = None,
     to: To = None,
+    each: Each = False,
     cursor: Cursor = None,
     commit: Commit = False,
     ack: Ack = None,
@@ -72,7 +76,7 @@ def changes(
     vde changes prod sales.orders --cursor billing --ack 40-41
     """
     output = Output(as_json)
-    _check(since, to, cursor, commit, ack, forget, limit, sql)
+    _check(since, to, cursor, commit, ack, forget, limit, sql, each)
     with opened(project) as workspace:
         from vde_dagster.base.names import ModelName
         from vde_dagster.planning.environment import environment_name
@@ -84,9 +88,11 @@ def changes(
             _move(output, workspace, where, name, cursor, ack)
             return
         if sql:
-            _show_sql(output, workspace, where, name, since, to, cursor)
+            _show_sql(output, workspace, where, name, since, to, cursor, each=each)
             return
-        found = workspace.changes(where, model, since=since, until=to, cursor=cursor, limit=limit)
+        found = workspace.changes(
+            where, model, since=since, until=to, cursor=cursor, limit=limit, each=each
+        )
         _show(output, found, as_json=as_json)
         if commit:
             workspace.acknowledge(found)
@@ -103,6 +109,7 @@ def _check(
     forget: bool,
     limit: int | None,
     sql: bool,
+    each: bool,
 ) -> None:
     """Refuse options that mean nothing together.
 
@@ -117,7 +124,8 @@ def _check(
             hint="leave out --limit and --sql, or move the cursor with --ack",
         )
     alone = ack is not None or forget
-    if alone and (since is not None or to is not None or commit or sql or limit is not None):
+    reads = since is not None or to is not None or limit is not None
+    if alone and (reads or commit or sql or each):
         raise UsageError(
             "--ack and --forget read nothing, so that other options mean nothing",
             hint="give them with --cursor NAME alone",
@@ -170,6 +178,8 @@ def _show_sql(
     since: int | None,
     to: int | None,
     cursor: str | None,
+    *,
+    each: bool,
 ) -> None:
     if cursor is not None:
         since = workspace.store.change_cursors.version(environment, model, cursor)
@@ -177,7 +187,7 @@ def _show_sql(
         raise UsageError(
             "it is not said from where on the changes are wanted", hint="give --from VERSION"
         )
-    found = workspace.changes_between(environment, str(model), since, to)
+    found = workspace.changes_between(environment, str(model), since, to, each=each)
     output.result(
         {**found.to_json(), "sql": found.query},
         lambda console: console.print(found.query, markup=False, soft_wrap=True),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.environment import Environment
 
-Method = Literal["nothing", "commits", "lineage", "versions", "resync"]
+Method = Literal["nothing", "commits", "lineage", "versions", "resync", "steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ class ModelChanges:
         key: Columns by which images of one row are paired, or none.
         columns: (name, Spark SQL type) of the answer.
         query: Spark SQL that returns them; any session with the project's catalog can run it.
+        steps: Where each version is told for itself, what each changed, of those that did.
     """
 
     environment: str
@@ -72,6 +73,7 @@ class ModelChanges:
     key: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
     query: str
+    steps: tuple[ModelChanges, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data."""
@@ -85,6 +87,16 @@ class ModelChanges:
             "why": self.why,
             "columns_changed": [event.to_json() for event in self.events],
             "key": list(self.key),
+            "steps": [
+                {
+                    "ordinal": ordinal,
+                    "to": step.until,
+                    "publication": step.publication_id,
+                    "method": step.method,
+                    "key": list(step.key),
+                }
+                for ordinal, step in enumerate(self.steps)
+            ],
         }
 
 
@@ -159,6 +171,9 @@ def compare_sides(
     before: Side | None,
     after: Side | None,
     why: str | None = None,
+    *,
+    ordinal: int = 0,
+    pinned_only: bool = False,
 ) -> ModelChanges:
     """Find out how two versions of a model are compared.
 
@@ -170,8 +185,19 @@ def compare_sides(
         before: What the earlier version shows; None where it does not show the model.
         after: What the later one shows; one of them is there.
         why: Why what the earlier one shows cannot be read.
+        ordinal: What counts this step among others.
+        pinned_only: Whether to read only what versions pin, and so no commit in between.
     """
-    return _Comparison(catalog, later, model, since, before, after).changes(why)
+    compared = _Comparison(catalog, later, model, since, before, after, ordinal, pinned_only)
+    return compared.changes(why)
+
+
+def pair_sides(before: Side | None, after: Side) -> tuple[ColumnPair, ...]:
+    """Say which column of the earlier version each column of the later one goes on from."""
+    if before is None:
+        return tuple(ColumnPair(column, None) for column in after.columns)
+    same = _same_table(before, after) is not None
+    return pair_columns(before.columns, after.columns, same_table=same)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +210,8 @@ class _Comparison:
     since: int
     before: Side | None
     after: Side | None
+    ordinal: int
+    pinned_only: bool
 
     def changes(self, resync: str | None) -> ModelChanges:
         before, after = self.before, self.after
@@ -228,13 +256,12 @@ class _Comparison:
     def _step(self) -> Step:
         shown = self.after.shown if self.after is not None else None
         commit = shown.pin.snapshot_id if shown is not None else None
-        return Step(0, commit, self.later.version, self.later.publication_id)
+        return Step(self.ordinal, commit, self.later.version, self.later.publication_id)
 
     def _pairs(self, shown: Side) -> tuple[ColumnPair, ...]:
         if self.before is None or self.after is None:
             return tuple(ColumnPair(column, column) for column in shown.columns)
-        same = _same_table(self.before, self.after) is not None
-        return pair_columns(self.before.columns, self.after.columns, same_table=same)
+        return pair_sides(self.before, self.after)
 
     def _why_not(self, shown: Side) -> str | None:
         for side in (self.before, self.after):
@@ -265,7 +292,7 @@ class _Comparison:
 
     def _way(self, one: ShownTable, two: ShownTable) -> ByCommits | ByLineage | None:
         lines = (change_line(two.metadata, pinned.pin.snapshot_id) for pinned in (one, two))
-        return read_by(*lines)
+        return read_by(*lines, pinned_only=self.pinned_only)
 
     def _by_table(
         self, way: ByCommits | ByLineage, pinned: ShownTable, pairs: Sequence[ColumnPair]

@@ -38,6 +38,7 @@ def expand_changes(
     from sqlglot.errors import SqlglotError
 
     from vde_dagster.execution.changes.between import changes_between
+    from vde_dagster.execution.changes.by_version import changes_by_version
     from vde_dagster.sql.dialects import untranslated
 
     try:
@@ -51,9 +52,10 @@ def expand_changes(
         if end is None:
             i += 1
             continue
-        model, since, until = _arguments(tokens[i + 2 : end], sql)
+        model, since, until, each = _arguments(tokens[i + 2 : end], sql)
         name = ModelName.parse(model, warehouse.settings.default_namespace)
-        changes = changes_between(warehouse, version.name, name, since, until or version.version)
+        ask = changes_by_version if each else changes_between
+        changes = ask(warehouse, version.name, name, since, until or version.version)
         table = ModelName(_SCHEMA, f"{name.name}_{len(found)}")
         found[table] = f"({changes.query})"
         parts += [sql[done : tokens[i].start], f"{quote(table.namespace)}.{quote(table.name)}"]
@@ -76,14 +78,20 @@ def _call(tokens: list[Any], at: int) -> int | None:
     return end if end is not None and tokens[end].text == ")" else None
 
 
-def _arguments(tokens: list[Any], sql: str) -> tuple[str, int, int | None]:
-    commas = [token.text for token in tokens[1::2]]
-    numbers = [token.text for token in tokens[2::2]]
-    given = len(tokens) % 2 == 1 and 1 <= len(numbers) <= 2 and set(commas) == {","}
+def _arguments(tokens: list[Any], sql: str) -> tuple[str, int, int | None, bool]:
+    """Read a model, one or two versions, and whether each version is told for itself."""
+    texts = [token.text.lower() for token in tokens]
+    each = texts[-4:-1] == [",", "each", "=>"] and texts[-1] in ("true", "false")
+    if each:
+        texts = texts[:-4]
+    commas, numbers = texts[1::2], texts[2::2]
+    given = len(texts) % 2 == 1 and 1 <= len(numbers) <= 2 and set(commas) == {","}
     if not given or not all(text.isdecimal() and len(text) < 10 for text in numbers):
         written = sql[tokens[0].start : tokens[-1].end + 1]
         raise UsageError(
             f"changes({written}) does not say a model and one or two versions",
-            hint="write changes('sales.orders', 40, 41), or without the 41 for all since then",
+            hint="write changes('sales.orders', 40, 41), or without the 41 for all since then; "
+            "and each => true behind that for version by version",
         )
-    return tokens[0].text, int(numbers[0]), int(numbers[1]) if len(numbers) == 2 else None
+    until = int(numbers[1]) if len(numbers) == 2 else None
+    return tokens[0].text, int(numbers[0]), until, each and tokens[-1].text.lower() == "true"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.changes.between import ModelChanges, changes_between
+from vde_dagster.execution.changes.by_version import changes_by_version
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
@@ -43,8 +44,32 @@ def find_changes(
     until: int | None = None,
     cursor: str | None = None,
     limit: int | None = None,
+    each: bool = False,
 ) -> FoundChanges:
     """Read the changes of a model; see `Workspace.changes`."""
+    changes = plan_changes(warehouse, environment, model, since, until, cursor, each=each)
+    rows: Sequence[tuple[Any, ...]] = ()
+    if changes.method == "resync":
+        marks = ("resync", 0, None, changes.until, changes.publication_id)
+        rows = [(*marks, *(None for _ in changes.columns[len(marks) :]))]
+    elif changes.method != "nothing":
+        wanted = limit + 1 if limit is not None else None
+        rows = warehouse.engine().query(ordered(changes), wanted)[1]
+    more = limit is not None and len(rows) > limit
+    return FoundChanges(changes, tuple(rows[:limit] if more else rows), more, cursor)
+
+
+def plan_changes(
+    warehouse: Warehouse,
+    environment: str,
+    model: ModelName,
+    since: int | None,
+    until: int | None,
+    cursor: str | None,
+    *,
+    each: bool,
+) -> ModelChanges:
+    """Find out how the changes are read that somebody asks for; see `Workspace.changes`."""
     if (since is None) == (cursor is None):
         raise UsageError(
             "it is not said from where on the changes are wanted"
@@ -55,16 +80,8 @@ def find_changes(
     if cursor is not None:
         check_cursor(cursor)
         since = warehouse.store.change_cursors.version(environment, model, cursor)
-    changes = changes_between(warehouse, environment, model, since or 0, until)
-    rows: Sequence[tuple[Any, ...]] = ()
-    if changes.method == "resync":
-        marks = ("resync", 0, None, changes.until, changes.publication_id)
-        rows = [(*marks, *(None for _ in changes.columns[len(marks) :]))]
-    elif changes.method != "nothing":
-        wanted = limit + 1 if limit is not None else None
-        rows = warehouse.engine().query(_ordered(changes), wanted)[1]
-    more = limit is not None and len(rows) > limit
-    return FoundChanges(changes, tuple(rows[:limit] if more else rows), more, cursor)
+    ask = changes_by_version if each else changes_between
+    return ask(warehouse, environment, model, since or 0, until)
 
 
 def acknowledge(
@@ -107,8 +124,9 @@ def check_cursor(name: str) -> None:
         )
 
 
-def _ordered(changes: ModelChanges) -> str:
-    """Order changes by key, and what goes before what comes."""
-    by = [quote(name) for name in changes.key]
+def ordered(changes: ModelChanges) -> str:
+    """Order changes by step and key, and what goes before what comes."""
+    by = ["_change_ordinal"] if changes.steps else []
+    by += [quote(name) for name in changes.key]
     by.append("_change_type IN ('insert', 'update_after')")
     return f"SELECT * FROM ({changes.query}) ORDER BY {', '.join(by)}"

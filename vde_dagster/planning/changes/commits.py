@@ -76,7 +76,7 @@ class ByLineage:
 
 
 def read_by(
-    before: Sequence[TableCommit], after: Sequence[TableCommit]
+    before: Sequence[TableCommit], after: Sequence[TableCommit], *, pinned_only: bool = False
 ) -> ByCommits | ByLineage | None:
     """Say how two snapshots of one table are compared.
 
@@ -89,6 +89,7 @@ def read_by(
         before: The commits that lead to the earlier version's snapshot, newest first, as far as
             they are kept; none for a table without any.
         after: Those that lead to the later version's.
+        pinned_only: Whether no commit but these two ends may be read: others are not kept.
 
     Returns:
         None where both have to be read whole, or that is less work.
@@ -101,8 +102,10 @@ def read_by(
         return ByCommits(())
     met = _met(before, back)
     changed = [part for part in (back, forth) if not all(commit.quiet for commit in part)]
-    if not any(c.has_deletes for c in (*back, *forth, *met)) and _is_less(
-        [*back, *forth], [*before[:1], *after[:1]]
+    if (
+        not (pinned_only and len(back) + len(forth) > 1)
+        and not any(c.has_deletes for c in (*back, *forth, *met))
+        and _is_less([*back, *forth], [*before[:1], *after[:1]])
     ):
         return ByCommits(
             tuple(Leg(_parent(part), part[0].snapshot_id, part is forth) for part in changed)
