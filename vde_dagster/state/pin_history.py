@@ -105,6 +105,14 @@ class PinHistory:
             if row.since is None or row.before != row.iceberg_snapshot_id
         ]
 
+    def begun(self, environment: str, version: int) -> set[str]:
+        """Return the tables of which a version has other rows, or others that count as filled."""
+        query = select(_PIN.table_id).where(
+            _PIN.environment == environment, _PIN.valid_from == version
+        )
+        with self.database.reading() as conn:
+            return set(conn.execute(query).scalars())
+
     def models(
         self, environment: str, table_ids: Collection[str]
     ) -> list[tuple[str, int, int | None, ModelName]]:

@@ -39,6 +39,7 @@ from vde_dagster.planning.plan import Plan
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.orchestration.events.sync import Sync
     from vde_dagster.state.news import News, NewsPlace
 
 MOST_NEWS = 5_000
@@ -240,30 +241,31 @@ class Teller:
         if environment.plan_id:
             tags[PLAN_TAG] = environment.plan_id
         built = {model.name for model in plan.builds} if plan is not None else set()
+        # Where Dagster has to forget an asset, its checks go, too.
+        back = self._gone_back(environment) if plan is None else None
         for event in published_events(
             self.catalog, self.store, self.instance, environment, built=built, tags=tags
         ):
             self.reporter.report(event)
+        if back is not None:
+            back.checks()
         if plan is None:
-            self._moved(environment)
             return
         if not self._is_own(item) or self._is_shown(plan.id):
             report_page(self.reporter, self.catalog, plan)
             if not self.reporter.has(self.names.apply_key, plan.id):
                 report_applied(self.reporter, plan, number)
 
-    def _moved(self, environment: Environment) -> None:
-        """Show what tables hold that a rollback has taken back; `vde sync` takes the rest away."""
-        name, version = environment.name, environment.version
-        changes = self.store.pin_history.changes(name, version, version)
-        tables = {change.table_id for change in changes}
-        entries = environment.entries.values()
-        models = [e.name for e in entries if e.table_id in tables and e.held is None]
-        if models:
-            from vde_dagster.orchestration.events.sync import Sync
+    def _gone_back(self, environment: Environment) -> Sync | None:
+        """Show what tables hold that a rollback has taken back; return what shows their checks."""
+        from vde_dagster.orchestration.events.sync import Sync, gone_back
 
-            sync = Sync(self.workspace, self.instance, self.catalog, self.log, None)
-            sync.models(models, wipe=False)
+        models = gone_back(self.store, environment)
+        if not models:
+            return None
+        sync = Sync(self.workspace, self.instance, self.catalog, self.log, None)
+        sync.models(models)
+        return sync
 
     def tell_audits(self, run_id: str, name: str, version: int) -> None:
         """Tell what audits found that ran by themselves."""

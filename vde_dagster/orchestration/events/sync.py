@@ -43,6 +43,7 @@ from vde_dagster.orchestration.names import Names
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.environment import Environment
+    from vde_dagster.state import StateStore
 
 _PLANS = 100
 """How many of the latest plans get a page."""
@@ -103,13 +104,25 @@ def sync(
     return Sync(workspace, instance, catalog, log or logging.getLogger(__name__), seconds).run(wipe)
 
 
+def gone_back(store: StateStore, environment: Environment) -> list[ModelName]:
+    """Return the models whose tables a rollback has taken back to what a version held.
+
+    Args:
+        store: The state store.
+        environment: The version that the rollback published.
+    """
+    tables = store.pin_history.begun(environment.name, environment.version)
+    entries = environment.entries.values()
+    return [e.name for e in entries if e.table_id in tables and e.held is None]
+
+
 def show_tables(
     workspace: Workspace,
     instance: dg.DagsterInstance,
     translator: VdeTranslator,
     models: Collection[ModelName],
     log: Log,
-) -> None:
+) -> Sync | None:
     """Show the partitions of models as their tables are, which went back to what they held.
 
     Args:
@@ -118,11 +131,17 @@ def show_tables(
         translator: The one that the code location uses.
         models: The models.
         log: Takes what could not be shown.
+
+    Returns:
+        Where Dagster had to forget assets, what writes their checks again: `Sync.checks`.
     """
-    if models:
-        now = datetime.now(timezone.utc)
-        catalog = build_catalog(load_live(workspace, now), translator, now)
-        Sync(workspace, instance, catalog, log, None).models(models, wipe=True)
+    if not models:
+        return None
+    now = datetime.now(timezone.utc)
+    catalog = build_catalog(load_live(workspace, now), translator, now)
+    sync = Sync(workspace, instance, catalog, log, None)
+    sync.models(models)
+    return sync if sync.wiped else None
 
 
 class Sync:
@@ -161,7 +180,7 @@ class Sync:
         )
         if complete:
             self._environments()
-            self._checks()
+            self.checks()
             complete = self._plans()
         done = self.reporter
         return SyncReport(
@@ -173,11 +192,11 @@ class Sync:
             complete,
         )
 
-    def models(self, names: Collection[ModelName], *, wipe: bool) -> None:
-        """Compare some models only."""
+    def models(self, names: Collection[ModelName]) -> None:
+        """Show the tables of some models as they are; partitions that no table holds go."""
         for name, model in self.catalog.live.models.items():
             if name in names:
-                self._step(name, model, wipe)
+                self._step(name, model, wipe=True)
 
     def _step(self, name: ModelName, model: LiveModel, wipe: bool) -> bool:
         """Write one model's events; say whether there is time for more."""
@@ -263,8 +282,8 @@ class Sync:
                     continue
                 self.reporter.report(environment_published(self.catalog, store, environment))
 
-    def _checks(self) -> None:
-        """Evaluate the checks of models that were published while Dagster did not look."""
+    def checks(self) -> None:
+        """Evaluate checks that Dagster has not, or not any more, as the state has them."""
         audits = AuditEvents(self.catalog, self.store, self.instance)
         busy = self._busy_plans()
         for environment in self.catalog.live.environments.values():

@@ -23,7 +23,7 @@ from vde_dagster.orchestration.events.records import (
     delete_partition,
     passing_events,
 )
-from vde_dagster.orchestration.events.sync import show_tables
+from vde_dagster.orchestration.events.sync import gone_back, show_tables
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
@@ -273,6 +273,9 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
             context.log.warning(f"{name} misses {ranges}: vde_run computes it")
         for failed in done.failed_statements:
             context.log.error(f"{failed.model}: {failed.error}: {failed.statement}")
+        # Where Dagster has to forget an asset, its checks go, too; so the events come after that.
+        models = gone_back(workspace.store, done.environment)
+        sync = show_tables(workspace, context.instance, catalog.translator, models, context.log)
         tags = {ENVIRONMENT_TAG: done.environment.name}
         events = published_events(
             catalog,
@@ -283,7 +286,8 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
             tags=tags,
         )
         yield from passing_events(workspace.store.database.effects, events)
-        show_tables(workspace, context.instance, catalog.translator, done.moved, context.log)
+        if sync is not None:
+            sync.checks()
         forget_past_plans(workspace.store, context.instance, catalog.names.plans)
         yield dg.Output(done.environment.version)
         refresh_after(context, workspace)
