@@ -73,6 +73,7 @@ def trino_query(
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
+    from vde_dagster.planning.trino_stars import write_out_stars
     from vde_dagster.sql.misread import is_misread
 
     try:
@@ -81,6 +82,8 @@ def trino_query(
         tree = sqlglot.parse_one(sql, read="spark")
         if tree.find(exp.AtTimeZone):
             # Spark's `from_utc_timestamp` moves the instant; AT TIME ZONE only shows it elsewhere.
+            return None
+        if not write_out_stars(tree):
             return None
         _keep_values(tree)
         tree = _with_types(tree, tuple(columns))

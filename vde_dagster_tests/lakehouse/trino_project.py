@@ -48,6 +48,32 @@ MODELS = {
         SELECT customer, max(id) AS id FROM staging.orders
         WHERE day BETWEEN @start_date AND @end_date AND customer IS NOT NULL GROUP BY customer
     """,
+    "models/marts/lives.sql": """
+        MODEL (name marts.lives, kind SCD_TYPE_2_BY_COLUMN (unique_key id, columns [customer],
+          execution_time_as_valid_from true));
+        SELECT id, customer FROM raw.orders WHERE id < 4
+    """,
+    "models/marts/parts.sql": """
+        MODEL (name marts.parts, kind INCREMENTAL_BY_PARTITION, partitioned_by (day),
+          start '2024-01-01', end '2024-01-05', cron '@daily');
+        SELECT id, day FROM staging.orders WHERE day BETWEEN @start_date AND @end_date
+    """,
+    "models/marts/added.sql": """
+        MODEL (name marts.added, kind INCREMENTAL_UNMANAGED, start '2024-01-01',
+          end '2024-01-05', cron '@daily');
+        SELECT id, weight FROM staging.orders WHERE day BETWEEN @start_date AND @end_date
+    """,
+    "models/marts/hidden.sql": """
+        MODEL (name marts.hidden, kind EMBEDDED); SELECT id, amount FROM raw.orders WHERE id > 1
+    """,
+    "models/marts/unhidden.sql": """
+        MODEL (name marts.unhidden, kind VIEW);
+        SELECT h.id, l.id AS latest FROM marts.hidden AS h JOIN marts.latest AS l ON h.id = l.id
+    """,
+    "models/marts/chosen.sql": """
+        MODEL (name marts.chosen, kind VIEW, description 'Columns of one table');
+        SELECT day, id AS number, customer FROM raw.orders
+    """,
     "models/types/all.sql": """
         MODEL (name types.`all`, kind FULL);
         SELECT 1 AS id, true AS yes, CAST(1 AS TINYINT) AS tiny, CAST(-2 AS SMALLINT) AS small,

@@ -1,4 +1,4 @@
-"""A real Trino server with one Iceberg catalog, made of two archives from Maven Central.
+"""A real Trino server with Iceberg catalogs, made of two archives from Maven Central.
 
 Trino 476 is the newest whose server lies there (later ones are published elsewhere). The server
 without plugins and the Iceberg plugin, which brings PostgreSQL's driver, are 0.5 GB to download;
@@ -109,22 +109,22 @@ class TrinoServer:
 
 @contextmanager
 def running_trino(
-    home: Path, java: Path, catalog: str, properties: Mapping[str, str]
+    home: Path, java: Path, catalogs: Mapping[str, Mapping[str, str]]
 ) -> Iterator[TrinoServer]:
-    """Run a server with one catalog, on a free port of this machine only.
+    """Run a server on a free port of this machine only.
 
     Args:
         home: What `install_trino` made.
         java: The Java program.
-        catalog: The catalog's name in Trino.
-        properties: The catalog's properties.
+        catalogs: The properties of catalogs, by their names in Trino.
     """
     port = free_port()
     server = TrinoServer(f"http://127.0.0.1:{port}")
     with tempfile.TemporaryDirectory(prefix="vde-trino-") as name:
         folder = Path(name)
         _write(folder / "etc" / "config.properties", _server_properties(home, folder, server.url))
-        _write(folder / "etc" / "catalog" / f"{catalog}.properties", properties)
+        for catalog, properties in catalogs.items():
+            _write(folder / "etc" / "catalog" / f"{catalog}.properties", properties)
         command = [str(java), *JAVA_OPTIONS, "-Dnode.environment=test", f"-Dnode.data-dir={folder}"]
         command += ["-Dconfig=etc/config.properties", "-cp", f"{home}/lib/*"]
         log = folder / "log"

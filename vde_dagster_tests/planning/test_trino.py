@@ -7,6 +7,7 @@ import pytest
 from vde_dagster.planning.pinned import PinnedTable, pinned_query
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.trino import trino_query, trino_select
+from vde_dagster.sql.qualify import without_qualify
 
 
 def body(sql: str) -> str | None:
@@ -50,6 +51,47 @@ def test_what_trino_would_compute_otherwise_is_spelled_out(sql: str, translated:
     assert translated in (body(f"SELECT {sql}") or "")
 
 
+@pytest.mark.parametrize(
+    ("sql", "translated"),
+    [
+        (
+            "SELECT * EXCEPT (b) FROM (SELECT a, b, c FROM t) AS s",
+            'SELECT "s"."a", "s"."c" FROM (SELECT a, b, c FROM t) AS s',
+        ),
+        (
+            "SELECT s.* EXCEPT (B), r.y FROM (SELECT a, b FROM t) AS s JOIN r ON s.a = r.a",
+            'SELECT "s"."a", r.y FROM (SELECT a, b FROM t) AS s JOIN r ON s.a = r.a',
+        ),
+        (
+            "SELECT * EXCEPT (b) FROM (SELECT a + 1, CAST(a AS STRING), 2 AS b FROM t) AS s",
+            'SELECT "s"."_c0", "s"."a" FROM '
+            '(SELECT a + 1 AS "_c0", TRY_CAST(a AS VARCHAR) AS "a", 2 AS b FROM t) AS s',
+        ),
+        (
+            "WITH w AS (SELECT a, b FROM t) SELECT * EXCEPT (a) FROM (SELECT * FROM w) AS s",
+            'WITH w AS (SELECT a, b FROM t) SELECT "s"."b" FROM (SELECT * FROM w) AS s',
+        ),
+        (
+            "SELECT * EXCEPT (a) FROM (SELECT a, b FROM t) AS s LEFT ANTI JOIN r ON s.a = r.a",
+            'SELECT "s"."b" FROM (SELECT a, b FROM t) AS s',
+        ),
+        (
+            "SELECT * EXCEPT (x) FROM (SELECT * EXCEPT (b) FROM "
+            "(SELECT a, b, 1 AS x FROM t UNION ALL SELECT 1, 2, 3) AS s) AS o",
+            'SELECT "o"."a" FROM (SELECT "s"."a", "s"."x" FROM (SELECT a, b, 1 AS x FROM t '
+            "UNION ALL SELECT 1, 2, 3) AS s) AS o",
+        ),
+    ],
+)
+def test_a_star_that_leaves_columns_out_is_written_out(sql: str, translated: str) -> None:
+    assert (body(sql) or "").startswith(translated)
+
+
+def test_a_filter_on_window_functions_reads_no_star() -> None:
+    sql = without_qualify("SELECT k FROM t QUALIFY row_number() OVER (PARTITION BY k) = 1")
+    assert (body(sql) or "").startswith('SELECT "_t"."k" FROM (SELECT k, (ROW_NUMBER()')
+
+
 def test_text_is_cast_to_an_integer_without_a_detour() -> None:
     assert "TRUNCATE" not in (body("SELECT CAST('5' AS INT)") or "")
 
@@ -59,6 +101,11 @@ def test_text_is_cast_to_an_integer_without_a_detour() -> None:
     [
         "SELECT * FROM (SELECT k, v FROM t) PIVOT (max(v) FOR k IN (1 AS one))",
         "SELECT from_utc_timestamp(at, 'Europe/Berlin') FROM t",
+        "SELECT * EXCEPT (a) FROM t",
+        "SELECT * EXCEPT (a) FROM (SELECT a, b FROM t) AS s JOIN (SELECT a FROM r) AS o USING (a)",
+        "SELECT * EXCEPT (a) FROM (SELECT a, b, b FROM t) AS s",
+        "SELECT * EXCEPT (a) FROM (SELECT * FROM t) AS s",
+        "WITH w AS (SELECT * FROM w) SELECT * EXCEPT (a) FROM w",
     ],
 )
 def test_what_sqlglot_cannot_translate_has_no_query(sql: str) -> None:
