@@ -12,6 +12,9 @@ from vde_dagster.planning.environment import Environment, environment_name
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore
 
+_GREATEST = 2**31 - 1
+"""Versions are integers of 32 bits in the database."""
+
 
 def published_version(store: StateStore, text: str, at: str | None = None) -> Environment | None:
     """Return the version of an environment that a text names; None where it names no version.
@@ -31,16 +34,28 @@ def published_version(store: StateStore, text: str, at: str | None = None) -> En
     if not sign and at is None:
         return None
     meant = at if at is not None else meant.strip()
-    number = int(meant) if meant.isdecimal() else _number_at(store, name, meant)
+    number = version_number(meant)
+    if number is None:
+        number = _number_at(store, name, meant)
     found = store.versions.at(name, number)
     if found is None:
-        raise _unknown(store, name, f"no version {number}")
+        raise _unknown(store, name, f"no version {meant[:40]}")
     if store.versions.is_end(name, number):
         raise UsageError(
             f"version {number} of '{name}' is its end: it was dropped",
             hint=f"see: vde history {name}",
         )
     return found
+
+
+def version_number(text: str) -> int | None:
+    """Return the number of a version that a text is; None for others, such as a time.
+
+    One that no database can hold stands for the greatest, which no version has.
+    """
+    if not (text.isascii() and text.isdigit()):
+        return None
+    return int(text) if len(text) < 10 else _GREATEST
 
 
 def _number_at(store: StateStore, name: str, text: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from fastapi import Request
 
@@ -84,8 +85,13 @@ class Access:
 
 def _require_own_name(request: Request) -> None:
     """Refuse pages of other sites, which a browser on this machine may be led to send here."""
-    host = request.url.hostname or ""
+    # As it was sent: a framework may read names that are no names as this server's.
+    sent = request.headers.get("host", "")
+    try:
+        host = urlsplit(f"//{sent}").hostname or ""
+    except ValueError:
+        host = ""
     if not is_loopback(host):
         raise ServeError(
-            403, f"this server is not '{host}'; without a token it is only this machine's"
+            403, f"this server is not '{sent}'; without a token it is only this machine's"
         )

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from anyio import to_thread
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.routing import APIRoute
 
 from vde_dagster.serve.access import Access
 from vde_dagster.serve.access_log import AccessLog
@@ -16,6 +17,7 @@ from vde_dagster.serve.data_routes import data_routes
 from vde_dagster.serve.errors import answer_errors
 from vde_dagster.serve.loading import Loader
 from vde_dagster.serve.served import Versions
+from vde_dagster.serve.token_route import token_route
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
@@ -39,14 +41,35 @@ def make_app(warehouse: Warehouse, *, may_be_open: bool, log: TextIO | None = No
         yield
 
     app = FastAPI(
-        lifespan=few_threads, title="vde serve", description="Environments, read-only.", version="1"
+        lifespan=few_threads,
+        title="vde serve",
+        description="Environments, read-only.",
+        version="1",
+        # Clients would follow with their token, to whatever name and scheme a proxy left.
+        redirect_slashes=False,
     )
     versions = Versions(warehouse)
     storage = warehouse.settings.resolved_served_io()
     loader = Loader(storage)
     access = Access(warehouse.store.tokens, may_be_open)
-    app.include_router(catalog_routes(versions, loader), dependencies=[Depends(access.reads_files)])
-    app.include_router(data_routes(versions, loader), dependencies=[Depends(access.reads_rows)])
+    for router, may_read in (
+        (catalog_routes(versions, loader), access.reads_files),
+        (data_routes(versions, loader), access.reads_rows),
+    ):
+        _answer_head(router)
+        app.include_router(router, dependencies=[Depends(may_read)])
+    app.include_router(token_route())
     answer_errors(app)
     app.add_middleware(AccessLog, file=log)
     return app
+
+
+def _answer_head(router: APIRouter) -> None:
+    """Let HEAD be answered as GET is, without content, wherever it has no answer of its own."""
+    routes = [route for route in router.routes if isinstance(route, APIRoute)]
+    own = {route.path for route in routes if "HEAD" in (route.methods or ())}
+    for route in routes:
+        if route.path not in own:
+            router.add_api_route(
+                route.path, route.endpoint, methods=["HEAD"], include_in_schema=False
+            )

@@ -6,13 +6,14 @@ Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Header, Query, Response
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.files import encode_metadata
 from vde_dagster.serve.errors import missing
+from vde_dagster.serve.etags import is_known
 from vde_dagster.serve.loading import Loader
 from vde_dagster.serve.served import ServedVersion, Versions
 from vde_dagster.serve.warehouse_names import WarehouseName
@@ -82,10 +83,19 @@ def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
         return _listed(served.listed_tables, _require(served, namespace))
 
     @router.get(_TABLE)
-    def load_table(prefix: str, namespace: str, table: str) -> Response:
+    def load_table(
+        prefix: str,
+        namespace: str,
+        table: str,
+        if_none_match: Annotated[str, Header()] = "",
+    ) -> Response:
         """Return a table's metadata at the snapshot that the version shows."""
         served, name = _named(versions, prefix, namespace, table)
-        return Response(loader.table(served, name), media_type=_JSON)
+        answer = loader.table(served, name)
+        headers = {"ETag": answer.tag}
+        if is_known(answer.tag, if_none_match):
+            return Response(status_code=304, headers=headers)
+        return Response(answer.content, headers=headers, media_type=_JSON)
 
     @router.head(_TABLE, status_code=204)
     def has_table(prefix: str, namespace: str, table: str) -> None:
@@ -105,7 +115,7 @@ def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
         """Return a view's metadata, with its query by dialect."""
         served, name = _named(versions, prefix, namespace, view)
         catalog = WarehouseName.parse(prefix).catalog
-        return Response(loader.view(served, name, catalog), media_type=_JSON)
+        return Response(loader.view(served, name, catalog).content, media_type=_JSON)
 
     @router.head(_VIEW, status_code=204)
     def has_view(prefix: str, namespace: str, view: str) -> None:

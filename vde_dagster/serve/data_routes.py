@@ -14,6 +14,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.files import encode_metadata
 from vde_dagster.serve.cursors import Cursor
 from vde_dagster.serve.errors import ServeError
+from vde_dagster.serve.etags import is_known
 from vde_dagster.serve.loading import Loader
 from vde_dagster.serve.read_rows import RowRequest, read_rows
 from vde_dagster.serve.row_formats import MEDIA, Format, chosen_format, written
@@ -94,7 +95,7 @@ def data_routes(versions: Versions, loader: Loader) -> APIRouter:
             name = name.at(behind.version)
         served = versions.find(name)
         headers = _headers(served)
-        if headers["ETag"] in [one.strip() for one in if_none_match.split(",")]:
+        if is_known(headers["ETag"], if_none_match):
             return Response(status_code=304, headers=headers)
         wanted = RowRequest(
             ModelName.parse(model),

@@ -20,9 +20,14 @@ _TYPES = {
     401: "NotAuthorizedException",
     403: "ForbiddenException",
     404: "NotFoundException",
+    405: "UnsupportedOperationException",
     406: "UnsupportedOperationException",
     429: "SlowDownException",
     503: "ServiceUnavailableException",
+}
+_TOLD = {
+    404: "there is nothing at this path; /docs says what there is",
+    405: "this path answers GET",
 }
 
 
@@ -83,12 +88,17 @@ def answer_errors(app: FastAPI) -> None:
     async def http(request: Request, error: Any) -> JSONResponse:
         if request.method not in ("GET", "HEAD", "OPTIONS") and error.status_code in (404, 405):
             return refused_write().answer()
-        return ServeError(error.status_code, str(error.detail)).answer()
+        told = _TOLD.get(error.status_code, str(error.detail))
+        return ServeError(error.status_code, told, headers=error.headers).answer()
+
+    async def unforeseen(request: Request, error: Any) -> JSONResponse:
+        return ServeError(500, "the server failed; what happened is in its output").answer()
 
     app.add_exception_handler(ServeError, served)
     app.add_exception_handler(VdeError, ours)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, unforeseen)
 
 
 def refused_write() -> ServeError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from vde_dagster.planning.resolver import column_map
 from vde_dagster.planning.served_views import serve_view
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.serve.errors import missing
+from vde_dagster.serve.etags import Tagged
 from vde_dagster.serve.served import ServedVersion
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ class Loader:
 
     def __init__(self, config: Mapping[str, str]) -> None:
         self._config = dict(config)
-        self._kept: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, ...], Tagged] = OrderedDict()
         self._size = 0
         self._models: OrderedDict[tuple[str, str], tuple[Snapshot, PhysicalTable]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def table(self, served: ServedVersion, name: ModelName) -> bytes:
+    def table(self, served: ServedVersion, name: ModelName) -> Tagged:
         """Return the answer to loading a table, as JSON.
 
         Raises:
@@ -58,7 +59,7 @@ class Loader:
         """Return a table's metadata; raises as `table` does."""
         return self._metadata(served, name, self._location(served, name))
 
-    def view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> bytes:
+    def view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> Tagged:
         """Return the answer to loading a view, as JSON.
 
         Args:
@@ -74,19 +75,19 @@ class Loader:
         key = ("view", str(name), served.version.publication_id, catalog or "")
         return self._remembered(key, lambda: _view(served, name, catalog))
 
-    def _remembered(self, key: tuple[str, ...], make: Any) -> bytes:
+    def _remembered(self, key: tuple[str, ...], make: Callable[[], bytes]) -> Tagged:
         with self._lock:
             kept = self._kept.get(key)
             if kept is not None:
                 self._kept.move_to_end(key)
                 return kept
-        made: bytes = make()
+        made = Tagged(make())
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = made
-                self._size += len(made)
+                self._size += len(made.content)
             while len(self._kept) > _ANSWERS or self._size > _BYTES:
-                self._size -= len(self._kept.popitem(last=False)[1])
+                self._size -= len(self._kept.popitem(last=False)[1].content)
         return made
 
     def _location(self, served: ServedVersion, name: ModelName) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.make_plans import no_environment
-from vde_dagster.execution.published_version import published_version
+from vde_dagster.execution.published_version import published_version, version_number
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.external_table import external_table
 from vde_dagster.planning.resolver import Resolver
@@ -145,7 +145,7 @@ class Versions:
 
     def _number(self, name: WarehouseName) -> int | None:
         if name.meant is not None:
-            return int(name.meant) if name.meant.isdecimal() else None
+            return version_number(name.meant)
         number = self.warehouse.store.environments.current_version(name.environment)
         if number is None:
             raise no_environment(self.warehouse.store, name.environment)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
+from vde_dagster.errors import UsageError
+
 LIVE = "+live"
+_CATALOG = re.compile(r"[\w.-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +29,17 @@ class WarehouseName:
 
     @classmethod
     def parse(cls, text: str) -> WarehouseName:
-        """Read a name; what an environment may be called is checked where it is looked up."""
-        rest, _, catalog = text.strip().partition("~")
+        """Read a name; what an environment may be called is checked where it is looked up.
+
+        Raises:
+            UsageError: What the client calls this catalog can be no name in a path.
+        """
+        rest, sign, catalog = text.strip().partition("~")
+        if sign and not _CATALOG.fullmatch(catalog):
+            raise UsageError(
+                f"no catalog is called '{catalog[:40]}'",
+                hint="write letters, digits, '_', '-' and '.' behind '~': prod~lake",
+            )
         environment, sign, meant = rest.partition("@")
         # A plus sign that a client sends as it is means a blank in a query string.
         live = not sign and environment.endswith((LIVE, " live"))

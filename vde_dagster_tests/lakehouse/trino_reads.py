@@ -211,7 +211,7 @@ def scenario(stack: ExitStack, home: Path, java: Path) -> Iterator[Check]:
     workspace = stack.enter_context(Workspace.open(folder.root))
     publish(workspace, "prod", "dev")
     properties = catalog_properties(workspace)
-    server = stack.enter_context(serving(folder.root))
+    server = stack.enter_context(serving(folder.root, "--log", str(root / "served.log")))
     served = {name: served_properties(server, name) for name in SERVED}
     trino = stack.enter_context(running_trino(home, java, {TRINO_CATALOG: properties, **served}))
     readers = Readers(workspace, trino)

@@ -77,6 +77,12 @@ def test_namespaces_have_one_level(server: Served) -> None:
         ("DELETE", "/namespaces/raw/tables/orders"),
         ("POST", "/namespaces/raw/register"),
         ("POST", "/namespaces/raw/tables/orders/metrics"),
+        ("POST", "/namespaces/raw/tables/orders/plan"),
+        ("DELETE", "/namespaces/raw/tables/orders/plan/1"),
+        ("POST", "/namespaces/raw/tables/orders/tasks"),
+        ("POST", "/namespaces/raw/tables/orders/sign"),
+        ("POST", "/namespaces/raw/tables/orders/unregister"),
+        ("POST", "/namespaces/raw/register-view"),
         ("POST", "/tables/rename"),
         ("POST", "/transactions/commit"),
         ("POST", "/namespaces/marts/views"),
@@ -126,3 +132,20 @@ def test_a_view_names_tables_of_the_same_catalog_by_two_parts(server: Served) ->
     assert version["default-namespace"] == ["marts"]
     (named,) = server.ask(path.format("~lake")).json["metadata"]["versions"]
     assert named["default-catalog"] == "lake"
+
+
+def test_a_table_that_a_client_has_is_not_sent_again(server: Served) -> None:
+    paths = [f"/v1/prod@{version}/namespaces/raw/tables/orders" for version in (1, 2, 3)]
+    tags = [server.ask(path).headers["etag"] for path in paths]
+    assert len(set(tags)) == 3, "each version's answer is another one"
+    for path, tag in zip(paths, tags, strict=True):
+        assert tag.startswith('"'), "strong: of the very bytes"
+        assert server.ask(path).headers["etag"] == tag
+        for sent in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+            again = server.ask(path, If_None_Match=sent)
+            assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
+        others = ", ".join(one for one in tags if one != tag)
+        for sent in (others, tag.strip('"'), "", '""'):
+            assert server.ask(path, If_None_Match=sent).status == 200
+    missing = server.ask("/v1/prod@1/namespaces/raw/tables/nope", If_None_Match="*")
+    assert missing.status == 404

@@ -6,11 +6,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import ForbiddenError, UnauthorizedError
 
+from vde_dagster.serve.catalog_routes import ENDPOINTS
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.served_process import Served, refused, serving, vde
 from vde_dagster_tests.serve.shops import FILES, publish
@@ -130,6 +132,36 @@ def test_no_request_widens_a_tokens_filter(guarded: Guarded, query: str) -> None
             assert {row["id"] for row in answer.json["rows"]} <= {1, 2}
             if answer.json["next"]:
                 path = answer.headers["link"].partition("<")[2].partition(">")[0]
+
+
+def test_a_filtered_token_is_told_of_no_file(guarded: Guarded) -> None:
+    names = {"prefix": "prod@1", "namespace": "raw", "table": "orders", "view": "sums"}
+    paths = [(method, path.format(**names)) for method, path in map(str.split, ENDPOINTS)]
+    paths.append(("GET", "/v1/config?warehouse=prod"))
+    tag = guarded.server.ask(
+        "/v1/prod@1/namespaces/raw/tables/orders", **bearer(guarded.prod)
+    ).headers["etag"]
+    for method, path in (*paths, *(("HEAD", path) for _, path in paths)):
+        for more in ({}, {"If_None_Match": tag}, {"If_None_Match": "*"}):
+            answer = guarded.server.ask(path, method, **bearer(guarded.some), **more)
+            assert answer.status == 403, (method, path)
+            assert "etag" not in answer.headers
+            assert b"parquet" not in answer.body
+            assert b"metadata" not in answer.body
+
+
+def test_a_name_with_any_sign_stays_on_its_line_of_the_log(guarded: Guarded) -> None:
+    odd = quote("a\nb\u2028c\x1b[31m", safe="")
+    path = f"/v1/prod@1/namespaces/{odd}"
+    assert guarded.server.ask(path, **bearer(guarded.prod)).status == 404
+    lines: list[str] = []
+    deadline = time.monotonic() + 20
+    while not lines and time.monotonic() < deadline:
+        text = (guarded.root / "access.log").read_text()
+        lines = [line for line in text.split("\n") if "%1B" in line]
+    (line,) = lines
+    assert f"GET {path} 404 " in line
+    assert "\x1b" not in text
 
 
 def test_a_cursor_of_another_token_leads_nowhere(guarded: Guarded) -> None:
