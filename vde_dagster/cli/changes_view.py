@@ -11,7 +11,7 @@ from vde_dagster.cli.rows_view import rows_json, show_rows
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vde_dagster.execution.changes.reading import FoundChanges
+    from vde_dagster.execution.changes.reading import ArrowChanges, FoundChanges
     from vde_dagster.planning.changes.columns import ColumnEvent
 
 _SHOWN, _SHOWN_OF_STEPS = ("_change_type",), ("_change_type", "_version")
@@ -53,13 +53,13 @@ def show_changes(console: Console, found: FoundChanges) -> None:
         show_rows(console, columns, [tuple(row[i] for i in kept) for row in found.rows])
 
 
-def changes_notes(found: FoundChanges) -> Iterator[str]:
-    """Yield what is said to people behind the rows."""
+def changes_notes(found: FoundChanges | ArrowChanges, rows: int) -> Iterator[str]:
+    """Yield what is said to people behind the rows, by their number."""
     changes = found.changes
     versions = f"from version {changes.since} to {changes.until} of '{changes.environment}'"
     if changes.method != "resync":
         more = ", and there are more" if found.more else ""
-        yield f"[dim]{count(len(found.rows), 'change')} {versions}{more}[/]"
+        yield f"[dim]{count(rows, 'change')} {versions}{more}[/]"
     if found.cursor is not None:
         ack = f"{changes.since}-{changes.until}"
         yield f"[dim]when you have them: --cursor {found.cursor} --ack {ack}[/]"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, FillResult, FillTask
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Engine(Protocol):
@@ -70,6 +73,10 @@ class Engine(Protocol):
         self, sql: str, limit: int | None = None
     ) -> tuple[tuple[tuple[str, str], ...], Sequence[tuple[Any, ...]]]:
         """Run a query and return its (column, type)s and its rows."""
+        ...
+
+    def query_arrow(self, sql: str, limit: int | None = None) -> pa.Table:
+        """Run a query and return its rows as Arrow has them."""
         ...
 
     def run_statement(self, statement: str) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.apply_result import ApplyResult
     from vde_dagster.execution.audit_environment import AuditReport
     from vde_dagster.execution.changes.between import ModelChanges
-    from vde_dagster.execution.changes.reading import FoundChanges
+    from vde_dagster.execution.changes.reading import ArrowChanges, FoundChanges
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.estimate import WorkEstimate
     from vde_dagster.execution.events import Event
@@ -541,6 +541,36 @@ class Workspace:
             each=each,
         )
 
+    def changes_arrow(
+        self,
+        environment: str,
+        model: str,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+        each: bool = False,
+    ) -> ArrowChanges:
+        """Read what `changes` reads as an Arrow table, which no row in Python is made for.
+
+        Raises:
+            UsageError: As `changes`.
+        """
+        from vde_dagster.execution.changes.reading import find_arrow_changes
+
+        name = ModelName.parse(model, self.settings.default_namespace)
+        return find_arrow_changes(
+            self.warehouse,
+            environment_name(environment),
+            name,
+            since=since,
+            until=until,
+            cursor=cursor,
+            limit=limit,
+            each=each,
+        )
+
     def changes_between(
         self,
         environment: str,
@@ -561,7 +591,7 @@ class Workspace:
         where = environment_name(environment)
         return plan_changes(self.warehouse, where, name, since, until, None, each=each)
 
-    def acknowledge(self, found: FoundChanges, *, who: str | None = None) -> None:
+    def acknowledge(self, found: FoundChanges | ArrowChanges, *, who: str | None = None) -> None:
         """Move the cursor by which changes were read, once the caller has kept them.
 
         Raises:

@@ -36,6 +36,7 @@ from vde_dagster.spark.tables import create_physical_table
 from vde_dagster.spark.tables_of_sessions import Table, load_table
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from vde_dagster.project.settings import Settings
@@ -279,19 +280,34 @@ class SparkEngine:
             UsageError: Spark does not understand the query.
             ExecutionError: The query failed while it ran.
         """
+        with _translated("the query"):
+            return _collected(self._read(sql, limit))
+
+    def query_arrow(self, sql: str, limit: int | None = None) -> pa.Table:
+        """Run a query (never a statement) and return its rows as Arrow has them, in UTC.
+
+        Args:
+            sql: A SELECT.
+            limit: The most rows to return, or None for all.
+
+        Raises:
+            UsageError: Spark does not understand the query.
+            ExecutionError: The query failed while it ran, or Arrow has no form for a type.
+        """
+        with _translated("the query"):
+            return self._read(sql, limit).toArrow()
+
+    def _read(self, sql: str, limit: int | None) -> DataFrame:
         from pyspark.errors import AnalysisException, ParseException
 
-        with _translated("the query"):
-            try:
-                frame = self.session.sql(as_subquery(sql))
-            except (AnalysisException, ParseException) as error:
-                raise UsageError(
-                    f"the query cannot be run: {cause_line(error)}",
-                    hint="write one SELECT in Spark SQL",
-                ) from error
-            if limit is not None:
-                frame = frame.limit(limit)
-            return _collected(frame)
+        try:
+            frame = self.session.sql(as_subquery(sql))
+        except (AnalysisException, ParseException) as error:
+            raise UsageError(
+                f"the query cannot be run: {cause_line(error)}",
+                hint="write one SELECT in Spark SQL",
+            ) from error
+        return frame if limit is None else frame.limit(limit)
 
     def run_statement(self, statement: str) -> None:
         """Run a statement in a session that nothing else sees.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
@@ -53,6 +54,23 @@ def test_changes_are_shown_and_consumed(
     ]
     assert [one["to"] for one in each["steps"]] == [1, 2]
     assert "_version" in vde(*at, "--from", "0", "--each").out
+    for form in ("csv", "arrow"):
+        out = shop.root / f"rows.{form}"
+        written = vde(*at, "--from", "1", "--format", form, "--output", out)
+        assert (written.code, written.out) == (0, "")
+        assert "4 changes from version 1 to 2" in written.err
+    lines = (shop.root / "rows.csv").read_text().splitlines()
+    assert lines[0].startswith('"_change_type","_change_ordinal","_commit_snapshot_id","_version"')
+    assert [(line.split(",")[0], *line.split(",")[5:]) for line in lines[1:]] == [
+        *(('"update_before"', "2", '"b"'), ('"update_after"', "2", '"B"')),
+        *(('"delete"', "3", '"c"'), ('"insert"', "4", '"d"')),
+    ]
+    with pa.ipc.open_stream((shop.root / "rows.arrow").read_bytes()) as stream:
+        rows = stream.read_all()
+    assert [tuple(row.values()) for row in rows.to_pylist()] == [
+        tuple(row) for row in vde(*at, "--from", "1", "--json").json["rows"]
+    ]
+    assert vde(*at, "--from", "2", "--format", "csv").out.splitlines() == lines[:1]
     sql = vde(*at, "--from", "1", "--sql", "--json").json["sql"]
     assert len(spark_engine.session.sql("SELECT 1").collect()) == 1
     with Workspace.open(shop.root) as workspace:
@@ -73,6 +91,11 @@ def test_changes_are_shown_and_consumed(
         (["--cursor", "a", "--ack", "1-2", "--forget"], "exclude each other"),
         (["--cursor", "a", "--forget", "--limit", "1"], "read nothing"),
         (["--cursor", "a", "--ack", "1-2", "--each"], "read nothing"),
+        (["--from", "1", "--format", "xml"], "'xml' is no form of rows"),
+        (["--from", "1", "--format", "csv", "--json"], "not as both"),
+        (["--from", "1", "--format", "csv", "--sql"], "no row is read"),
+        (["--from", "1", "--output", "rows"], "--output is for csv and arrow"),
+        (["--from", "1", "--format", "csv", "--output", "no/where"], "there is no folder"),
     ],
 )
 def test_options_that_mean_nothing_together_are_refused(

@@ -11,13 +11,14 @@ import typer
 from vde_dagster.cli.opening import opened
 from vde_dagster.cli.options import Debug, EnvironmentName, Json, ProjectDir
 from vde_dagster.cli.output import Output
+from vde_dagster.cli.rows_out import check_form, write_rows
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from vde_dagster.base.names import ModelName
-    from vde_dagster.execution.changes.reading import FoundChanges
+    from vde_dagster.execution.changes.reading import ArrowChanges, FoundChanges
     from vde_dagster.execution.workspace import Workspace
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model, as schema.name.")]
@@ -50,6 +51,13 @@ SqlOnly = Annotated[
 Each = Annotated[
     bool, typer.Option("--each", help="Tell each version's changes, not only what they come to.")
 ]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="FORM", help="Write rows as csv, arrow (a stream) or json."),
+]
+OutputFile = Annotated[
+    Path | None, typer.Option("--output", metavar="FILE", help="Where csv or arrow goes; stdout.")
+]
 _ACK = re.compile(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*")
 
 
@@ -65,6 +73,8 @@ def changes(
     forget: Forget = False,
     limit: RowLimit = None,
     sql: SqlOnly = False,
+    form: Format = None,
+    file: OutputFile = None,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
@@ -75,7 +85,9 @@ def changes(
     again vde changes prod sales.orders --cursor billing --json; when it has them
     vde changes prod sales.orders --cursor billing --ack 40-41
     """
+    as_json = as_json or form == "json"
     output = Output(as_json)
+    check_form(form, file, as_json=as_json, alone=sql or forget or ack is not None)
     _check(since, to, cursor, commit, ack, forget, limit, sql, each)
     with opened(project) as workspace:
         from vde_dagster.base.names import ModelName
@@ -90,10 +102,21 @@ def changes(
         if sql:
             _show_sql(output, workspace, where, name, since, to, cursor, each=each)
             return
-        found = workspace.changes(
-            where, model, since=since, until=to, cursor=cursor, limit=limit, each=each
-        )
-        _show(output, found, as_json=as_json)
+        asked: dict[str, Any] = {
+            "since": since,
+            "until": to,
+            "cursor": cursor,
+            "limit": limit,
+            "each": each,
+        }
+        found: FoundChanges | ArrowChanges
+        if form in ("csv", "arrow"):
+            found = workspace.changes_arrow(where, model, **asked)
+            write_rows(found.table, form, file)
+            _note(output, found, found.table.num_rows)
+        else:
+            found = workspace.changes(where, model, **asked)
+            _show(output, found, as_json=as_json)
         if commit:
             workspace.acknowledge(found)
             if not as_json:
@@ -201,9 +224,12 @@ def _show(output: Output, found: FoundChanges, *, as_json: bool) -> None:
         show_changes(console, found)
 
     output.result(changes_json(found), show)
-    if as_json:
-        return
+    if not as_json:
+        _note(output, found, len(found.rows))
+
+
+def _note(output: Output, found: FoundChanges | ArrowChanges, count: int) -> None:
     from vde_dagster.cli.changes_view import changes_notes
 
-    for line in changes_notes(found):
+    for line in changes_notes(found, count):
         output.note(line)

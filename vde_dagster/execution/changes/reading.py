@@ -13,6 +13,8 @@ from vde_dagster.execution.changes.between import ModelChanges, changes_between
 from vde_dagster.execution.changes.by_version import changes_by_version
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from vde_dagster.execution.warehouse import Warehouse
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -33,6 +35,42 @@ class FoundChanges:
     rows: tuple[tuple[Any, ...], ...]
     more: bool = False
     cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowChanges:
+    """Changes that were read into Arrow.
+
+    Args:
+        changes: From where to where, and how they were found.
+        table: The changes, in the order of the key where there is one.
+        more: Whether there are more than were asked for.
+        cursor: The cursor that they were read by, or None.
+    """
+
+    changes: ModelChanges
+    table: pa.Table
+    more: bool = False
+    cursor: str | None = None
+
+
+def find_arrow_changes(
+    warehouse: Warehouse,
+    environment: str,
+    model: ModelName,
+    *,
+    since: int | None = None,
+    until: int | None = None,
+    cursor: str | None = None,
+    limit: int | None = None,
+    each: bool = False,
+) -> ArrowChanges:
+    """Read the changes of a model into Arrow; see `Workspace.changes_arrow`."""
+    changes = plan_changes(warehouse, environment, model, since, until, cursor, each=each)
+    # Also where nothing changed: the engine knows what Arrow's types are.
+    table = warehouse.engine().query_arrow(ordered(changes), limit + 1 if limit else None)
+    more = limit is not None and table.num_rows > limit
+    return ArrowChanges(changes, table.slice(0, limit) if more else table, more, cursor)
 
 
 def find_changes(
