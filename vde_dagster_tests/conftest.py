@@ -13,8 +13,12 @@ from hypothesis import settings
 from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
 from vde_dagster.project.loading import loader
 from vde_dagster.spark import SessionSettings, SparkEngine
-from vde_dagster.state import migrate
-from vde_dagster_tests.shortcuts import migrate_as_before, read_in_fork
+from vde_dagster.state import database, migrate
+from vde_dagster_tests.shortcuts import (
+    migrate_as_before,
+    read_in_fork,
+    sqlite_engine_as_before,
+)
 
 settings.register_profile("vde", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("vde")
@@ -106,6 +110,7 @@ def _short_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         return
     monkeypatch.setattr(loader, "_read_elsewhere", read_in_fork)
     monkeypatch.setattr(migrate, "run_migrations", migrate_as_before)
+    monkeypatch.setattr(database, "_sqlite_engine", sqlite_engine_as_before)
 
 
 @pytest.fixture(scope="session")

@@ -7,16 +7,18 @@ import sys
 import tempfile
 import traceback
 import uuid
+from functools import cache
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
-from sqlalchemy import Connection, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from vde_dagster.project.loading import loader
-from vde_dagster.state import migrate
+from vde_dagster.state import database, migrate
 
 _run_migrations = migrate.run_migrations
+_sqlite_engine = database._sqlite_engine
 _recorded: list[tuple[str, Any]] = []
 
 
@@ -70,6 +72,29 @@ def migrate_as_before(connection: Connection, target: str) -> None:
         finally:
             event.remove(connection, "before_cursor_execute", note)
         _recorded.extend(found)
+
+
+def sqlite_engine_as_before(url: URL) -> Engine:
+    """Connect to a SQLite file with the statements that were compiled for others.
+
+    Each store has an engine of its own, which would compile them again; and no test cuts the power.
+    """
+    engine, first = _sqlite_engine(url), _first_engine()
+    engine.dialect, engine._compiled_cache = first.dialect, first._compiled_cache
+
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, _: Any) -> None:
+        connection.execute("PRAGMA synchronous=OFF")
+
+    return engine
+
+
+@cache
+def _first_engine() -> Engine:
+    """An engine that has connected, so its dialect knows all of SQLite."""
+    engine = create_engine("sqlite://", query_cache_size=2000)
+    engine.connect().close()
+    return engine
 
 
 def _with_name(parameters: Any, own: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import typer
@@ -118,7 +119,7 @@ def call(arguments: Sequence[str]) -> int:
     given = list(arguments) or ["--help"]
     as_json = "--json" in given
     try:
-        code = app(given, prog_name="vde", standalone_mode=False)
+        code = _command()(given, prog_name="vde", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except _CALL_ERROR as error:
         return report_call(_call_message(error), as_json=as_json)
@@ -130,6 +131,12 @@ def call(arguments: Sequence[str]) -> int:
         return 0
     except Exception as error:
         return report(error, as_json=as_json, debug="--debug" in given)
+
+
+@cache
+def _command() -> Any:
+    """Return the parser of all commands, which Typer would make anew at each call."""
+    return typer.main.get_command(app)
 
 
 def _call_message(error: Exception) -> str:
