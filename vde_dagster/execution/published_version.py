@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.instants import parse_time
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _GREATEST = 2**31 - 1
 """Versions are integers of 32 bits in the database."""
 
+_CLOCKS_DIFFER = timedelta(minutes=1)
+"""By which a time may lie ahead: machines agree to within some seconds."""
+
 
 def published_version(store: StateStore, text: str, at: str | None = None) -> Environment | None:
     """Return the version of an environment that a text names; None where it names no version.
@@ -25,7 +28,7 @@ def published_version(store: StateStore, text: str, at: str | None = None) -> En
         at: A time (UTC), in place of what follows `@`: the version that was current then.
 
     Raises:
-        UsageError: There is no such environment or version, or two are named.
+        UsageError: There is no such environment or version, two are named, or the time is to come.
     """
     name, sign, meant = text.partition("@")
     name = environment_name(name)
@@ -59,7 +62,13 @@ def version_number(text: str) -> int | None:
 
 
 def _number_at(store: StateStore, name: str, text: str) -> int:
-    at = parse_time(text, "the time of a version", store.database.clock.now())
+    now = store.database.clock.now()
+    at = parse_time(text, "the time of a version", now)
+    if at > now + _CLOCKS_DIFFER:
+        raise UsageError(
+            f"{_shown(at)} is yet to come, so nobody knows what '{name}' shows then",
+            hint=f"without a time it is what '{name}' shows now",
+        )
     number = store.versions.number_at(name, at)
     if number is None:
         raise _unknown(store, name, f"no version that is as old as {_shown(at)}")

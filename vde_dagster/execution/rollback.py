@@ -234,7 +234,12 @@ def _find(
     store = warehouse.store
     if version is not None:
         old = store.versions.at(current.name, version)
-        if old is None or version >= current.version:
+        if version == current.version:
+            raise UsageError(
+                f"environment '{current.name}' shows version {version} now",
+                hint=f"give an earlier one; they are listed by: vde history {current.name}",
+            )
+        if old is None or version > current.version:
             kept = [str(v.version) for v in store.versions.history(current.name)]
             raise UsageError(
                 f"environment '{current.name}' has no earlier version {version}",

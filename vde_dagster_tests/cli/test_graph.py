@@ -149,7 +149,9 @@ def test_one_environment_is_compared_with_another(published_shop: ProjectFolder,
     top = next(m for m in found["models"] if m["name"] == "marts.top")
     assert top["columns"] == {"added": [], "removed": ["revenue"], "changed": []}
     assert any(line.startswith("-") and "revenue, rank()" in line for line in top["diff"])
-    assert "columns removed: revenue" in vde("diff", "dev", "prod", "--project", shop.root).out
+    shown = vde("diff", "dev", "prod", "--project", shop.root).out
+    assert shown.startswith("dev, compared with prod:\n")
+    assert "columns removed: revenue" in shown
     same = vde("diff", "prod", "prod", "--project", shop.root)
     assert same.out == "prod is what prod is\n"
 

@@ -173,6 +173,8 @@ def _diff_environments(output: Output, workspace: Workspace, environment: str, o
         shown["data"] = [difference.to_json() for difference in data]
 
     def show(console: Console) -> None:
+        if found or data:
+            console.print(f"[bold]{one}[/], compared with [bold]{two}[/]:")
         if found or not data:
             show_diffs(console, two, found, same=f"{one} is what {two} is")
         show_data(console, data)
