@@ -31,7 +31,7 @@ def parse_filter(text: str) -> BooleanExpression:
         found = parser.parse(text)
     # Whatever its grammar and its literals raise, a text that cannot be read is the caller's.
     except Exception as error:
-        raise _unreadable(text, str(error)) from error
+        raise _unreadable(text, _place(text, error)) from error
     if not isinstance(found, BooleanExpression):
         raise _unreadable(text, "no condition")
     return found
@@ -49,13 +49,26 @@ def bind_filter(condition: BooleanExpression, schema: Schema, whose: str) -> Non
         bind(schema, condition, case_sensitive=False)
     except (ValueError, TypeError, ArithmeticError) as error:
         raise UsageError(
-            f"{whose} does not fit this model: {error}",
+            f"{whose} does not fit this model: {_said(error)}",
             hint=f"its columns are {', '.join(schema.column_names)}",
         ) from error
 
 
+def _said(error: Exception) -> str:
+    return str(error).replace(", case_sensitive=False", "").replace("Could not", "could not")
+
+
 def _unreadable(text: str, why: str) -> UsageError:
     return UsageError(
-        f"the filter '{text}' cannot be read: {why.splitlines()[0] if why else 'no condition'}",
+        f"the filter '{text}' cannot be read: {why}",
         hint="write it as: tenant = 7 AND day >= '2026-01-01'",
     )
+
+
+def _place(text: str, error: Exception) -> str:
+    """Return where reading ended; what could have stood there is the whole grammar."""
+    at = getattr(error, "loc", None)
+    if at is None:
+        return (str(error).splitlines() or ["no condition"])[0][:200]
+    rest = text[at : at + 30].strip()
+    return f"at '{rest}'" if rest else "it ends too early"
