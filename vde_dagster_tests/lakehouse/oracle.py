@@ -212,6 +212,22 @@ def check_pins(url: str, tables: Mapping[str, dict[str, Any]]) -> None:
     assert list(query(url, gone)) == [(0,)], "something is pinned that is not shown"
 
 
+def pinned(url: str) -> dict[tuple[str, int, str], list[str]]:
+    """Return the days that kept versions of live environments pin, by version and table."""
+    refs = {
+        table_id: f"{namespace}.{name}".partition("@")[0]
+        for table_id, namespace, name in query(
+            url, "SELECT table_id, namespace, name FROM vde_tables WHERE status <> 'dropped'"
+        )
+    }
+    locations = {f"{ref[0]}.{ref[1]}": ref[2] for ref in pointers(url)}
+    loaded = {name: load(locations[name]) for name in set(refs.values()) & locations.keys()}
+    return {
+        (environment, version, table_id): _content(loaded[refs[table_id]], pin)
+        for environment, version, table_id, pin in query(url, _PINNED)
+    }
+
+
 _PINNED = """
     SELECT p.environment, v.version, p.table_id, p.iceberg_snapshot_id
     FROM vde_pins p

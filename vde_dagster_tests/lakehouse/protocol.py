@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,13 +18,15 @@ from sqlalchemy import Engine
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse import FastForward, Lakehouse, Publication
 from vde_dagster.lakehouse.janitor import JanitorReport, clean
-from vde_dagster.planning.environment import Environment, ViewNames
+from vde_dagster.lakehouse.publication import Holding, Return
+from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, Held, ViewNames
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import ViewDefinition
 from vde_dagster.state import Clock, Lease, StateStore
 from vde_dagster.state.database import Database, make_engine
 from vde_dagster.state.effects import Effects
+from vde_dagster.state.pinned_fills import filled_now, load_filled
 from vde_dagster.state.policy import Retention
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
@@ -182,28 +184,121 @@ class Process:
             assert old is not None
             if current.entries == old.entries:
                 return current
-            tables = self.store.tables.load(
-                [e.table_id for e in old.entries.values() if e.table_id]
-            )
-            views = []
-            for entry in old.entries.values():
-                assert entry.table_id is not None
-                ref = ViewNames(name).ref(entry.name)
-                sql = f"SELECT a FROM {tables[entry.table_id].ref}"
-                views.append(view(ref.name, sql, namespace=ref.namespace))
+            views = self.shown(name, old.entries)
             made = environment(name, by=self.name, at=self.store.database.clock.now())
             wanted = {definition.name for definition in views}
             return self.lakehouse.publish(
                 Publication(
                     environment=replace(made, entries=old.entries, note=f"rollback to {version}"),
                     base_version=current.version,
-                    views=tuple(views),
+                    views=views,
                     dropped=tuple(
                         r for r in self.lakehouse.published_views(name) if r.name not in wanted
                     ),
                     leases=(lease,),
                 )
             )
+
+    def roll_back_data(self, name: str, version: int) -> Environment:
+        """Publish an old version again, and take the tables back that it alone owns."""
+        with ExitStack() as stack:
+            lease = stack.enter_context(self._lease(f"environment/{name}"))
+            self.lakehouse.recover()
+            current, old = (
+                self.store.environments.get(name),
+                self.store.versions.at(name, version),
+            )
+            assert current is not None
+            assert old is not None
+            returns, others, stay = self._returns(old)
+            owned = {one.table_id for one in returns}
+            leases = [stack.enter_context(self._lease(f"table/{one}")) for one in sorted(owned)]
+            pins = self.store.pins.at(name, version)
+            entries = {
+                entry.name: replace(entry, held=pins[entry.table_id].held)
+                if entry.table_id in stay
+                else entry
+                for entry in old.entries.values()
+            }
+            made = environment(name, by=self.name, at=self.store.database.clock.now())
+            views = self.shown(name, entries)
+            wanted = {definition.name for definition in views}
+            return self.lakehouse.publish(
+                Publication(
+                    environment=replace(made, entries=entries, note=f"rollback to {version}"),
+                    base_version=current.version,
+                    views=views,
+                    dropped=tuple(
+                        r for r in self.lakehouse.published_views(name) if r.name not in wanted
+                    ),
+                    leases=(lease, *leases),
+                    returns=returns,
+                    sources=((name, version),),
+                    holding=tuple(self._holding(one, held) for one, held in others.items()),
+                )
+            )
+
+    def _returns(
+        self, old: Environment
+    ) -> tuple[tuple[Return, ...], dict[str, dict[str, Held]], set[str]]:
+        """Return which tables go back, what others hold of them, and which stay where they are."""
+        store, production = self.store, old.name == PRODUCTION
+        pins = store.pins.at(old.name, old.version)
+        ids = {e.table_id for e in old.entries.values() if e.table_id and e.held is None}
+        found: list[Return] = []
+        others: dict[str, dict[str, Held]] = {}
+        stay: set[str] = set()
+        for made in store.tables.load(sorted(ids)).values():
+            pin, head = pins[made.id], self.lakehouse.main_snapshot(made.ref)
+            was = load_filled(pin.filled or "")
+            with store.database.reading() as conn:
+                now = filled_now(conn, [made.id]).get(made.id, IntervalSet())
+            showing = [
+                one.name
+                for one in store.environments.all()
+                if one.name != old.name
+                and any(e.table_id == made.id and not e.held for e in one.entries.values())
+            ]
+            if (head, now) == (pin.snapshot_id, was):
+                continue
+            if not production and showing:
+                stay |= {made.id} if head != pin.snapshot_id else set()
+                continue
+            at = old.published_at if production else None
+            filled = was if production else was & now
+            back = Return(made.ref, made.id, pin.snapshot_id, filled, head, None, at)
+            found.append(back)
+            if head == pin.snapshot_id:
+                continue
+            schema_id: int = self.lakehouse.table_metadata(made.ref)["current-schema-id"]
+            for one in showing:
+                others.setdefault(one, {})[made.id] = Held(head, schema_id)
+        return tuple(found), others, stay
+
+    def _holding(self, name: str, held: dict[str, Held]) -> Holding:
+        """Make the version of another environment that goes on showing what it shows."""
+        other = self.store.environments.get(name)
+        assert other is not None
+        entries = {
+            one.name: replace(one, held=one.held or held.get(one.table_id or ""))
+            for one in other.entries.values()
+        }
+        made = environment(name, by=self.name, at=self.store.database.clock.now())
+        made = replace(made, version=other.version + 1, entries=entries, note="holds")
+        return Holding(made, other.version, self.shown(name, entries))
+
+    def shown(self, name: str, entries: Mapping[ModelName, Entry]) -> tuple[ViewDefinition, ...]:
+        """Define the views of tables, as they are or as they are held."""
+        ids = [entry.table_id for entry in entries.values() if entry.table_id]
+        tables = self.store.tables.load(ids)
+        views = []
+        for entry in entries.values():
+            ref, at = ViewNames(name).ref(entry.name), ""
+            if entry.held is not None:
+                at = f" VERSION AS OF {entry.held.snapshot_id}"
+            sql = f"SELECT a FROM {tables[entry.table_id or ''].ref}{at}"
+            views.append(view(ref.name, sql, namespace=ref.namespace))
+        return tuple(views)
 
     def freeze(self, source: str, version: int, name: str) -> Environment:
         """Publish a version under a name of its own, each table held at its pin."""
@@ -215,24 +310,17 @@ class Process:
             old = self.store.versions.at(source, version)
             assert old is not None
             pins = self.store.pins.at(source, version)
-            tables = self.store.tables.load(
-                [e.table_id for e in old.entries.values() if e.table_id]
-            )
-            views = []
-            entries = {}
-            for entry in old.entries.values():
-                assert entry.table_id is not None
-                ref = ViewNames(name).ref(entry.name)
-                held = pins[entry.table_id].held
-                sql = f"SELECT a FROM {tables[entry.table_id].ref} VERSION AS OF {held.snapshot_id}"
-                views.append(view(ref.name, sql, namespace=ref.namespace))
-                entries[entry.name] = replace(entry, held=held)
+            entries = {
+                entry.name: replace(entry, held=pins[entry.table_id or ""].held)
+                for entry in old.entries.values()
+            }
+            views = self.shown(name, entries)
             made = environment(name, by=self.name, at=self.store.database.clock.now())
             return self.lakehouse.publish(
                 Publication(
                     environment=replace(made, entries=entries, frozen=f"{source}@{version}"),
                     base_version=0,
-                    views=tuple(views),
+                    views=views,
                     leases=(lease,),
                     sources=((source, version),),
                 )

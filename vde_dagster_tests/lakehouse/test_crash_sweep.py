@@ -109,10 +109,21 @@ def _frozen(world: World) -> None:
     world.clock.advance(days=40)
 
 
+def _shared(world: World) -> None:
+    """Let development show what production shows, and a table of its own; production moves on."""
+    _published(world)
+    world.process().apply(Job("d1", "dev", 0, (("orders", "1"), ("names", "dev"))))
+    world.process().apply(replace(FIRST, id="p2", base_version=1, days=days(0, 1, 2)))
+    world.process().apply(Job("d2", "dev", 1, (("orders", "1"), ("names", "dev")), days(0, 1, 2)))
+    world.clock.advance(hours=1)
+
+
 OPERATIONS = (
     Operation("first apply", lambda world: None, lambda process: process.apply(FIRST)),
     Operation("apply", _published, lambda process: process.apply(CHANGED)),
     Operation("rollback", _published_twice, lambda process: process.rollback("prod", 1)),
+    Operation("rollback of data", _shared, lambda process: process.roll_back_data("prod", 1)),
+    Operation("rollback of dev", _shared, lambda process: process.roll_back_data("dev", 1)),
     Operation("freeze", _published_twice, lambda process: process.freeze("prod", 1, "close")),
     Operation("clean-up of what is frozen", _frozen, lambda process: process.janitor()),
     Operation("clean-up", _expired, lambda process: process.janitor()),

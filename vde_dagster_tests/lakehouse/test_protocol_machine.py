@@ -1,4 +1,4 @@
-"""Random histories of applies, rollbacks, crashes, stalls, readers and clean-ups.
+"""Random histories of applies, rollbacks, freezes, crashes, stalls, readers and clean-ups.
 
 Operations run on the fake engine and a clock that the machine moves. At a random side effect of
 one operation another one may run, the process may die, or it may stall past its lease. After
@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from vde_dagster.errors import VdeError
 from vde_dagster_tests.faults import ProcessKilled
-from vde_dagster_tests.lakehouse.oracle import look, query
+from vde_dagster_tests.lakehouse.oracle import look, pinned, query
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, Process, World, fast_folder
 from vde_dagster_tests.lakehouse.test_crash_sweep import check_nothing_is_left
 from vde_dagster_tests.state.builders import FakeClock, days
@@ -35,8 +35,10 @@ MODELS = st.dictionaries(
 OPERATIONS = st.one_of(
     st.tuples(st.just("apply"), st.sampled_from(["prod", "dev"]), MODELS, st.integers(1, 3)),
     st.tuples(st.just("rollback"), st.sampled_from(["prod", "dev"]), st.integers(1, 4)),
+    st.tuples(st.just("rollback of data"), st.sampled_from(["prod", "dev"]), st.integers(1, 4)),
+    st.tuples(st.just("freeze"), st.sampled_from(["prod", "dev"]), st.integers(0, 3)),
     st.tuples(st.just("resume"), st.integers(0, 5)),
-    st.tuples(st.just("expire")),
+    st.tuples(st.just("expire"), st.sampled_from(["dev", "close"])),
     st.tuples(st.just("janitor")),
 )
 
@@ -97,6 +99,7 @@ class Protocol(RuleBasedStateMachine):
         self.jobs: list[Job] = []
         self.readings: list[Reading] = []
         self.acknowledged: dict[str, int] = {}
+        self.kept: dict[tuple[str, int, str], list[str]] = {}
 
     def teardown(self) -> None:
         self.clock.advance(minutes=20)
@@ -157,6 +160,15 @@ class Protocol(RuleBasedStateMachine):
             assert name not in seen.environments or seen.environments[name][0] >= version
 
     @invariant()
+    def what_a_version_pins_stays_what_it_was(self) -> None:
+        """Each kept version of a live environment reads the same rows for ever."""
+        now = pinned(self.world.url)
+        for key, rows in now.items():
+            assert self.kept.setdefault(key, rows) == rows, f"{key} reads other rows"
+        alive = {name for name, _, _ in now}
+        self.kept = {key: rows for key, rows in self.kept.items() if key[0] in alive}
+
+    @invariant()
     def readers_are_not_disturbed(self) -> None:
         """What a reader has looked up stays for the grace time."""
         now = self.clock.now()
@@ -194,8 +206,14 @@ class Protocol(RuleBasedStateMachine):
         if kind == "rollback":
             _, name, back = operation
             return lambda process: _rollback(process, name, back)
+        if kind == "rollback of data":
+            _, name, back = operation
+            return lambda process: _rollback(process, name, back, data=True)
+        if kind == "freeze":
+            _, name, back = operation
+            return lambda process: _freeze(process, name, back)
         if kind == "expire":
-            return lambda process: process.store.environments.invalidate("dev")
+            return lambda process: process.store.environments.invalidate(operation[1])
         return lambda process: process.janitor()
 
     def _attempt(self, work: Callable[[Process], Any], process: Process) -> None:
@@ -208,16 +226,30 @@ class Protocol(RuleBasedStateMachine):
             self.acknowledged[name] = max(version, self.acknowledged.get(name, 0))
 
 
-def _rollback(process: Process, name: str, back: int) -> Any:
+def _rollback(process: Process, name: str, back: int, *, data: bool = False) -> Any:
+    version = _restorable(process, name, back)
+    if version is None:
+        return None
+    return process.roll_back_data(name, version) if data else process.rollback(name, version)
+
+
+def _freeze(process: Process, name: str, back: int) -> Any:
+    version = _restorable(process, name, back)
+    return None if version is None else process.freeze(name, version, "close")
+
+
+def _restorable(process: Process, name: str, back: int) -> int | None:
+    """Return the number of a version that is kept with its tables."""
     current = process.store.environments.get(name)
-    if current is None or process.store.versions.at(name, current.version - back) is None:
+    if current is None:
         return None
     old = process.store.versions.at(name, current.version - back)
-    assert old is not None
+    if old is None:
+        return None
     ids = [entry.table_id for entry in old.entries.values() if entry.table_id]
     if not old.entries or len(process.store.tables.load(ids)) < len(set(ids)):
         return None
-    return process.rollback(name, current.version - back)
+    return old.version
 
 
 @pytest.mark.parametrize("examples", [6, pytest.param(60, marks=pytest.mark.server)])

@@ -19,9 +19,10 @@ import pytest
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import VdeError
-from vde_dagster.lakehouse import Publication, pins, publish
+from vde_dagster.lakehouse import Publication, pins, prepare, publish
 from vde_dagster.lakehouse.catalogs import sql_pointers
 from vde_dagster.lakehouse.janitor import clean
+from vde_dagster.lakehouse.table_metadata import head_of
 from vde_dagster.planning.environment import Environment
 from vde_dagster.state import environments
 from vde_dagster.state.entries import read_head
@@ -32,7 +33,7 @@ from vde_dagster.state.pins import PinStore
 from vde_dagster.state.publications import PublicationStore
 from vde_dagster.state.tables import TableStore
 from vde_dagster.state.versions import VersionStore
-from vde_dagster_tests.lakehouse.oracle import load, look, query
+from vde_dagster_tests.lakehouse.oracle import load, look, query, table_of
 from vde_dagster_tests.lakehouse.protocol import RETENTION, Job, Process, World, fast_folder
 from vde_dagster_tests.state.builders import FakeClock, day, days, environment, view
 
@@ -332,6 +333,71 @@ def table_is_shown_as_of_two_times(world: World) -> None:
     assert list(query(world.url, mixed)) == [], "an environment mixes two states of a table"
 
 
+def another_environment_begins_to_show_what_goes_back(world: World) -> None:
+    """Production goes back; before it commits, development is made of the tables that go."""
+    world.process().apply(V1)
+    world.process().apply(replace(V1, id="p2", base_version=1, days=days(0, 1, 2)))
+
+    def show() -> None:
+        other = world.process(name="ben")
+        current = other.store.environments.get("prod")
+        assert current is not None
+        made = replace(environment("dev"), entries=current.entries)
+        other.lakehouse.publish(Publication(made, 0, other.shown("dev", current.entries)))
+
+    process = world.process(Interruption("publish.file.write", show))
+    attempt(lambda: process.roll_back_data("prod", 1))
+    seen = look(world.url)
+    assert len(seen.tables[table_of(seen.views["db__dev.orders"])]) == 3, (
+        "rows were pulled from under an environment"
+    )
+
+
+def what_goes_back_is_filled_as_it_was(world: World) -> None:
+    """Production goes back to fewer days."""
+    world.process().apply(V1)
+    world.process().apply(replace(V1, id="p2", base_version=1, days=days(0, 1, 2)))
+    world.process().roll_back_data("prod", 1)
+    look(world.url)  # finds ranges that count as filled and have no rows
+
+
+def what_another_holds_is_kept(world: World) -> None:
+    """Production goes back and on; development holds what it showed, for long."""
+    world.process().apply(replace(V1, days=days(0)))
+    world.process().apply(replace(V1, id="p2", base_version=1))
+    world.process().apply(replace(V1, id="d1", environment="dev"))
+    world.process().roll_back_data("prod", 1)
+    held = look(world.url).pinned["db__dev.orders"]
+    for number in range(4):
+        world.clock.advance(days=20)  # type: ignore[attr-defined]
+        more = days(*range(number + 3))
+        world.process().apply(Job(f"q{number}", "prod", number + 3, V1.models, more))
+        world.process().janitor()
+    assert look(world.url).pinned["db__dev.orders"] == held
+
+
+def table_is_written_while_it_goes_back(world: World) -> None:
+    """Somebody who asks for no lease commits to a table that is about to go back."""
+    world.process().apply(V1)
+    world.process().apply(replace(V1, id="p2", base_version=1, days=days(0, 1, 2)))
+
+    def fill() -> None:
+        other = world.process(name="ben")
+        (row,) = query(world.url, "SELECT table_id FROM vde_tables")
+        other.engine.fill(other.store.tables.get(row[0]), day(5), "p9")
+
+    process = world.process()
+    publish_ = process.lakehouse.publish
+
+    def late(publication: Publication) -> Environment:
+        fill()
+        return publish_(publication)
+
+    process.lakehouse.__dict__["publish"] = late
+    done = attempt(lambda: process.roll_back_data("prod", 1))
+    assert not done, "somebody's rows went back unseen"
+
+
 def _newest(world: World, name: str) -> None:
     """Check that an environment that has just been published pins what its tables hold."""
     process = world.process()
@@ -443,6 +509,23 @@ def no_check_for_wholeness(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Environment, "require_whole", lambda *arguments: None)
 
 
+def no_look_at_others(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(publish, "_leave_others_alone", lambda *arguments: None)
+
+
+def no_filled_ranges_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(publish, "restore_filled", lambda *arguments: None)
+
+
+def no_expected_snapshot(patch: pytest.MonkeyPatch) -> None:
+    back_to = prepare.return_to
+
+    def unchecked(metadata: dict[str, Any], location: str, back: Any, now_ms: int) -> Any:
+        return back_to(metadata, location, replace(back, expected=head_of(metadata)), now_ms)
+
+    patch.setattr(prepare, "return_to", unchecked)
+
+
 @dataclass(frozen=True)
 class Safeguard:
     """A safeguard, and the interleaving that needs it."""
@@ -469,6 +552,12 @@ SAFEGUARDS = (
     Safeguard("frozen for ever", no_frozen_check, frozen_environment_is_published_again),
     Safeguard("moves are noted", no_noted_heads, other_environment_shows_what_production_moved),
     Safeguard("held tables are read", no_memory_of_held_tables, held_table_is_shown_as_it_is_again),
+    Safeguard(
+        "others are asked", no_look_at_others, another_environment_begins_to_show_what_goes_back
+    ),
+    Safeguard("ranges go back", no_filled_ranges_back, what_goes_back_is_filled_as_it_was),
+    Safeguard("what is held is kept", no_retention_by_pins, what_another_holds_is_kept),
+    Safeguard("expected snapshot", no_expected_snapshot, table_is_written_while_it_goes_back),
     Safeguard("one state of a table", no_check_for_wholeness, table_is_shown_as_of_two_times),
 )
 
