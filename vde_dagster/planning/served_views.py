@@ -1,8 +1,13 @@
-"""Views as a catalog of one environment has them: over that catalog's own tables, by two parts."""
+"""Views as a catalog of one environment has them: over that catalog's own tables, by two parts.
+
+Iceberg's schemas have each column once. A model's table that has one twice, under two names, is a
+view over a table that has it once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from vde_dagster.base.names import ModelName, quote
@@ -16,23 +21,41 @@ _NO_CATALOG = "\0"
 """Names have two parts; one with three is of another catalog, and not translated."""
 
 
+@dataclass(frozen=True, slots=True)
+class Doubled:
+    """A model whose table has a column under two names.
+
+    Args:
+        table: The table in the catalog that has each column once.
+        columns: (name, column of that table) in order.
+    """
+
+    table: ModelName
+    columns: tuple[tuple[str, str], ...]
+
+
 def serve_view(
     name: ModelName,
     resolver: Resolver,
     types: Iterable[tuple[str, str]],
     properties: Mapping[str, str] = MappingProxyType({}),
+    doubled: Mapping[ModelName, Doubled] = MappingProxyType({}),
 ) -> ViewDefinition:
-    """Define the view of a model without a table.
+    """Define the view of a model without a table, or of one whose table has a column twice.
 
     Args:
         name: The model.
         resolver: The version of the environment.
-        types: (column, Spark SQL type) of the query's result.
+        types: (column, Spark SQL type) of the model.
         properties: The view's properties.
+        doubled: The models whose tables have columns twice.
     """
     snapshot = resolver.resolve(name).snapshot
     columns = tuple(types)
-    sql = served_query(snapshot.model, resolver)
+    if name in doubled:
+        sql = _select_once(doubled[name])
+    else:
+        sql = served_query(snapshot.model, resolver, doubled)
     translated = {
         dialect: text
         for dialect, writer in WRITERS.items()
@@ -50,7 +73,9 @@ def serve_view(
     )
 
 
-def served_query(model: Model, resolver: Resolver) -> str:
+def served_query(
+    model: Model, resolver: Resolver, doubled: Mapping[ModelName, Doubled] = MappingProxyType({})
+) -> str:
     """Write a model's query over the tables that the environment's catalog has.
 
     Models without a table are inlined, so that a view reads tables only.
@@ -58,18 +83,31 @@ def served_query(model: Model, resolver: Resolver) -> str:
     Args:
         model: A model with a query.
         resolver: The version of the environment.
+        doubled: The models whose tables have columns twice.
     """
     assert model.query is not None
 
     def relation_of(name: ModelName) -> str | None:
         if name not in resolver.entries:
             return None
-        return _relation(resolver.resolve(name), resolver)
+        if name in doubled:
+            return _select_once(doubled[name])
+        return _relation(resolver.resolve(name), resolver, doubled)
 
     return replace_tables(model.query, relation_of)
 
 
-def _relation(binding: Binding, resolver: Resolver) -> str | None:
+def _select_once(doubled: Doubled) -> str:
+    columns = ", ".join(
+        quote(column) if column == name else f"{quote(column)} AS {quote(name)}"
+        for name, column in doubled.columns
+    )
+    return f"SELECT {columns} FROM {_quoted(*doubled.table)}"
+
+
+def _relation(
+    binding: Binding, resolver: Resolver, doubled: Mapping[ModelName, Doubled]
+) -> str | None:
     external, model = binding.external, binding.snapshot.model
     if external is not None:
         place = (external.namespace, external.name)
@@ -78,7 +116,7 @@ def _relation(binding: Binding, resolver: Resolver) -> str | None:
     if binding.table is not None:
         columns = ", ".join(quote(name) for name, _ in binding.columns)
         return f"SELECT {columns} FROM {_quoted(*model.name)}"
-    return served_query(model, resolver) if model.query is not None else None
+    return served_query(model, resolver, doubled) if model.query is not None else None
 
 
 def _quoted(*parts: str) -> str:

@@ -134,15 +134,19 @@ def _find(versions: Versions, prefix: str) -> ServedVersion:
 def _named(
     versions: Versions, prefix: str, namespace: str, name: str
 ) -> tuple[ServedVersion, ModelName]:
-    return _find(versions, prefix), ModelName(namespace.lower(), name.lower())
+    served = _find(versions, prefix)
+    asked = ModelName(namespace.lower(), name.lower())
+    # Iceberg's Java client sends a blank as a plus sign, as forms do.
+    meant = ModelName(*(part.replace("+", " ") for part in asked))
+    return served, meant if served.has(meant) and not served.has(asked) else asked
 
 
 def _require(served: ServedVersion, text: str) -> str:
     """Return the name of a namespace that is there."""
-    name = text.lower()
-    if _SEPARATOR in name or name not in served.namespaces:
-        raise missing("Namespace", f"there is no namespace {text.replace(_SEPARATOR, '.')}")
-    return name
+    for name in (text.lower(), text.lower().replace("+", " ")):
+        if _SEPARATOR not in name and name in served.namespaces:
+            return name
+    raise missing("Namespace", f"there is no namespace {text.replace(_SEPARATOR, '.')}")
 
 
 def _listed(names: Mapping[str, list[str]], namespace: str) -> Response:

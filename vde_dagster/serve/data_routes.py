@@ -60,13 +60,13 @@ def data_routes(versions: Versions, loader: Loader) -> APIRouter:
     def models(version: Version) -> Response:
         """List the models of a version."""
         served = versions.find(WarehouseName.parse(version))
-        readable = sorted(map(str, (*served.tables, *served.externals)))
+        readable = sorted(map(str, (*served.tables, *served.doubled, *served.externals)))
         answer = {
             "environment": served.version.name,
             "version": served.version.version,
             "publication": served.version.publication_id,
             "models": readable,
-            "views": sorted(map(str, served.views)),
+            "views": sorted(map(str, served.views.keys() - served.doubled.keys())),
         }
         return Response(encode_metadata(answer), headers=_headers(served), media_type=MEDIA["json"])
 

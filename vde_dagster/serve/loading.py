@@ -6,7 +6,6 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.hashing import digest
@@ -22,6 +21,7 @@ from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.serve.errors import missing
 from vde_dagster.serve.etags import Tagged
 from vde_dagster.serve.served import ServedVersion
+from vde_dagster.serve.shown_tables import ShownTable, as_pinned
 
 if TYPE_CHECKING:
     from vde_dagster.planning.snapshot import Snapshot
@@ -55,9 +55,15 @@ class Loader:
         key = ("table", str(name), served.version.publication_id, location)
         return self._remembered(key, lambda: self._table(served, name, location))
 
-    def table_metadata(self, served: ServedVersion, name: ModelName) -> dict[str, Any]:
-        """Return a table's metadata; raises as `table` does."""
-        return self._metadata(served, name, self._location(served, name))
+    def rows_metadata(self, served: ServedVersion, name: ModelName) -> dict[str, Any]:
+        """Return metadata by which a model's rows are read here; raises as `table` does.
+
+        A column that has two names is in it twice, which PyIceberg reads, and not every engine.
+        """
+        if name not in served.doubled:
+            return self._metadata(served, name, self._location(served, name))
+        at = self._location(served, served.doubled[name].table)
+        return self._metadata(served, name, at, ShownTable(name))
 
     def view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> Tagged:
         """Return the answer to loading a view, as JSON.
@@ -73,7 +79,7 @@ class Loader:
         if name not in served.views:
             raise missing("View", f"there is no view {name} in {_shown(served)}")
         key = ("view", str(name), served.version.publication_id, catalog or "")
-        return self._remembered(key, lambda: _view(served, name, catalog))
+        return self._remembered(key, lambda: self._view(served, name, catalog))
 
     def _remembered(self, key: tuple[str, ...], make: Callable[[], bytes]) -> Tagged:
         with self._lock:
@@ -94,9 +100,11 @@ class Loader:
         if name in served.externals:
             ref = served.externals[name]
         elif name in served.tables:
-            ref = self._model(served, name)[1].ref
+            ref = self._model(served, served.tables[name].owner)[1].ref
         elif name in served.views:
-            raise missing("Table", f"{name} is a view in {_shown(served)}, not a table")
+            once = served.doubled.get(name)
+            hint = f"; its columns are in {once.table}" if once is not None else ""
+            raise missing("Table", f"{name} is a view in {_shown(served)}, not a table{hint}")
         else:
             raise missing("Table", f"there is no table {name} in {_shown(served)}")
         location = served.warehouse.lakehouse.metadata_location(ref)
@@ -112,10 +120,10 @@ class Loader:
         if kept is None:
             store = served.warehouse.store
             snapshot = store.snapshots.load([entry.snapshot_id])[entry.snapshot_id]
-            tables = store.tables.load([served.tables[name]])
+            tables = store.tables.load([served.table_ids[name]])
             if not tables:
                 raise _gone(served, name)
-            kept = snapshot, tables[served.tables[name]]
+            kept = snapshot, tables[served.table_ids[name]]
             with self._lock:
                 self._models[key] = kept
                 while len(self._models) > _ANSWERS:
@@ -130,7 +138,9 @@ class Loader:
         answer = {"metadata-location": location, "metadata": metadata, "config": self._config}
         return encode_metadata(answer)
 
-    def _metadata(self, served: ServedVersion, name: ModelName, location: str) -> dict[str, Any]:
+    def _metadata(
+        self, served: ServedVersion, name: ModelName, location: str, shown: ShownTable | None = None
+    ) -> dict[str, Any]:
         lakehouse = served.warehouse.lakehouse
         try:
             metadata = read_metadata(lakehouse.files, location, str(name))
@@ -138,8 +148,9 @@ class Loader:
             raise missing("Table", str(error)) from error
         if name in served.externals:
             return metadata
-        snapshot, table = self._model(served, name)
-        pin = served.pins.get(served.tables[name])
+        shown = shown or served.tables[name]
+        snapshot, table = self._model(served, shown.owner)
+        pin = served.pins.get(table.id)
         if pin is None:
             raise missing(
                 "Table",
@@ -147,11 +158,16 @@ class Loader:
                 "versions pinned their data; read a later version",
             )
         version = served.version
-        shown = pinned_metadata(
+        columns = column_map(snapshot, as_pinned(table, metadata, pin.schema_id))
+        if shown.columns is not None:
+            physical = dict(columns)
+            columns = tuple((out, physical[own]) for out, own in shown.columns)
+            snapshot = served.without_tables.get(name, snapshot)
+        found = pinned_metadata(
             metadata,
             pin.snapshot_id,
             pin.schema_id,
-            column_map(snapshot, _as_pinned(table, metadata, pin.schema_id)),
+            columns,
             {column.name: column.description for column in snapshot.columns if column.description},
             str(uuid.uuid5(_NAMES, f"{version.name}/{name}/{metadata['table-uuid']}")),
             {
@@ -161,32 +177,41 @@ class Loader:
                 "comment": snapshot.model.description or "",
             },
         )
-        if shown is None:
+        if found is None:
             raise _gone(served, name)
-        return shown
+        return found
 
+    def _view(self, served: ServedVersion, name: ModelName, catalog: str | None) -> bytes:
+        version = served.version
+        properties = {"vde.environment": version.name, "vde.version": str(version.version)}
+        definition = serve_view(
+            name,
+            served.resolver([name]),
+            self._types(served, name),
+            properties,
+            served.doubled,
+        )
+        folder = served.warehouse.lakehouse.views_folder(version.publication_id)
+        published = int(version.published_at.timestamp() * 1000)
+        metadata = new_view_metadata(definition, None, f"{folder}/{name}", published)
+        metadata["view-uuid"] = str(uuid.uuid5(_NAMES, f"{version.name}/{name}"))
+        if catalog is not None:
+            shown = [{**one, "default-catalog": catalog} for one in metadata["versions"]]
+            metadata["versions"] = shown
+        location = f"{metadata['location']}/{_file(served, name)}"
+        return encode_metadata({"metadata-location": location, "metadata": metadata, "config": {}})
 
-def _as_pinned(table: PhysicalTable, metadata: dict[str, Any], schema_id: int) -> PhysicalTable:
-    """Return a table without the columns that it got after a publication."""
-    there = columns_of(metadata, schema_id)
-    return replace(table, columns=tuple(one for one in table.columns if one.name in there))
-
-
-def _view(served: ServedVersion, name: ModelName, catalog: str | None) -> bytes:
-    version, snapshot = served.version, served.views[name]
-    types = served.warehouse.store.snapshots.view_types([snapshot.id]).get(snapshot.id)
-    if types is None:
-        raise missing("View", f"the columns of {name} are not known any more; publish it again")
-    properties = {"vde.environment": version.name, "vde.version": str(version.version)}
-    definition = serve_view(name, served.resolver([name]), types, properties)
-    folder = served.warehouse.lakehouse.views_folder(version.publication_id)
-    published = int(version.published_at.timestamp() * 1000)
-    metadata = new_view_metadata(definition, None, f"{folder}/{name}", published)
-    metadata["view-uuid"] = str(uuid.uuid5(_NAMES, f"{version.name}/{name}"))
-    if catalog is not None:
-        metadata["versions"] = [{**one, "default-catalog": catalog} for one in metadata["versions"]]
-    location = f"{metadata['location']}/{_file(served, name)}"
-    return encode_metadata({"metadata-location": location, "metadata": metadata, "config": {}})
+    def _types(self, served: ServedVersion, name: ModelName) -> tuple[tuple[str, str], ...]:
+        """Return the columns of a view, with their Spark SQL types."""
+        once = served.doubled.get(name)
+        if once is not None:
+            types = columns_of(self.rows_metadata(served, once.table), None)
+            return tuple((out, types[column]) for out, column in once.columns)
+        snapshot = served.views[name]
+        found = served.warehouse.store.snapshots.view_types([snapshot.id]).get(snapshot.id)
+        if found is None:
+            raise missing("View", f"the columns of {name} are not known any more; publish it again")
+        return tuple(found)
 
 
 def _file(served: ServedVersion, name: ModelName) -> str:

@@ -83,14 +83,14 @@ def read_rows(
     """
     from pyiceberg.expressions import And
 
-    if request.model in served.views:
+    if request.model in served.views and request.model not in served.doubled:
         raise UsageError(
             f"{request.model} has no table of its own, so only engines can read it",
             hint="read it with Spark or Trino, or give its model another kind, such as FULL",
         )
     if cursor is not None and cursor.request != request.known_by:
         raise UsageError("the cursor is of another request", hint="begin again without a cursor")
-    metadata = loader.table_metadata(served, request.model)
+    metadata = loader.rows_metadata(served, request.model)
     table = _table(metadata, served.warehouse.lakehouse.files.file_io(metadata["location"]))
     condition = _condition(table, request)
     columns = _columns(table, request.columns)

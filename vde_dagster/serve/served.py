@@ -16,9 +16,11 @@ from vde_dagster.execution.published_version import published_version, version_n
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.external_table import external_table
 from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.served_views import Doubled
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.serve.errors import missing
+from vde_dagster.serve.shown_tables import Repeats, ShownTable, doubled, selections
 from vde_dagster.serve.warehouse_names import WarehouseName
 from vde_dagster.state.pins import Pin
 
@@ -35,28 +37,63 @@ class ServedVersion:
     Args:
         warehouse: The project's warehouse.
         version: The version.
+        repeats: Which snapshots have an output twice.
     """
 
     warehouse: Warehouse
     version: Environment
+    repeats: Repeats
 
     @cached_property
-    def tables(self) -> dict[ModelName, str]:
+    def table_ids(self) -> dict[ModelName, str]:
         """The physical table's id of each model that has one."""
         entries = self.version.entries.values()
         return {entry.name: entry.table_id for entry in entries if entry.table_id is not None}
 
     @cached_property
+    def tables(self) -> dict[ModelName, ShownTable]:
+        """The tables by their names in the catalog, but for those that others write."""
+        found = {name: ShownTable(name) for name in self.table_ids if name not in self.doubled}
+        for name, one in self.doubled.items():
+            once = dict.fromkeys(column for _, column in one.columns)
+            found[one.table] = ShownTable(name, tuple((column, column) for column in once))
+        return {**found, **self._selections}
+
+    @cached_property
     def views(self) -> dict[ModelName, Snapshot]:
         """The models that are shown as views."""
-        return {name: one for name, one in self._without_tables.items() if one.model.kind.is_shown}
+        found = {
+            name: one
+            for name, one in self.without_tables.items()
+            if one.model.kind.is_shown and name not in self._selections
+        }
+        return {**found, **self._snapshots(self.doubled)}
+
+    @cached_property
+    def doubled(self) -> dict[ModelName, Doubled]:
+        """The models whose tables have a column under two names, with the tables beside them."""
+        entries, store = self.version.entries, self.warehouse.store
+        ids = {entries[name].snapshot_id for name in self.table_ids}
+        repeated = self.repeats.among(self.warehouse, ids)
+        names = [name for name in self.table_ids if entries[name].snapshot_id in repeated]
+        snapshots = self._snapshots(names)
+        tables = store.tables.load([self.table_ids[name] for name in names])
+        found: dict[ModelName, Doubled] = {}
+        for name in names:
+            table, pin = tables.get(self.table_ids[name]), self.pins.get(self.table_ids[name])
+            if table is None or pin is None:
+                continue  # Loading it will tell.
+            one = doubled(self.warehouse, snapshots[name], table, pin, set(entries))
+            if one is not None:
+                found[name] = one
+        return found
 
     @cached_property
     def externals(self) -> dict[ModelName, TableRef]:
         """The tables that others write and that are in this catalog, by their names there."""
         found = (
             external_table(one.model)
-            for one in self._without_tables.values()
+            for one in self.without_tables.values()
             if one.model.kind.is_external
         )
         refs = [TableRef(one.namespace, one.name) for one in found if one.catalog is None]
@@ -69,6 +106,10 @@ class ServedVersion:
     def pins(self) -> dict[str, Pin]:
         """What each physical table held, by its id."""
         return self.warehouse.store.pins.at(self.version.name, self.version.version)
+
+    def has(self, name: ModelName) -> bool:
+        """Say whether there is a table or a view of a name."""
+        return name in self.tables or name in self.views or name in self.externals
 
     @cached_property
     def namespaces(self) -> tuple[str, ...]:
@@ -94,7 +135,7 @@ class ServedVersion:
         while waiting:
             found = store.snapshots.load(entries[name].snapshot_id for name in waiting)
             snapshots |= found
-            queries = [one for one in found.values() if one.name not in self.tables]
+            queries = [one for one in found.values() if one.name not in self.table_ids]
             parents = {parent for one in queries for parent in one.parents} & entries.keys()
             waiting = {one for one in parents if entries[one].snapshot_id not in snapshots}
         ids = {entries[one.name].table_id for one in snapshots.values()}
@@ -102,8 +143,20 @@ class ServedVersion:
         return Resolver(self.version.name, entries, snapshots, tables)
 
     @cached_property
-    def _without_tables(self) -> dict[ModelName, Snapshot]:
-        entries = [one for one in self.version.entries.values() if one.table_id is None]
+    def without_tables(self) -> dict[ModelName, Snapshot]:
+        """The models without a table, those among them that are not shown."""
+        entries = self.version.entries.values()
+        return self._snapshots(entry.name for entry in entries if entry.table_id is None)
+
+    @cached_property
+    def _selections(self) -> dict[ModelName, ShownTable]:
+        queries = self.without_tables
+        read = {parent for one in queries.values() for parent in one.parents}
+        found = selections(queries, self._snapshots(read & self.table_ids.keys()))
+        return {name: one for name, one in found.items() if queries[name].model.kind.is_shown}
+
+    def _snapshots(self, names: Iterable[ModelName]) -> dict[ModelName, Snapshot]:
+        entries = [self.version.entries[name] for name in names]
         found = self.warehouse.store.snapshots.load(entry.snapshot_id for entry in entries)
         return {entry.name: found[entry.snapshot_id] for entry in entries}
 
@@ -126,6 +179,7 @@ class Versions:
         self.warehouse = warehouse
         self._kept: OrderedDict[tuple[str, int, str], ServedVersion] = OrderedDict()
         self._lock = threading.Lock()
+        self._repeats = Repeats()
 
     def find(self, name: WarehouseName) -> ServedVersion:
         """Return the version that a name means now.
@@ -164,7 +218,7 @@ class Versions:
     def _keep(self, version: Environment) -> ServedVersion:
         key = (version.name, version.version, version.publication_id)
         with self._lock:
-            kept = self._kept.setdefault(key, ServedVersion(self.warehouse, version))
+            kept = self._kept.setdefault(key, ServedVersion(self.warehouse, version, self._repeats))
             self._kept.move_to_end(key)
             while len(self._kept) > _VERSIONS:
                 self._kept.popitem(last=False)

@@ -49,6 +49,22 @@ FILES = {
     "models/hidden.sql": """
         MODEL (name marts.hidden, kind EMBEDDED); SELECT id, day FROM raw.seeded WHERE id > 1
     """,
+    "models/parts.sql": """
+        MODEL (name marts.parts, kind INCREMENTAL_BY_PARTITION, partitioned_by (day),
+          start '2024-01-01');
+        SELECT id, day FROM raw.seeded WHERE day BETWEEN @start_date AND @end_date
+    """,
+    "models/added.sql": """
+        MODEL (name marts.added, kind INCREMENTAL_UNMANAGED, start '2024-01-01');
+        SELECT id, day FROM raw.seeded WHERE day BETWEEN @start_date AND @end_date
+    """,
+    "models/timed.sql": """
+        MODEL (name marts.timed, kind SCD_TYPE_2_BY_TIME (unique_key id, updated_at_name at));
+        SELECT id, word, CAST(day AS TIMESTAMP) AS at FROM raw.seeded
+    """,
+    "models/picked.sql": """
+        MODEL (name marts.picked, kind VIEW); SELECT word, id AS number FROM raw.seeded
+    """,
     "models/seen.sql": """
         MODEL (name marts.seen, kind VIEW);
         SELECT h.day, count(*) AS n, max(w.word) AS word
@@ -58,7 +74,10 @@ FILES = {
         MODEL (name marts.seen_again, kind VIEW); SELECT day, n FROM marts.seen WHERE n > 1
     """,
 }
-TABLES = ("raw.seeded", "marts.whole", "marts.daily", "marts.keyed", "marts.lives")
+TABLES = (
+    *("raw.seeded", "marts.whole", "marts.daily", "marts.keyed", "marts.lives", "marts.timed"),
+    *("marts.parts", "marts.added", "marts.picked"),
+)
 VIEWS = ("marts.seen", "marts.seen_again")
 Open = Callable[[ProjectFolder], Workspace]
 
@@ -112,8 +131,11 @@ def test_engines_read_what_vde_query_reads(
     )
     folder.edit("models/whole.sql", ", partitioned_by (day)", "")
     publish()
+    # Another name of a column, which is in the table once.
+    folder.edit("models/parts.sql", "SELECT id, day", "SELECT id, day, id AS also")
+    publish()
     with serving(folder.root) as server:
-        for version in (1, 2):
+        for version in (1, 2, 3):
             name = f"served{version}"
             session = attach(spark_engine, server, f"prod@{version}", name)
             attach_duck(duck, server, f"prod@{version}", name)
@@ -123,7 +145,7 @@ def test_engines_read_what_vde_query_reads(
                 frame = session.sql(f"SELECT * FROM {name}.{model}")
                 assert frame.columns == names, (version, model)
                 assert rows(frame.collect()) == wanted, (version, model)
-                if model in TABLES:
+                if model in TABLES and (version, model) != (3, "marts.parts"):
                     table = catalog.load_table(model).scan().to_arrow()
                     assert table.column_names == names
                     assert rows(row.values() for row in table.to_pylist()) == wanted
@@ -132,6 +154,7 @@ def test_engines_read_what_vde_query_reads(
                     assert rows(row.values() for row in other.to_pylist()) == wanted
             listed = {row.viewName for row in session.sql(f"SHOW VIEWS IN {name}.marts").collect()}
             assert {"seen", "seen_again"} <= listed
+            assert ("parts" in listed) == (version == 3)
             joined = session.sql(
                 f"SELECT count(*) FROM {name}.marts.whole JOIN {name}.marts.seen USING (word)"
             )
@@ -153,7 +176,7 @@ def test_engines_read_what_vde_query_reads(
     token = vde("token", "create", "prod", root=folder.root)["token"]
     with serving(folder.root) as server:
         session = attach(spark_engine, server, "prod", "named", token=token)
-        assert session.table("named.marts.whole").count() == len(expected[2, "marts.whole"][1])
-        assert rows(session.table("named.marts.seen").collect()) == expected[2, "marts.seen"][1]
+        assert session.table("named.marts.whole").count() == len(expected[3, "marts.whole"][1])
+        assert rows(session.table("named.marts.seen").collect()) == expected[3, "marts.seen"][1]
         with pytest.raises(Exception, match="NotAuthorized"):
             attach(spark_engine, server, "prod", "unnamed").table("unnamed.marts.whole").count()

@@ -1,0 +1,137 @@
+"""Which tables a version's catalog has: those of models, and those that views only select from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.lakehouse.files import read_metadata
+from vde_dagster.lakehouse.table_metadata import columns_of
+from vde_dagster.planning.resolver import column_map
+from vde_dagster.planning.selections import selection_of
+from vde_dagster.planning.served_views import Doubled
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.snapshot import Snapshot
+    from vde_dagster.planning.table import PhysicalTable
+    from vde_dagster.state.pins import Pin
+
+_REMEMBERED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTable:
+    """A table of the catalog.
+
+    Args:
+        owner: The model whose physical table it is.
+        columns: (name, output of the owner) in order; None for all under their own names.
+    """
+
+    owner: ModelName
+    columns: tuple[tuple[str, str], ...] | None = None
+
+
+def selections(
+    queries: Mapping[ModelName, Snapshot], owners: Mapping[ModelName, Snapshot]
+) -> dict[ModelName, ShownTable]:
+    """Return the tables that models without one of their own only select columns of.
+
+    Args:
+        queries: The models without a table.
+        owners: Those with a table, at least those that the others read.
+    """
+    found: dict[ModelName, ShownTable | None] = {}
+
+    def shown(name: ModelName) -> ShownTable | None:
+        if name not in found:
+            found[name] = None
+            found[name] = _selected(queries[name], shown, queries, owners)
+        return found[name]
+
+    return {name: one for name in queries if (one := shown(name)) is not None}
+
+
+def _selected(
+    snapshot: Snapshot,
+    shown: Any,
+    queries: Mapping[ModelName, Snapshot],
+    owners: Mapping[ModelName, Snapshot],
+) -> ShownTable | None:
+    query = snapshot.model.query
+    selection = selection_of(query) if query is not None else None
+    if selection is None:
+        return None
+    if selection.source in owners:
+        owner = selection.source
+        outputs = {column.name: column.name for column in owners[owner].columns}
+    else:
+        inner = shown(selection.source) if selection.source in queries else None
+        if inner is None or inner.columns is None:
+            return None
+        owner, outputs = inner.owner, dict(inner.columns)
+    columns = selection.columns(outputs)
+    if columns is None or [name for name, _ in columns] != [c.name for c in snapshot.columns]:
+        return None
+    versions = {column.name: column.version for column in owners[owner].columns}
+    if len({versions[column] for _, column in columns}) < len(columns):
+        return None  # Two outputs may be one column of the table.
+    return ShownTable(owner, columns)
+
+
+class Repeats:
+    """Remembers which snapshots have an output twice: those whose tables may have one once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bool] = {}
+
+    def among(self, warehouse: Warehouse, ids: Iterable[str]) -> set[str]:
+        """Return those of some snapshots, by id, that have two outputs of one version."""
+        wanted = set(ids)
+        for snapshot in warehouse.store.snapshots.load(wanted - self._known.keys()).values():
+            versions = {column.version for column in snapshot.columns}
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[snapshot.id] = len(versions) < len(snapshot.columns)
+        return {one for one in wanted if self._known.get(one)}
+
+
+def doubled(
+    warehouse: Warehouse, snapshot: Snapshot, table: PhysicalTable, pin: Pin, names: set[ModelName]
+) -> Doubled | None:
+    """Say how a model is shown whose table has a column under two of the model's names.
+
+    Args:
+        warehouse: The project's warehouse.
+        snapshot: The model.
+        table: Its table.
+        pin: What that held.
+        names: Names that are taken.
+
+    Returns:
+        How, or None where each name has a column of its own.
+    """
+    location = warehouse.lakehouse.metadata_location(table.ref)
+    if location is None:
+        return None  # Loading it will tell.
+    metadata = read_metadata(warehouse.lakehouse.files, location, str(snapshot.name))
+    mapped = column_map(snapshot, as_pinned(table, metadata, pin.schema_id))
+    first: dict[str, str] = {}
+    columns = tuple((name, first.setdefault(physical, name)) for name, physical in mapped)
+    if len(first) == len(columns):
+        return None
+    name = f"{snapshot.name.name}__columns"
+    while ModelName(snapshot.name.namespace, name) in names:
+        name += "_"
+    return Doubled(ModelName(snapshot.name.namespace, name), columns)
+
+
+def as_pinned(
+    table: PhysicalTable, metadata: dict[str, Any], schema_id: int | None
+) -> PhysicalTable:
+    """Return a table without the columns that it got after a publication."""
+    there = columns_of(metadata, schema_id)
+    return replace(table, columns=tuple(one for one in table.columns if one.name in there))
