@@ -62,6 +62,12 @@ def freeze(
     with store.leases.holding(environment_lease(name), owner) as held:
         warehouse.lakehouse.recover()
         _require_free(warehouse, name)
+        if store.versions.is_before_end(shown.name, shown.version):
+            raise UsageError(
+                f"{version} cannot be frozen: the environment was dropped since, and data of then "
+                "go with the next clean-up",
+                hint=f"freeze a later version: vde history {shown.name}",
+            )
         entries = _held(shown, store.pins.at(shown.name, shown.version))
         now = store.database.clock.now()
         frozen = Environment(

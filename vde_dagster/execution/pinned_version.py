@@ -102,6 +102,13 @@ class PinnedVersion:
         )
 
     def _gone(self, name: ModelName) -> UsageError:
+        shown = self.version
+        if self.warehouse.store.versions.is_before_end(shown.name, shown.version):
+            return UsageError(
+                f"the data of {name} in version {shown.version} of '{shown.name}' are gone: the "
+                "environment was dropped since",
+                hint=f"read a later version: vde history {shown.name}",
+            )
         return UsageError(
             f"the data of {name} in version {self.version.version} of '{self.version.name}' are "
             "gone: another program than vde expired or dropped them",

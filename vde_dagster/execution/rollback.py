@@ -248,6 +248,8 @@ def _find(
         return old
     now = _rows(store, current) if data else {}
     for number in store.versions.differing(current.name, current.version, data=data):
+        if data and store.versions.is_before_end(current.name, number):
+            break
         old = store.versions.at(current.name, number)
         if old is None:
             continue

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.table import PREVIEW_PREFIX, TableRef
@@ -16,6 +16,11 @@ from vde_dagster.state.tables import parse_place
 
 _PIN, _TABLE, _HEAD = schema.pins.c, schema.tables.c, schema.environments.c
 _VERSION = schema.environment_versions.c
+_END = schema.environment_versions.alias("the_end")
+_BEFORE_END = exists().where(
+    _END.c.environment == _VERSION.environment, _END.c.version >= _VERSION.version, _END.c.dropped
+)
+"""Versions of before an environment was dropped keep nothing, though there be one of that name."""
 _KEPT = (
     schema.pins.join(schema.tables, _TABLE.table_id == _PIN.table_id)
     .join(schema.environments, _HEAD.environment == _PIN.environment)
@@ -27,7 +32,7 @@ _KEPT = (
     )
 )
 """Pins with the versions that they hold for."""
-_LIVE = _HEAD.live & _PIN.iceberg_snapshot_id.is_not(None)
+_LIVE = _HEAD.live & _PIN.iceberg_snapshot_id.is_not(None) & ~_BEFORE_END
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,8 @@ class VersionStore:
         )
         live = select(head.live).where(head.environment == name).with_for_update()
         there = connection.execute(kept).first()
-        if there is None or not connection.execute(live).scalar():
+        alive = there is not None and connection.execute(live).scalar()
+        if not alive or self.is_before_end(name, version, connection):
             raise ConflictError(
                 f"version {version} of '{name}' is no longer kept",
                 hint=f"see which are: vde history {name}",
@@ -199,6 +200,21 @@ class VersionStore:
         query = select(known.dropped).where(known.environment == name, known.version == version)
         with self.database.reading() as conn:
             return bool(conn.execute(query).scalar())
+
+    def is_before_end(self, name: str, version: int, connection: Connection | None = None) -> bool:
+        """Say whether an environment was dropped since a version: what that pinned is not kept.
+
+        Args:
+            name: The environment.
+            version: The version.
+            connection: A transaction to read in.
+        """
+        known = schema.environment_versions.c
+        query = select(known.version).where(
+            known.environment == name, known.version >= version, known.dropped
+        )
+        with self.database.reading(connection) as conn:
+            return conn.execute(query.limit(1)).first() is not None
 
     def changed(self, name: str, version: int) -> set[ModelName]:
         """Return the models of which a version of an environment shows something new."""

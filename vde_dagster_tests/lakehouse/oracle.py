@@ -234,7 +234,9 @@ _PINNED = """
     JOIN vde_environments e ON e.environment = p.environment AND e.live
     JOIN vde_environment_versions v ON v.environment = p.environment
       AND v.version >= p.valid_from AND (p.valid_to IS NULL OR v.version < p.valid_to)
-    WHERE p.iceberg_snapshot_id IS NOT NULL
+    WHERE p.iceberg_snapshot_id IS NOT NULL AND NOT EXISTS (
+      SELECT 1 FROM vde_environment_versions d WHERE d.environment = v.environment
+      AND d.version >= v.version AND d.dropped)
 """
 _UNHELD = """
     SELECT count(*) FROM vde_entries n
