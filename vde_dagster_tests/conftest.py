@@ -136,6 +136,15 @@ def nessie() -> Iterator[str]:
         yield uri
 
 
+@pytest.fixture(scope="session")
+def rest_server() -> Iterator[str]:
+    """The base of a running server of Iceberg's REST protocol."""
+    from vde_dagster_tests.lakehouse.rest_process import running_rest_server
+
+    with running_rest_server() as uri:
+        yield uri
+
+
 def small_spark(root: Path) -> SessionSettings:
     """Settings for an engine whose catalog, warehouse and log lie in a folder."""
     return SessionSettings(

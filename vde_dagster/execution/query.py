@@ -76,6 +76,10 @@ def query_environment(
                 f"there is no environment '{environment}'",
                 hint=f"plan and apply it first: vde apply {environment}",
             )
+        if not warehouse.lakehouse.catalog.promises.keeps_views:
+            from vde_dagster.execution.query_version import query_version
+
+            return query_version(warehouse, before, written, limit, raw=raw, expand=expand)
         sql, changes = expand(warehouse, before, written)
         externals = externals_of(warehouse, before)
         table_names = names_in_queries(warehouse.settings, externals.values())

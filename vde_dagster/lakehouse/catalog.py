@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vde_dagster.errors import ConflictError
 from vde_dagster.planning.table import TableRef
@@ -30,11 +30,17 @@ class Promises:
         atomic_with_state: Changes can be part of a transaction of the state store.
         atomic_views: Changes of several views happen all together or not at all.
         multi_table: Changes of several tables happen all together or not at all.
+        keeps_views: Environments have views there, which a publication replaces by compare and
+            swap. Where it is not so, an environment is what the state says.
+        keeps_files: A pointer that was swapped names the metadata file that it was swapped to.
+            Where it is not so, the catalog makes the same change in a file of its own.
     """
 
     atomic_with_state: bool
     atomic_views: bool
     multi_table: bool
+    keeps_views: bool = True
+    keeps_files: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +50,13 @@ class Pointer:
     Args:
         location: Its metadata file.
         kind: `VIEW` or `TABLE`.
+        change: The metadata file that its last change of ours was made from, where the catalog
+            makes changes in files of its own.
     """
 
     location: str
     kind: str
+    change: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,7 @@ class Swap:
         before: The metadata file that it has to be at; None when there may be no such name.
         after: The one that it goes to; None to remove it.
         becomes: What it is from then on, where a table takes a view's place or a view a table's.
+        metadata: What `after` says, where it is at hand.
     """
 
     ref: TableRef
@@ -67,6 +77,7 @@ class Swap:
     before: str | None
     after: str | None
     becomes: str | None = None
+    metadata: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def is_possible(self, pointer: Pointer | None) -> bool:
         """Say whether a pointer is where this change demands it."""
@@ -76,7 +87,9 @@ class Swap:
 
     def is_done(self, pointer: Pointer | None) -> bool:
         """Say whether a pointer is where this change puts it."""
-        return (pointer.location if pointer is not None else None) == self.after
+        if pointer is None or self.after is None:
+            return pointer is None and self.after is None
+        return self.after in (pointer.location, pointer.change)
 
 
 class PointerMovedError(ConflictError):

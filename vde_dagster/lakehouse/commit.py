@@ -124,6 +124,8 @@ def commit_swap(
 
     if not atomic:
         announce_commit(store, also)
+    if swap.metadata is not None and not catalog.promises.keeps_files:
+        files = ()  # the catalog writes one of its own, and nobody reads this one
     write_then(lakehouse, files, (f"{name}.file", f"{name}.delete"), commit, lambda: in_doubt)
 
 
@@ -160,7 +162,7 @@ def change_table(
     store = lakehouse.store
     if changed is not None:
         after = next_file(table.metadata["location"], table.location)
-        swap = Swap(ref, TABLE, table.location, after)
+        swap = Swap(ref, TABLE, table.location, after, metadata=changed)
         if also is not None and also.filled is not None:
             head = head_in(changed, after, also.filled.table_id, also.branch)
             also = replace(also, head=head)

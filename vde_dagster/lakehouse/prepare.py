@@ -174,6 +174,8 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         ExecutionError: A pointer names a file that is missing.
     """
     catalog = lakehouse.catalog
+    if not catalog.promises.keeps_views:
+        publication = _without_views(publication)
     environment = publication.environment.name
     with lakehouse.store.database.reading() as conn:
         dropped = list(publication.dropped)
@@ -221,6 +223,13 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         pins=_pins(lakehouse, publication, moved),
         holding=tuple(holding),
     )
+
+
+def _without_views(publication: Publication) -> Publication:
+    # Tables in place of views are refused below.
+    tables = tuple(view for view in publication.views if view.shows is not None)
+    holding = tuple(replace(one, views=()) for one in publication.holding)
+    return replace(publication, views=tables, dropped=(), holding=holding)
 
 
 def _pins_of(lakehouse: Lakehouse, environment: Environment) -> PreparedPins:

@@ -35,7 +35,7 @@ def announced(file: PublishedFile) -> Swap:
 
 def rebased(
     lakehouse: Lakehouse, swap: Swap, file: PublishedFile
-) -> tuple[Swap, tuple[str, bytes]] | None:
+) -> tuple[Swap, list[tuple[str, bytes]]] | None:
     """Make the change of a table that somebody committed to since the publication was prepared.
 
     Args:
@@ -44,7 +44,7 @@ def rebased(
         file: What it was announced for.
 
     Returns:
-        The change, and the metadata file that it needs; None where the table has moved already,
+        The change, and the metadata files that it needs; None where the table has moved already,
         and others built on it.
 
     Raises:
@@ -72,7 +72,10 @@ def rebased(
     if moved == table.metadata:
         return None
     after = next_file(table.metadata["location"], table.location)
-    return Swap(swap.ref, TABLE, table.location, after), (after, encode_metadata(moved))
+    again = Swap(swap.ref, TABLE, table.location, after, metadata=moved)
+    if not lakehouse.catalog.promises.keeps_files:
+        return again, []
+    return again, [(after, encode_metadata(moved))]
 
 
 def say_filled(

@@ -144,7 +144,7 @@ def _move_again(lakehouse: Lakehouse, swap: Swap, file: PublishedFile) -> None:
     again, written = found
     write_then(
         lakehouse,
-        [written],
+        written,
         ("publish.again.file", "publish.again.delete"),
         lambda: lakehouse.catalog.swap([again]),
         lambda: again.is_done(lakehouse.catalog.pointers([again.ref]).get(again.ref)),

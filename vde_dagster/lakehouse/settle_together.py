@@ -82,5 +82,5 @@ def _changes(
             again = rebased(lakehouse, swap, file)
             if again is not None:
                 swaps.append(again[0])
-                written.append(again[1])
+                written += again[1]
     return swaps, written

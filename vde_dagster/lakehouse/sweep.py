@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 
 from vde_dagster.errors import VdeError
 from vde_dagster.lakehouse.branch_names import plan_of_branch
-from vde_dagster.lakehouse.catalog import TABLE, VIEW, Swap
+from vde_dagster.lakehouse.catalog import TABLE, VIEW, Promises, Swap
 from vde_dagster.lakehouse.cleaning import Cleaning, Decision
 from vde_dagster.lakehouse.commit import Change, TableState, change_table
 from vde_dagster.lakehouse.files import read_metadata
@@ -216,7 +216,7 @@ def delete_left_over_files(run: Cleaning) -> None:
             reason = "only Iceberg snapshots that were forgotten have them"
         else:
             reason = "they were written for a publication that did not happen"
-        count = len(_deletable(record))
+        count = len(_deletable(record, run.lakehouse.catalog.promises))
         decision = Decision("delete_files", f"{count} files", reason, "planned")
         run.act(decision, _file_deleter(run, record))
 
@@ -229,7 +229,7 @@ def _file_deleter(run: Cleaning, record: PublicationRecord) -> Callable[[], bool
             status = run.store.publications.resolve(record.id)
             if status != "aborted":
                 return False
-        files = _deletable(record)
+        files = _deletable(record, run.lakehouse.catalog.promises)
         in_use = run.lakehouse.catalog.in_use(files)
         unused = [file for file in files if file not in in_use]
         run.lakehouse.files.delete_all(unused, "janitor.delete_file")
@@ -239,12 +239,16 @@ def _file_deleter(run: Cleaning, record: PublicationRecord) -> Callable[[], bool
     return work
 
 
-def _deletable(record: PublicationRecord) -> list[str]:
+def _deletable(record: PublicationRecord, promises: Promises) -> list[str]:
     """Name the files that a publication leaves behind once it is decided."""
     if record.status == "committed":
         # Replaced table metadata stays: the table's own metadata log names it.
         kinds = (VIEW.lower(), SHOWN)
-        return [file.previous for file in record.files if file.previous and file.kind in kinds]
+        replaced = [file.previous for file in record.files if file.previous and file.kind in kinds]
+        if promises.keeps_files:
+            return replaced
+        # The catalog made the changes in files of its own.
+        return [*replaced, *(file.location for file in record.files if file.location)]
     return [file.location for file in record.files if file.location]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta, timezone
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -166,6 +166,45 @@ class NessieSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RestSettings:
+    """An Iceberg REST catalog that holds the tables, in place of the state's database.
+
+    Args:
+        uri: Its base, without the `/v1` of its routes; empty for none.
+        warehouse: What it calls the warehouse, if it has several.
+        token: A bearer token; `${NAME}` is read from the environment when used, as in the next
+            and in `properties`.
+        credential: `id:secret`, for which it gives a token.
+        oauth2_uri: Who gives tokens, if somebody else does.
+        scope: What tokens are asked for.
+        properties: Iceberg's other properties of a REST catalog; `header.…` are headers.
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
+
+    uri: str = ""
+    warehouse: str | None = None
+    token: str | None = field(default=None, repr=False)
+    credential: str | None = field(default=None, repr=False)
+    oauth2_uri: str | None = None
+    scope: str = "catalog"
+    properties: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def resolved(self) -> RestSettings:
+        """Return the same with secrets filled in.
+
+        Raises:
+            ProjectError: A named environment variable is not set.
+        """
+        return replace(
+            self,
+            token=expand_secrets(self.token) if self.token is not None else None,
+            credential=expand_secrets(self.credential) if self.credential is not None else None,
+            properties={key: expand_secrets(value) for key, value in self.properties.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of one project; every one has a default.
 
@@ -222,6 +261,7 @@ class Settings:
         dagster: Dagster's settings.
         linter: The linter's settings.
         nessie: The Nessie server that is the catalog, if one is.
+        rest: The Iceberg REST catalog that holds the tables, if one does.
         format: How `vde format` lays SQL out.
         config_file: SQLMesh's configuration, if the project has one; relative to the root.
         config_warnings: What is to be said of it.
@@ -272,6 +312,7 @@ class Settings:
     dagster: DagsterSettings = field(default_factory=DagsterSettings)
     linter: LinterSettings = field(default_factory=LinterSettings)
     nessie: NessieSettings = field(default_factory=NessieSettings)
+    rest: RestSettings = field(default_factory=RestSettings)
     format: LayoutOptions = field(default_factory=LayoutOptions)
     config_file: str = ""
     config_warnings: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ def other_catalog(settings: Settings, store: StateStore) -> Catalog | None:
     Raises:
         ProjectError: A setting names an environment variable that is not set.
     """
-    return _nessie(settings, store.database.effects)
+    return _other(settings, store.database.effects)
 
 
 def reached_by_spark(settings: Settings) -> SparkCatalog | None:
@@ -27,8 +27,37 @@ def reached_by_spark(settings: Settings) -> SparkCatalog | None:
     Raises:
         ProjectError: A setting names an environment variable that is not set.
     """
-    catalog = _nessie(settings, NoEffects())
+    catalog = _other(settings, NoEffects())
     return catalog.for_spark() if catalog is not None else None
+
+
+def _other(settings: Settings, effects: Effects) -> Catalog | None:
+    return _rest(settings, effects) or _nessie(settings, effects)
+
+
+def _rest(settings: Settings, effects: Effects) -> Catalog | None:
+    if not settings.rest.uri:
+        return None
+    from vde_dagster.lakehouse.catalogs.rest import RestCatalog
+    from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestServer
+
+    rest = settings.rest.resolved()
+    access = RestAccess(
+        rest.uri,
+        rest.warehouse,
+        rest.token,
+        rest.credential,
+        rest.oauth2_uri,
+        rest.scope,
+        rest.properties,
+    )
+    return RestCatalog(
+        RestServer(access),
+        settings.catalog,
+        settings.resolved_warehouse,
+        effects,
+        settings.resolved_io(),
+    )
 
 
 def _nessie(settings: Settings, effects: Effects) -> Catalog | None:

@@ -23,6 +23,7 @@ from vde_dagster.project.settings import (
     DagsterSettings,
     LinterSettings,
     NessieSettings,
+    RestSettings,
     Settings,
     SparkSettings,
     set_in_environment,
@@ -37,6 +38,7 @@ _NESTED: dict[str, type[Any]] = {
     "dagster": DagsterSettings,
     "linter": LinterSettings,
     "nessie": NessieSettings,
+    "rest": RestSettings,
     "format": LayoutOptions,
 }
 _HINTS = {
@@ -282,6 +284,7 @@ def _check_values(settings: Settings, places: SettingPlaces) -> None:
     if settings.nessie.uri and not settings.nessie.uri.rstrip("/").endswith("/api/v2"):
         message = "setting 'nessie.uri' is no base of Nessie's API, version 2"
         raise places.problem("nessie.uri", message, "write http://localhost:19120/api/v2")
+    _check_rest(settings, places)
     _check_dialect(settings, places)
     if settings.time_column_format is not None:
         from vde_dagster.project.kinds.time_format import problem
@@ -299,6 +302,31 @@ def _check_values(settings: Settings, places: SettingPlaces) -> None:
         ]
         if mistakes:
             raise ProjectError.of(mistakes)
+
+
+def _check_rest(settings: Settings, places: SettingPlaces) -> None:
+    rest = settings.rest
+    if not rest.uri:
+        keys = ("warehouse", "token", "credential")
+        given = [key for key in keys if getattr(rest, key)]
+        if given:
+            key = f"rest.{given[0]}"
+            message = f"setting '{key}' is given without 'rest.uri'"
+            raise places.problem(key, message, "name the REST catalog: rest.uri")
+        return
+    if not rest.uri.startswith(("http://", "https://")) or rest.uri.rstrip("/").endswith("/v1"):
+        message = "setting 'rest.uri' is no base of an Iceberg REST catalog"
+        hint = "write https://catalog.example/api, without the /v1 of its routes"
+        raise places.problem("rest.uri", message, hint)
+    if settings.nessie.uri:
+        message = "settings 'rest.uri' and 'nessie.uri' name two catalogs"
+        raise places.problem("rest.uri", message, "take one of them out")
+    if rest.token is not None and rest.credential is not None:
+        message = "settings 'rest.token' and 'rest.credential' say who we are twice"
+        raise places.problem("rest.credential", message, "take one of them out")
+    if rest.credential is not None and ":" not in rest.credential and "${" not in rest.credential:
+        message = "setting 'rest.credential' has no secret"
+        raise places.problem("rest.credential", message, "write ${CLIENT_ID}:${CLIENT_SECRET}")
 
 
 def _check_dialect(settings: Settings, places: SettingPlaces) -> None:
@@ -325,6 +353,7 @@ def _environment_name(location: tuple[int | str, ...]) -> str | None:
 
 
 def _is_secret(key: str) -> bool:
-    if key == "nessie.token" or key.startswith("spark.config"):
+    secret = ("nessie.token", "rest.token", "rest.credential")
+    if key in secret or key.startswith(("spark.config", "rest.properties")):
         return True
     return key.split(".")[0] in ("state_url", "io", "served_io", "variables")

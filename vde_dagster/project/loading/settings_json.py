@@ -11,6 +11,7 @@ from vde_dagster.project.settings import (
     DagsterSettings,
     LinterSettings,
     NessieSettings,
+    RestSettings,
     Settings,
     SparkSettings,
 )
@@ -34,7 +35,7 @@ def settings_from_json(root: Path, values: dict[str, Any]) -> Settings:
         for key, value in given.pop("linter").items()
     }
     layout = LayoutOptions(**given.pop("format"))
-    nessie = dict(given.pop("nessie"))
+    nessie, rest = dict(given.pop("nessie")), dict(given.pop("rest"))
     spark["packages"] = tuple(spark["packages"])
     for name, value in given.items():
         if isinstance(value, list):
@@ -46,6 +47,7 @@ def settings_from_json(root: Path, values: dict[str, Any]) -> Settings:
         dagster=DagsterSettings(**dagster),
         linter=LinterSettings(**linter),
         nessie=NessieSettings(**nessie),
+        rest=RestSettings(**rest),
         format=layout,
         **given,
     )

@@ -1,0 +1,235 @@
+"""An Iceberg REST catalog that holds the physical tables, and no environment's views.
+
+A REST catalog changes one table at a time and writes its metadata itself, under a name of its own:
+a pointer is compared, and the change sent with what it was made from as requirements. Its views
+have no compare-and-swap, so that nothing can be decided there: environments are what the state
+says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import Connection
+
+from vde_dagster.lakehouse.catalog import (
+    TABLE,
+    Pointer,
+    PointerMovedError,
+    Promises,
+    SparkCatalog,
+    Swap,
+    require_unmoved,
+)
+from vde_dagster.lakehouse.catalogs.rest_server import RestConflict, RestServer
+from vde_dagster.lakehouse.catalogs.table_changes import table_changes
+from vde_dagster.lakehouse.files import MetadataFiles
+from vde_dagster.lakehouse.object_stores import for_spark
+from vde_dagster.planning.table import TableRef
+from vde_dagster.state.effects import Effects
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+T = TypeVar("T")
+R = TypeVar("R")
+CHANGE = "vde.change"
+"""The table property that names the last change of ours: whether one has happened is asked here."""
+_TABLES = "tables"
+_FEW = 4
+"""Names of one namespace that are loaded without listing it first."""
+_THREADS = 8
+
+
+class RestCatalog:
+    """The tables of a REST catalog.
+
+    Args:
+        server: The server.
+        name: The catalog's name, the same as in Spark.
+        warehouse: Base location of the tables that are made, a path or a URL.
+        effects: The port for side effects.
+        io: PyIceberg's settings for object stores.
+    """
+
+    promises = Promises(
+        atomic_with_state=False,
+        atomic_views=False,
+        multi_table=False,
+        keeps_views=False,
+        keeps_files=False,
+    )
+
+    def __init__(
+        self,
+        server: RestServer,
+        name: str,
+        warehouse: str,
+        effects: Effects,
+        io: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.server = server
+        self._warehouse = warehouse
+        self._effects = effects
+        self._io = dict(io or {})
+        self._files = MetadataFiles(effects, warehouse, self._io)
+
+    def pointers(
+        self, refs: Iterable[TableRef], within: Connection | None = None
+    ) -> dict[TableRef, Pointer]:
+        """Look up where tables are; absent ones are left out, and views are none.
+
+        Raises:
+            StoreError: The server cannot be reached.
+        """
+        by_namespace: dict[str, list[TableRef]] = {}
+        for ref in dict.fromkeys(refs):
+            by_namespace.setdefault(ref.namespace, []).append(ref)
+        wanted: list[TableRef] = []
+        for namespace, named in by_namespace.items():
+            if len(named) > _FEW:
+                there = set(self.server.names(_parts(namespace), _TABLES))
+                named = [ref for ref in named if ref.name in there]
+            wanted += named
+        found = _each(lambda ref: (ref, self._pointer(ref)), wanted)
+        return {ref: pointer for ref, pointer in found if pointer is not None}
+
+    def all_pointers(self) -> dict[TableRef, Pointer]:
+        """List every table."""
+        refs: list[TableRef] = []
+        waiting = list(self.server.namespaces())
+        while waiting:
+            parts = waiting.pop()
+            refs += [TableRef(".".join(parts), name) for name in self.server.names(parts, _TABLES)]
+            waiting += self.server.namespaces(parts)
+        found = _each(lambda ref: (ref, self._pointer(ref)), sorted(refs, key=str))
+        return {ref: pointer for ref, pointer in found if pointer is not None}
+
+    def in_use(self, locations: Sequence[str]) -> set[str]:
+        """Return those of some metadata files that a pointer names."""
+        if not locations:
+            return set()
+        return set(locations) & {pointer.location for pointer in self.all_pointers().values()}
+
+    def swap(self, swaps: Sequence[Swap], within: Connection | None = None) -> None:
+        """Make, change or remove one table.
+
+        Raises:
+            PointerMovedError: It is not at `before`.
+            StoreError: The server cannot be reached; the change may have happened.
+        """
+        for swap in swaps:
+            assert len(swaps) == 1, "several changes together were not promised"
+            assert swap.kind == TABLE, "views were not promised"
+            try:
+                self._swap(swap)
+            except RestConflict as conflict:
+                raise PointerMovedError(swap.ref, swap.kind) from conflict
+
+    def _swap(self, swap: Swap) -> None:
+        namespace, name = _parts(swap.ref.namespace), swap.ref.name
+        if swap.before is None:
+            require_unmoved(self.pointers([swap.ref]), [swap])
+            assert swap.after is not None
+            with self._effects.at("catalog.swap", str(swap.ref)):
+                return self.server.register(namespace, name, swap.after)
+        loaded = self.server.load(namespace, _TABLES, name)
+        at = _pointer(loaded)
+        require_unmoved({swap.ref: at} if at is not None else {}, [swap])
+        assert loaded is not None
+        if swap.after is None:
+            with self._effects.at("catalog.swap", str(swap.ref)):
+                if not self.server.drop(namespace, _TABLES, name):
+                    raise RestConflict
+                return
+        after: Any = swap.metadata or self._files.read_json(swap.after)
+        after = {**after, "properties": {**after.get("properties", {}), CHANGE: swap.after}}
+        needed, changes = table_changes(loaded["metadata"], after)
+        with self._effects.at("catalog.swap", str(swap.ref)):
+            self.server.commit(namespace, _TABLES, name, needed, changes)
+
+    def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
+        """Return those of the namespaces that the catalog has."""
+        wanted = list(dict.fromkeys(names))
+        found = _each(lambda name: (name, self.server.has_namespace(_parts(name))), wanted)
+        return {name for name, there in found if there}
+
+    def create_namespaces(
+        self, namespaces: Mapping[str, Mapping[str, str]], within: Connection | None = None
+    ) -> None:
+        """Create namespaces, each with its properties, and what they lie in, where missing."""
+        wanted: dict[str, Mapping[str, str]] = {}
+        for name, properties in namespaces.items():
+            parts = _parts(name)
+            for length in range(1, len(parts)):
+                wanted.setdefault(".".join(parts[:length]), {})
+            wanted[name] = properties
+        present = self.namespaces(wanted)
+        for name in sorted(wanted.keys() - present, key=lambda name: (name.count("."), name)):
+            with self._effects.at("catalog.create_namespace", name):
+                try:
+                    self.server.create_namespace(_parts(name), wanted[name])
+                except RestConflict:
+                    continue  # somebody else made it
+
+    def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
+        """Remove a namespace that holds nothing, nor a namespace below it; say whether it did."""
+        parts = _parts(name)
+        if next(self.server.namespaces(parts), None) is not None:
+            return False
+        with self._effects.at("catalog.drop_namespace", name):
+            try:
+                self.server.drop_namespace(parts)
+            except RestConflict:
+                return False
+        return True
+
+    def load_table(self, ref: TableRef) -> Table:
+        """Return a table as PyIceberg has it, for reading.
+
+        Raises:
+            NoSuchTableError: There is no such table; PyIceberg's own error.
+        """
+        from pyiceberg.exceptions import NoSuchTableError
+        from pyiceberg.table import StaticTable
+
+        pointer = self._pointer(ref)
+        if pointer is None:
+            raise NoSuchTableError(str(ref))
+        return StaticTable.from_metadata(pointer.location, self._io)
+
+    def for_spark(self) -> SparkCatalog:
+        """Say how Spark reaches it: Iceberg's own client, which its runtime brings along."""
+        return SparkCatalog(
+            {
+                "cache-enabled": "false",
+                **for_spark(self._io, self._warehouse),
+                **self.server.access.for_spark(),
+            },
+            driver="org.apache.iceberg.rest.RESTCatalog",
+        )
+
+    def _pointer(self, ref: TableRef) -> Pointer | None:
+        return _pointer(self.server.load(_parts(ref.namespace), _TABLES, ref.name, whole=False))
+
+
+def _pointer(loaded: Mapping[str, Any] | None) -> Pointer | None:
+    if loaded is None:
+        return None
+    change = loaded["metadata"].get("properties", {}).get(CHANGE)
+    return Pointer(loaded["metadata-location"], TABLE, change)
+
+
+def _parts(namespace: str) -> tuple[str, ...]:
+    return tuple(namespace.split("."))
+
+
+def _each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Ask the server several things at once."""
+    if len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(work, items))

@@ -1,0 +1,158 @@
+"""Iceberg's own test server of the REST protocol; every user takes a namespace of its own in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestServer
+from vde_dagster_tests.orchestration.servers import free_port
+
+MAIN = "org.apache.iceberg.rest.RESTCatalogServer"
+JARS = Path(__file__).parent.parent / "fixtures" / "lakehouse" / "rest_server_jars.txt"
+MAVEN = "https://repo1.maven.org/maven2"
+CACHE = Path.home() / ".cache" / "vde-dagster" / "iceberg-rest"
+SECONDS = 60
+
+
+class Part(RestServer):
+    """A namespace of a server, as if it were all of it.
+
+    Args:
+        access: The server.
+        root: The namespace.
+    """
+
+    def __init__(self, access: RestAccess, root: str) -> None:
+        super().__init__(access)
+        self.root = root
+
+    def namespaces(self, parent: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
+        """Yield the namespaces directly in another one, or in all of it."""
+        for found in super().namespaces((self.root, *parent)):
+            yield found[1:]
+
+    def create_namespace(self, namespace: Sequence[str], properties: Mapping[str, str]) -> None:
+        """Make a namespace."""
+        super().create_namespace((self.root, *namespace), properties)
+
+    def _place(self, namespace: Sequence[str]) -> str:
+        return super()._place((self.root, *namespace))
+
+
+@contextmanager
+def running_rest_server(port: int | None = None) -> Iterator[str]:
+    """Run a server whose contents lie in a file; yields its base."""
+    port = port or free_port()
+    spark = Path(pyspark.__file__).parent / "jars"
+    hadoop = [str(jar) for name in ("hadoop-client-*", "slf4j-api-*") for jar in spark.glob(name)]
+    path = os.pathsep.join([*map(str, fetch()), *hadoop])
+    with tempfile.TemporaryDirectory(prefix="vde-rest-") as folder:
+        settings = {
+            "CATALOG_REST_PORT": str(port),
+            "CATALOG_URI": f"jdbc:sqlite:{folder}/catalog.db",
+            "CATALOG_CLIENTS": "1",
+            "CATALOG_WAREHOUSE": f"file://{folder}/warehouse",
+        }
+        log = Path(folder) / "log"
+        with log.open("wb") as stream:
+            process = subprocess.Popen(
+                [_java(), "-Xmx300m", "-cp", path, MAIN],
+                cwd=folder,
+                stdout=stream,
+                stderr=stream,
+                env={**os.environ, **settings},
+            )
+        try:
+            uri = f"http://127.0.0.1:{port}"
+            _wait(uri, process, log)
+            yield uri
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def new_part(uri: str) -> Part:
+    """Make an empty namespace, and return it."""
+    root = f"t{uuid.uuid4().hex[:12]}"
+    server = RestServer(RestAccess(uri))
+    server.create_namespace([root], {})
+    return Part(server.access, root)
+
+
+def pointers_in(uri: str, root: str = "") -> list[tuple[str, str, str, str]]:
+    """Read (namespace, name, metadata file, kind) of every table and view, by plain HTTP."""
+    found = []
+    waiting = [[root]] if root else _ask(f"{uri}/v1/namespaces")["namespaces"]
+    while waiting:
+        parts = waiting.pop()
+        place = f"{uri}/v1/namespaces/{'.'.join(parts)}"
+        waiting += _ask(f"{uri}/v1/namespaces?parent={'.'.join(parts)}")["namespaces"]
+        for what, kind in (("tables", "TABLE"), ("views", "VIEW")):
+            for one in _ask(f"{place}/{what}")["identifiers"]:
+                at = _ask(f"{place}/{what}/{one['name']}")["metadata-location"]
+                namespace = ".".join(parts[1:] if root else parts)
+                if at.startswith("file:") and not at.startswith("file://"):
+                    at = f"file://{at.removeprefix('file:')}"  # as the oracle reads them
+                found.append((namespace, one["name"], at, kind))
+    return found
+
+
+def fetch() -> list[Path]:
+    """Return the server's archives, from Maven Central where they are not there yet (32 MB)."""
+    found = []
+    for line in JARS.read_text().splitlines():
+        wanted, name = line.split()
+        jar = CACHE / Path(name).name
+        if not jar.exists():
+            CACHE.mkdir(parents=True, exist_ok=True)
+            part = jar.with_name(f"{jar.name}.{os.getpid()}")
+            url = f"{MAVEN}/{name}"
+            with urllib.request.urlopen(url, timeout=600) as answer, part.open("wb") as file:
+                shutil.copyfileobj(answer, file)
+            assert hashlib.sha256(part.read_bytes()).hexdigest() == wanted, name
+            part.rename(jar)
+        found.append(jar)
+    return found
+
+
+def _java() -> str:
+    """Find the Java that Spark finds: Hadoop's files need one below 24."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin" if home else None)
+    assert found is not None, "there is no java"
+    return found
+
+
+def _ask(url: str) -> dict[str, list[dict[str, str]]]:
+    with urllib.request.urlopen(url, timeout=SECONDS) as answer:
+        found: dict[str, list[dict[str, str]]] = json.load(answer)
+        return found
+
+
+def _wait(uri: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    began = time.monotonic()
+    while process.poll() is None and time.monotonic() - began < SECONDS:
+        try:
+            _ask(f"{uri}/v1/config")
+            return
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.1)
+    raise AssertionError(f"the server did not start:\n{log.read_text(errors='replace')[-3000:]}")

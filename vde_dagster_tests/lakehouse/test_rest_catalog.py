@@ -1,0 +1,279 @@
+"""Tables in a real REST catalog: what it makes of our changes, and who is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.errors import ProjectError, StoreError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse.catalog import TABLE, PointerMovedError, Swap
+from vde_dagster.lakehouse.catalogs.rest import CHANGE, RestCatalog
+from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestServer
+from vde_dagster.lakehouse.catalogs.table_changes import table_changes
+from vde_dagster.lakehouse.commit import change_table, read_table
+from vde_dagster.lakehouse.locations import next_file
+from vde_dagster.lakehouse.new_table import NewTable, first_metadata
+from vde_dagster.lakehouse.table_metadata import (
+    expire,
+    fast_forward,
+    move_back,
+    with_branch,
+    with_columns,
+    with_types,
+    without_branch,
+)
+from vde_dagster.planning.table import PhysicalTable, TableRef
+from vde_dagster.state import StateStore
+from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
+from vde_dagster_tests.lakehouse.rest_process import new_part
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.state.builders import day, table
+
+Metadata = dict[str, Any]
+A = TableRef("db", "a")
+OWN = ("metadata-log", "last-updated-ms", "snapshot-log", "properties")
+"""What the server writes its own way."""
+
+
+@pytest.fixture
+def lakehouse(store: StateStore, tmp_path: Path, rest_server: str) -> Lakehouse:
+    catalog = RestCatalog(new_part(rest_server), "lakehouse", str(tmp_path), store.database.effects)
+    made = Lakehouse(store, "lakehouse", str(tmp_path / "warehouse"), catalog=catalog)
+    made.ensure_namespaces(["vde_physical", "db"])
+    return made
+
+
+@pytest.fixture
+def filled(lakehouse: Lakehouse) -> PhysicalTable:
+    """A table with two days on `main` and another on the branch of plan p1."""
+    engine = FakeEngine(lakehouse)
+    made = lakehouse.store.tables.ensure(table())
+    engine.create_table(made)
+    for number in (0, 1):
+        engine.fill(made, day(number), "p0")
+    engine.fill(made, day(2), "p1", "vde_p1")
+    return made
+
+
+def first_on_main(metadata: Metadata) -> int:
+    return int(metadata["snapshot-log"][0]["snapshot-id"])
+
+
+def expired(metadata: Metadata, at: str, now: int) -> Metadata:
+    changed = expire(metadata, at, 2**60, now)
+    assert changed is not None
+    return changed
+
+
+CHANGES: dict[str, Callable[[Metadata, str, int], Metadata]] = {
+    "forward": lambda one, at, now: fast_forward(one, at, "vde_p1", None, now, "t"),
+    "back": lambda one, at, now: move_back(one, at, first_on_main(one), now, "t"),
+    "back, and a branch ends": lambda one, at, now: move_back(
+        one, at, first_on_main(one), now, "t", None, ["vde_p1"]
+    ),
+    "back to no rows": lambda one, at, now: move_back(one, at, None, now, "t"),
+    "without a branch": lambda one, at, now: without_branch(one, at, "vde_p1", now),
+    "with a branch": lambda one, at, now: with_branch(one, at, "b", now),
+    "columns": lambda one, at, now: with_columns(one, at, [("n", "STRING"), ("m", "INT")], now),
+    "types": lambda one, at, now: with_types(one, at, {"c0": "BIGINT"}, now),
+    "expired": expired,
+    "properties": lambda one, at, now: {**one, "properties": {"k": "v"}},
+}
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_server_makes_of_a_table_what_we_make_of_it(
+    change: str, lakehouse: Lakehouse, filled: PhysicalTable
+) -> None:
+    state = read_table(lakehouse, filled.ref)
+    now = int(state.metadata["last-updated-ms"])
+    wanted = CHANGES[change](state.metadata, state.location, now)
+    assert wanted != state.metadata
+    change_table(lakehouse, state, filled.ref, wanted, "fill.test")
+    made = read_table(lakehouse, filled.ref)
+    assert made.location != state.location
+    assert _same(made.metadata) == _same(wanted)
+    assert _theirs(made.metadata) == _theirs(wanted)
+    assert made.metadata["metadata-log"][-1]["metadata-file"] == state.location
+    assert [field.name for field in lakehouse.load_table(filled.ref).schema().fields]
+
+
+def _same(metadata: Metadata) -> Metadata:
+    found = {key: value for key, value in metadata.items() if key not in OWN and value != []}
+    found["snapshots"] = {one["snapshot-id"]: one for one in metadata["snapshots"]}
+    found["current-snapshot-id"] = found.get("current-snapshot-id") or -1
+    return found
+
+
+def _theirs(metadata: Metadata) -> Metadata:
+    return {key: value for key, value in metadata["properties"].items() if key != CHANGE}
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("change", sorted(CHANGES.keys() - {"properties"}))
+def test_whoever_was_slower_changes_nothing(
+    change: str, lakehouse: Lakehouse, filled: PhysicalTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at the pointer and the change somebody moves all that it was made from."""
+    state = read_table(lakehouse, filled.ref)
+    wanted = CHANGES[change](state.metadata, state.location, 0)
+    server = lakehouse.catalog.server  # type: ignore[attr-defined]
+    commit = server.commit
+
+    def meddle(*arguments: Any) -> None:
+        monkeypatch.setattr(server, "commit", commit)
+        engine = FakeEngine(lakehouse)
+        engine.fill(filled, day(7), "p8")
+        engine.fill(filled, day(8), "p9", "vde_p1")
+        engine.fill(filled, day(9), "p9", "b")
+        other = read_table(lakehouse, filled.ref)
+        more = with_columns(other.metadata, other.location, [("theirs", "INT")], 0)
+        after = next_file(more["location"], other.location)
+        lakehouse.catalog.swap([Swap(filled.ref, TABLE, other.location, after, metadata=more)])
+        commit(*arguments)
+
+    monkeypatch.setattr(server, "commit", meddle)
+    with pytest.raises(PointerMovedError):
+        change_table(lakehouse, state, filled.ref, wanted, "fill.test")
+    now = read_table(lakehouse, filled.ref).metadata
+    assert {"vde_p1", "b", "main"} == now["refs"].keys()
+    assert len(now["snapshots"]) == 6
+    assert "theirs" in [field["name"] for field in now["schemas"][-1]["fields"]]
+
+
+@pytest.mark.server
+def test_tables_are_made_moved_and_removed_by_compare_and_swap(lakehouse: Lakehouse) -> None:
+    catalog = lakehouse.catalog
+    base = f"{lakehouse.warehouse}/db/a-0"
+    first = next_file(base, None)
+    metadata = first_metadata(NewTable(A, (("a", "INT", None),), base, {}), None, 0)
+    lakehouse.files.write_all([(first, json.dumps(metadata).encode())], "test")
+    make = Swap(A, TABLE, None, first)
+    catalog.swap([make])
+    pointer = catalog.pointers([A, TableRef("no", "such")])[A]
+    assert (pointer.location, pointer.kind) == (first, TABLE)
+    for wrong in (
+        make,
+        Swap(A, TABLE, "file:///0", None),
+        Swap(A, TABLE, "file:///0", first),
+        Swap(TableRef("db", "b"), TABLE, first, None),
+        Swap(TableRef("db", "b"), TABLE, first, first),
+    ):
+        with pytest.raises(PointerMovedError):
+            catalog.swap([wrong])
+    assert catalog.all_pointers() == {A: pointer}
+    assert catalog.in_use([first, "file:///0"]) == {first}
+    after = next_file(metadata["location"], first)
+    move = Swap(A, TABLE, first, after, metadata={**metadata, "properties": {"k": "v"}})
+    catalog.swap([move])
+    moved = catalog.pointers([A])[A]
+    assert moved.location not in (first, after)
+    assert move.is_done(moved)
+    assert not make.is_done(moved)
+    state = read_table(lakehouse, A)
+    change_table(lakehouse, state, A, {**state.metadata, "properties": {}}, "fill.test")
+    assert not move.is_done(catalog.pointers([A])[A]), "another change of ours is the last one"
+    gone = Swap(A, TABLE, catalog.pointers([A])[A].location, None)
+    catalog.swap([gone])
+    assert gone.is_done(catalog.pointers([A]).get(A))
+    assert Path(first.removeprefix("file://")).exists(), "files are the janitor's"
+
+
+@pytest.mark.server
+def test_many_tables_are_found_in_few_requests(lakehouse: Lakehouse) -> None:
+    engine = FakeEngine(lakehouse)
+    tables = [lakehouse.store.tables.ensure(table(name=f"t{number}")) for number in range(9)]
+    for made in tables:
+        engine.create_table(made)
+    missing = [TableRef("vde_physical", f"no{number}") for number in range(9)]
+    refs = [made.ref for made in tables]
+    found = lakehouse.catalog.pointers([*refs, *missing])
+    assert found.keys() == set(refs)
+    assert found == {ref: lakehouse.catalog.pointers([ref])[ref] for ref in refs}
+
+
+@pytest.mark.server
+def test_a_table_below_several_namespaces_is_reached(rest_server: str) -> None:
+    server = new_part(rest_server)
+    server.create_namespace(["a"], {})
+    server.create_namespace(["a", "b"], {"k": "v"})
+    assert list(server.namespaces()) == [("a",)]
+    assert list(server.namespaces(["a"])) == [("a", "b")]
+    assert server.has_namespace(["a", "b"])
+    assert list(server.names(["a", "b"], "tables")) == []
+    assert list(server.names(["no"], "tables")) == []
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    server = RestServer(RestAccess("http://127.0.0.1:9"))
+    with pytest.raises(StoreError, match=r"127\.0\.0\.1:9 cannot be reached"):
+        server.has_namespace(["a"])
+
+
+@pytest.mark.server
+def test_a_request_that_is_refused_says_what_the_server_says(rest_server: str) -> None:
+    server = new_part(rest_server)
+    server.create_namespace(["db"], {})
+    with pytest.raises(StoreError, match=r"refused: .*file"):
+        server.register(["db"], "a", "file:///no/such/file.metadata.json")
+
+
+def test_without_changes_nothing_but_the_table_is_required() -> None:
+    metadata = first_metadata(NewTable(A, (("a", "INT", None),), "x", {}), None, 0)
+    needed, changes = table_changes(metadata, metadata)
+    assert [one["type"] for one in needed] == ["assert-table-uuid"]
+    assert changes == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ('uri = "http://h:1/v1"', "no base of an Iceberg REST catalog"),
+        ('uri = "h:1"', "no base of an Iceberg REST catalog"),
+        ('token = "a"', "'rest.token' is given without 'rest.uri'"),
+        ('uri = "http://h"\ntoken = "a"\ncredential = "b:c"', "who we are twice"),
+        ('uri = "http://h"\ncredential = "b"', "has no secret"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(tmp_path: Path, settings: str, message: str) -> None:
+    folder = ProjectFolder(tmp_path, {"pyproject.toml": f"[tool.vde.rest]\n{settings}\n"})
+    with pytest.raises(ProjectError, match=message):
+        _ = Workspace.open(folder.root).settings
+
+
+def test_secrets_are_read_when_they_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = 'uri = "http://h"\ncredential = "${REST_ID}:${REST_SECRET}"\nwarehouse = "w"\n'
+    settings += 'properties = { "header.x" = "${REST_X}" }\n'
+    folder = ProjectFolder(tmp_path, {"pyproject.toml": f"[tool.vde.rest]\n{settings}"})
+    found = Workspace.open(folder.root).settings
+    assert "REST_SECRET" in str(found.rest.credential)
+    with pytest.raises(ProjectError, match="REST_ID"):
+        found.rest.resolved()
+    for name in ("REST_ID", "REST_SECRET", "REST_X"):
+        monkeypatch.setenv(name, name.lower())
+    rest = found.rest.resolved()
+    assert (rest.credential, rest.properties) == ("rest_id:rest_secret", {"header.x": "rest_x"})
+    assert "rest_secret" not in repr(rest)
+
+
+def test_spark_is_told_who_we_are() -> None:
+    access = RestAccess("http://h", "w", None, "a:b", "http://o", "s", {"header.x": "y"})
+    assert access.for_spark() == {
+        "type": "rest",
+        "uri": "http://h",
+        "warehouse": "w",
+        "credential": "a:b",
+        "scope": "s",
+        "oauth2-server-uri": "http://o",
+        "header.x": "y",
+    }
+    assert "a:b" not in repr(access)
