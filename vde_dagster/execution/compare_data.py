@@ -82,8 +82,5 @@ def _growth(warehouse: Warehouse, new: Pin, old: Pin) -> tuple[int | None, int |
         places = warehouse.store.pins.places(conn, [new.table_id])
     ref, _ = places[new.table_id]
     metadata = warehouse.lakehouse.table_metadata(ref)
-    forth = growth_between(metadata, old.snapshot_id, new.snapshot_id)
-    if forth.added is not None:
-        return forth.added, forth.removed
-    back = growth_between(metadata, new.snapshot_id, old.snapshot_id)
-    return back.removed, back.added
+    growth = growth_between(metadata, old.snapshot_id, new.snapshot_id)
+    return growth.added, growth.removed

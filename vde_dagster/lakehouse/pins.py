@@ -6,7 +6,7 @@ knows what it holds: whoever moved it noted that in its own publication's transa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,33 +79,45 @@ def rows_in(summary: Mapping[str, str]) -> int | None:
 def growth_between(metadata: dict[str, Any], before: int | None, after: int | None) -> Growth:
     """Add up what the commits between two snapshots of a table added and removed.
 
-    Rows that a commit writes anew count on both sides. Source of the summaries' fields:
+    Rows that a commit writes anew count on both sides. A commit that is taken back counts the other
+    way round: what it removed is there again. Source of the summaries' fields:
     https://iceberg.apache.org/spec/#optional-snapshot-summary-fields.
 
     Args:
         metadata: The table's metadata.
         before: The earlier snapshot; None for the time before the first.
-        after: The later one.
+        after: The later one, which may be older where a table went back.
 
     Returns:
-        The counts; None where a commit is gone, says nothing, or does not follow the earlier one.
+        The counts; None where a commit is gone or says nothing.
     """
+    left, found = list(history(metadata, before)), list(history(metadata, after))
+    both = {one["snapshot-id"] for one in left} & {one["snapshot-id"] for one in found}
+    forward, back = _counts(found, both, after), _counts(left, both, before)
+    if forward is None or back is None:
+        return Growth(before, None, None)
+    return Growth(before, forward[0] + back[1], forward[1] + back[0])
+
+
+def _counts(
+    line: list[dict[str, Any]], both: Collection[int], newest: int | None
+) -> tuple[int, int] | None:
+    """Count what commits added and removed since the first that two lines share, or since ever."""
     added = removed = 0
-    unknown = Growth(before, None, None)
-    parent = after
-    for snapshot in history(metadata, after):
-        if int(snapshot["snapshot-id"]) == before:
-            return Growth(before, added, removed)
+    parent = newest
+    for snapshot in line:
+        if snapshot["snapshot-id"] in both:
+            return added, removed
         summary = snapshot.get("summary", {})
         if summary.get("operation") != "replace":
             if "total-records" not in summary or int(summary.get("added-equality-deletes") or 0):
-                return unknown
+                return None
             hidden = _count(summary, "added-position-deletes")
             hidden -= _count(summary, "removed-position-deletes")
             added += _count(summary, "added-records")
             removed += _count(summary, "deleted-records") + hidden
         parent = snapshot.get("parent-snapshot-id")
-    return Growth(before, added, removed) if before is None and parent is None else unknown
+    return (added, removed) if parent is None else None
 
 
 def _count(summary: Mapping[str, str], name: str) -> int:

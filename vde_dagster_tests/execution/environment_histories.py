@@ -24,7 +24,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import FromInputFile
 from sqlglot import parse_one
 
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.pinned_version import PinnedVersion
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.new_table import EmptyCommit
@@ -253,7 +253,7 @@ class History:
         self.workspace.reload()
         try:
             self.workspace.apply(self.workspace.plan(name, **said))
-        except UsageError as error:
+        except (ProjectError, UsageError) as error:
             self.said.append(f"  refused: {error.message}")
         self.record()
 

@@ -103,6 +103,8 @@ def test_versions_read_as_they_were(
     ]
     (sales,) = [one for one in changes[2].data if str(one.models[0]) == "shop.sales"]
     assert (sales.rows, sales.added, sales.removed) == (9, 3, 0)
+    (sales,) = [one for one in changes[7].data if str(one.models[0]) == "shop.sales"]
+    assert (sales.rows, sales.added, sales.removed) == (6, 0, 6), "what a rollback takes back"
     versions = [named_environment(workspace.warehouse, f"prod@{one}") for one in (5, 1)]
     found = {str(one.name): one for one in compare_data(workspace.warehouse, *versions)}
     assert (found["shop.sales"].added, found["shop.sales"].removed) == (6, 0)

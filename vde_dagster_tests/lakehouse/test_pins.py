@@ -178,6 +178,7 @@ LINE = [
     commit(4, 3, operation="overwrite", added_records=1, added_position_deletes=2, total_records=7),
     commit(5, 4, operation="delete", added_equality_deletes=1, total_records=7),
     commit(6, 1, operation="append", added_records=1),
+    commit(7, 1, operation="append", added_records=2, total_records=7),
 ]
 
 
@@ -193,10 +194,14 @@ LINE = [
         (4, 5, None, None),
         (1, 6, None, None),
         (9, 2, None, None),
-        (2, 1, None, None),
+        (2, 1, 3, 4),
+        (4, None, 5, 10),
+        (5, 4, None, None),
+        (2, 7, 5, 4),
+        (7, 4, 5, 7),
     ],
 )
 def test_rows_that_came_and_went_are_those_of_the_commits_between(
-    before: int | None, after: int, added: int | None, removed: int | None
+    before: int | None, after: int | None, added: int | None, removed: int | None
 ) -> None:
     assert growth_between({"snapshots": LINE}, before, after) == Growth(before, added, removed)
