@@ -216,6 +216,19 @@ class RollbackConfig(dg.Config):
     )
 
 
+class FreezeConfig(dg.Config):
+    """Which version to freeze, and how long it is kept."""
+
+    version: str = Field(
+        description="What to freeze: prod, prod@41, or prod@2026-11-01T06:00 (UTC)."
+    )
+    name: str = Field(description="The new environment's name, such as close_2026_11.")
+    keep: str | None = Field(
+        default=None,
+        description="For how long, such as 400d, 12h or 8w; until it is dropped when empty.",
+    )
+
+
 class DropConfig(dg.Config):
     """Which environment to drop."""
 

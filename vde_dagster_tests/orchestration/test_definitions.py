@@ -34,6 +34,7 @@ def test_every_job_is_there_with_a_described_form(days: ProjectFolder) -> None:
         "vde_plan_and_apply",
         "vde_run",
         "vde_rollback",
+        "vde_freeze",
         "vde_janitor",
         "vde_drop_environment",
     ):
@@ -71,6 +72,7 @@ def test_the_launchpad_shows_what_a_person_can_choose_and_no_more(days: ProjectF
             "rollback.version",
             "rollback.definitions_only",
         },
+        "vde_freeze": {"freeze.version", "freeze.name", "freeze.keep"},
         "vde_janitor": {"janitor.dry_run"},
         "vde_drop_environment": {"drop_environment.environment"},
     }

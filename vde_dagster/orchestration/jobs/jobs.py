@@ -25,6 +25,7 @@ from vde_dagster.orchestration.events.records import (
 )
 from vde_dagster.orchestration.events.sync import gone_back, show_tables
 from vde_dagster.orchestration.failures import as_failure
+from vde_dagster.orchestration.jobs.freezing import freeze_job
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.names import (
     ENVIRONMENT_TAG,
@@ -75,6 +76,7 @@ def op_jobs(catalog: AssetCatalog, hooks: Hooks) -> list[dg.JobDefinition]:
         _plan_and_apply(catalog, hooks),
         _run(catalog, hooks),
         _rollback(catalog, hooks),
+        freeze_job(catalog, hooks, EXECUTOR),
         _janitor(catalog, hooks),
         _drop_environment(catalog, hooks),
     ]
