@@ -42,3 +42,16 @@ def for_spark(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
         virtual = io.get("s3.force-virtual-addressing", "false").lower() in ("true", "1", "yes")
         found["s3.path-style-access"] = "false" if virtual else "true"
     return {"io-impl": _S3_FILE_IO, **found}
+
+
+def for_clients(io: Mapping[str, str], warehouse: str) -> dict[str, str]:
+    """Return what any client is told of an object store: the settings, also by Java's names.
+
+    Nothing is said that the settings do not say.
+
+    Args:
+        io: PyIceberg's settings, or other properties, which are handed on as they are.
+        warehouse: Where tables lie.
+    """
+    found = {key: value for key, value in for_spark(io, warehouse).items() if key != "io-impl"}
+    return {**found, **io}

@@ -10,6 +10,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 
+from vde_dagster.lakehouse.object_stores import for_clients
 from vde_dagster.serve.access import Access
 from vde_dagster.serve.access_log import AccessLog
 from vde_dagster.serve.catalog_routes import catalog_routes
@@ -49,8 +50,8 @@ def make_app(warehouse: Warehouse, *, may_be_open: bool, log: TextIO | None = No
         redirect_slashes=False,
     )
     versions = Versions(warehouse)
-    storage = warehouse.settings.resolved_served_io()
-    loader = Loader(storage)
+    settings = warehouse.settings
+    loader = Loader(for_clients(settings.resolved_served_io(), settings.resolved_warehouse))
     access = Access(warehouse.store.tokens, may_be_open)
     for router, may_read in (
         (catalog_routes(versions, loader), access.reads_files),
