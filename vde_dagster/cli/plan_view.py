@@ -178,7 +178,7 @@ def _add_model(
     if model.skips is not None:
         line.append(f"  skipped, {model.skips.why}", style="green")
     elif model.builds:
-        again = "  again" if model.restate else ""
+        again = "  again" if model.again else ""
         line.append(f"{again}  {describe_intervals(plan, model)}", style="cyan")
     if model.audits:
         rows = "that stay" if model.builds else "that are there"

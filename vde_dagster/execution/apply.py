@@ -47,9 +47,11 @@ from vde_dagster.execution.work_order import audits_of, work_graph
 from vde_dagster.execution.written import Written
 from vde_dagster.planning.contents import Skipped
 from vde_dagster.planning.environment import PRODUCTION, Environment
+from vde_dagster.planning.lacks import made_without
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.planner import with_tables
 from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.table import Lacks
 from vde_dagster.state import Lease
 from vde_dagster.state.lease_names import environment_lease
 from vde_dagster.state.table_commits import ensure_tables
@@ -156,7 +158,7 @@ class Applier:
         leases = self._hold_tables(plan, held)
         catalog = self.warehouse.settings.catalog
         sets = digest_sets(plan, target, catalog) if plan.builds else {}
-        tasks = PlanTasks(plan, target, Written(), catalog, sets)
+        tasks = PlanTasks(plan, target, Written(), catalog, sets, self._lacks(plan))
         filler = TableFiller(
             tasks,
             self.warehouse,
@@ -179,6 +181,13 @@ class Applier:
             who=self.who,
         )
         return environment, plan
+
+    def _lacks(self, plan: Plan) -> Mapping[str, Lacks]:
+        """Say what tables that are made whole are made without, of what there is by now."""
+        if not plan.builds:
+            return {}
+        tables = self.warehouse.store.tables.load(m.table.id for m in plan.models if m.table)
+        return made_without(with_tables(plan, tables), self.warehouse.settings.start_time)
 
     def _test(self, tests: PlanTests, plan: Plan) -> None:
         """Run unit tests; how they ended is news, whether the plan goes on or not."""

@@ -162,7 +162,7 @@ class TableFiller:
         target = self._target(filler, table, lease)
         written = self.tasks.written
         outdated = target.waits and self.tasks.reads(filler, written.filled())
-        left = target.take_over(self.tasks.plan.id, restate=model.restate, outdated=outdated)
+        left = target.take_over(self.tasks.plan.id, restate=model.again, outdated=outdated)
         if target.waits and left.commits:
             written.put_branch(table.id, target.branch)
         self._audit_rows_of_others(model, snapshot, target, left)
@@ -244,7 +244,7 @@ class TableFiller:
             table = self._maker.create(filler, table, task, target.branches.lease).table
         for interval in missing:
             result = FillResult(rows=0, iceberg_snapshot_id=None, seconds=0.0)
-            target.record(interval, result, None, last=True)
+            target.record(interval, result, self.tasks.made_without(table), last=True)
             self.emit(IntervalFilled(snapshot, table, interval, result, False))
         return replace(table, intervals=table.intervals | missing)
 

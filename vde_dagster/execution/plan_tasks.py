@@ -9,6 +9,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.execution.digest_sets import MOST_DIGESTS
 from vde_dagster.execution.written import Written
 from vde_dagster.planning.commits import CommitRange
+from vde_dagster.planning.contents import FillFacts
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.render import relation, render_audit, render_query
@@ -23,7 +24,7 @@ from vde_dagster.planning.resolver import (
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.sources import Columns, TableRead, tables_read
 from vde_dagster.planning.statements import only_of_session, render_statements
-from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.table import Lacks, PhysicalTable
 from vde_dagster.planning.work import AuditTask, FillTask
 from vde_dagster.project.model import Audit
 
@@ -40,6 +41,7 @@ class PlanTasks:
         written: What the plan's own models read beside `main`.
         catalog: The Spark catalog's name.
         digest_sets: The sets of columns of which fills take digests, by table id.
+        lacks: What tables that are made whole are made without, by table id.
     """
 
     plan: Plan
@@ -47,6 +49,7 @@ class PlanTasks:
     written: Written
     catalog: str
     digest_sets: Mapping[str, tuple[Columns, ...]] = field(default_factory=dict)
+    lacks: Mapping[str, Lacks] = field(default_factory=dict)
 
     def fill(
         self,
@@ -114,6 +117,10 @@ class PlanTasks:
     def tables_read(self, filler: Snapshot) -> tuple[TableRead, ...]:
         """Return the tables that a definition reads in this plan, with their branches."""
         return tables_read(filler, self._resolver(), self.catalog)
+
+    def made_without(self, table: PhysicalTable) -> FillFacts:
+        """Return what a fill remembers of which nothing else is known."""
+        return FillFacts(lacks=self.lacks.get(table.id, {}))
 
     def key_of(self, name: ModelName) -> str:
         """Return the key by which what is read of a model with a table is known."""

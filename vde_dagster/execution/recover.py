@@ -48,7 +48,7 @@ def recover(
             continue
         # The table's id is never used again, so whoever's plan it was, the definition is ours.
         ours = fill.table_id == target.table.id and (
-            fill.plan_id == plan.id or not (target.waits or model.restate)
+            fill.plan_id == plan.id or not (target.waits or model.again)
         )
         if not (ours and missing.contains(fill.interval)):
             break
@@ -61,7 +61,8 @@ def recover(
         taken = taken | IntervalSet((fill.interval,))
         result = FillResult(fill.rows, fill.iceberg_snapshot_id, None)
         # What it read and wrote died with the process: no later run may build on a guess of it.
-        target.record(fill.interval, result, None, last=not missing - taken)
+        facts = auditor.tasks.made_without(target.table)
+        target.record(fill.interval, result, facts, last=not missing - taken)
         if target.waits:
             written.put_branch(target.table.id, target.branch)
         auditor.emit(IntervalFilled(snapshot, target.table, fill.interval, result, True))

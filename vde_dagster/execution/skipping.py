@@ -81,7 +81,8 @@ class Skipping:
         skipped = last.as_skipped()
         if now is None or not self._holds(table, skipped.commit):
             return None
-        return last, FillFacts(now, last.facts.output, skipped)
+        lacks = self.tasks.lacks.get(table.id, {})
+        return last, FillFacts(now, last.facts.output, skipped, lacks)
 
     def look(self, filler: Snapshot, table: PhysicalTable, *, anew: bool = False) -> Looked:
         """Look at what a fill is going to read, before anything of it is read.
@@ -145,7 +146,7 @@ class Skipping:
             plan_id = self.tasks.plan.id
             earlier = self.warehouse.store.facts.overlapping(table.id, interval, plan_id)
             output = compared(output, earlier)
-        return FillFacts(inputs, output)
+        return FillFacts(inputs, output, lacks=self.tasks.lacks.get(table.id, {}))
 
     def _holds(self, table: PhysicalTable, commit: int | None) -> bool:
         """Say whether a table's rows are still those of its last fill, and nobody else's."""

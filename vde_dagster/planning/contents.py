@@ -15,6 +15,7 @@ from typing import Any
 from vde_dagster.planning.commits import KeptCommit
 from vde_dagster.planning.interval import Interval, iso
 from vde_dagster.planning.sources import Columns, covers
+from vde_dagster.planning.table import Lacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +131,13 @@ class FillFacts:
         inputs: By table, what was read; None when it is not known.
         output: What was written; None when it is not known.
         skipped: Set when nothing was computed.
+        lacks: What the table was made without, of one that is made whole.
     """
 
     inputs: Mapping[str, InputState] | None = None
     output: Output | None = None
     skipped: Skipped | None = None
+    lacks: Lacks = field(default_factory=dict)
 
 
 def state_of(

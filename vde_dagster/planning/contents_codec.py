@@ -6,31 +6,41 @@ import json
 from typing import Any
 
 from vde_dagster.base.instants import parse_instant
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.contents import FillFacts, InputState, Output, Skipped, Tile
-from vde_dagster.planning.interval import Interval, iso
+from vde_dagster.planning.interval import Interval, IntervalSet, iso
 from vde_dagster.planning.sources import Columns
+from vde_dagster.planning.table import Lacks
 
 Json = Any
 
 
 def dump_facts(facts: FillFacts | None) -> dict[str, str | None]:
-    """Write facts as texts by column: `inputs`, `output` and `skipped`."""
+    """Write facts as texts by column: `inputs`, `output`, `skipped` and `lacks`."""
     facts = facts or FillFacts()
     inputs = None
     if facts.inputs is not None:
         inputs = {key: _input_to_json(state) for key, state in facts.inputs.items()}
     output = _output_to_json(facts.output) if facts.output is not None else None
     skipped = skipped_to_json(facts.skipped) if facts.skipped is not None else None
-    return {"inputs": _text(inputs), "output": _text(output), "skipped": _text(skipped)}
+    return {
+        "inputs": _text(inputs),
+        "output": _text(output),
+        "skipped": _text(skipped),
+        "lacks": _text(_lacks_to_json(facts.lacks)) if facts.lacks else None,
+    }
 
 
-def load_facts(inputs: str | None, output: str | None, skipped: str | None) -> FillFacts:
+def load_facts(
+    inputs: str | None, output: str | None, skipped: str | None, lacks: str | None = None
+) -> FillFacts:
     """Read what `dump_facts` wrote."""
     read = json.loads(inputs) if inputs else None
     return FillFacts(
         {key: _input_from_json(data) for key, data in read.items()} if read is not None else None,
         load_output(output),
         load_skipped(skipped),
+        load_lacks(lacks),
     )
 
 
@@ -42,6 +52,23 @@ def load_output(text: str | None) -> Output | None:
 def load_skipped(text: str | None) -> Skipped | None:
     """Read that a slot was skipped."""
     return skipped_from_json(json.loads(text)) if text else None
+
+
+def load_lacks(text: str | None) -> Lacks:
+    """Read what a table was made without."""
+    return {
+        ModelName(space, name): IntervalSet(
+            tuple(Interval(parse_instant(start), parse_instant(end)) for start, end in ranges)
+        )
+        for space, name, *ranges in (json.loads(text) if text else ())
+    }
+
+
+def _lacks_to_json(lacks: Lacks) -> Json:
+    return [
+        [name.namespace, name.name, *([iso(one.start), iso(one.end)] for one in ranges)]
+        for name, ranges in lacks.items()
+    ]
 
 
 def skipped_to_json(skipped: Skipped) -> Json:

@@ -76,6 +76,8 @@ def missing_intervals(
     window: Window,
     starts: Mapping[ModelName, datetime],
     available: IntervalSet,
+    *,
+    catches_up: bool = False,
 ) -> IntervalSet:
     """Return what is wanted, can be computed, and is not filled.
 
@@ -85,6 +87,7 @@ def missing_intervals(
         window: The plan's range.
         starts: First instant of data by model.
         available: Where the parents' data is complete, see `availability`.
+        catches_up: Whether a table that is made whole lacks what its parents hold by now.
     """
     if filled and meaning_of(snapshot.model.kind).filled_once:
         return IntervalSet()
@@ -92,7 +95,9 @@ def missing_intervals(
     if not snapshot.is_incremental:
         # The whole table is as old as its latest fill, however long that slot was.
         fresh = filled and filled.ranges[-1].end >= wanted.ranges[-1].end
-        return IntervalSet() if fresh else wanted
+        if not fresh:
+            return wanted
+        return IntervalSet((last_slot(snapshot, filled),)) if catches_up else IntervalSet()
     cadence = snapshot.cadence
     if not wanted:
         return wanted
@@ -110,6 +115,12 @@ def missing_intervals(
     return with_lookback(
         snapshot, missing & reachable, IntervalSet((Interval(floor, until),)) & reachable
     )
+
+
+def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:
+    """Return the slot that a table which is made whole filled last."""
+    last = filled.ranges[-1]
+    return Interval(max(last.start, snapshot.cadence.unit.shift(last.end, -1)), last.end)
 
 
 def next_in_order(
@@ -155,15 +166,15 @@ def availability(
     starts: Mapping[ModelName, datetime],
     now: datetime,
 ) -> IntervalSet:
-    """Return where every incremental parent is filled, or will be when the plan has run.
+    """Return where the parents have what is due, or will have it when the plan has run.
 
     An interval computed before its parent's would be recorded as filled and stay wrong.
 
     Args:
         snapshot: The child.
         parents: Its parents' snapshots.
-        complete: Per incremental ancestor, what is filled or planned; VIEW parents pass on what
-            their own parents have.
+        complete: Per incremental ancestor, what is filled or planned; of one that is made whole
+            all but what is due and not there; VIEW parents pass on what their own parents have.
         starts: First instant of data by model: earlier ranges have nothing to wait for.
         now: The present (UTC).
     """

@@ -67,6 +67,8 @@ class PlannedModel:
             they read beside the model did.
         layout: Whether the table's partitioning, sort order or properties change in place.
         restate: Whether the intervals are computed again although they are filled.
+        catches_up: Whether a table that is made whole is made again, into the slot that it has, as
+            what it reads holds more by now.
         breaks: What its readers will not find as it is now.
         records_only: Whether the intervals are recorded as filled without computing anything.
         skippable: Whether nothing is computed when nothing that it reads has changed by its turn.
@@ -95,6 +97,12 @@ class PlannedModel:
     skips: Skipped | None = None
     always: str = ""
     in_place: TableChange | None = None
+    catches_up: bool = False
+
+    @property
+    def again(self) -> bool:
+        """Whether intervals are filled again that are filled."""
+        return self.restate or self.catches_up
 
     @property
     def deploys(self) -> bool:
@@ -117,6 +125,7 @@ class PlannedModel:
             "layout": self.layout,
             "intervals": self.intervals.to_json(),
             **({"records_only": True} if self.records_only else {}),
+            **({"catches_up": True} if self.catches_up else {}),
             "skips": self.skips.to_json() if self.skips is not None else None,
             "computed_always": self.always or None,
             **({"in_place": self.in_place.to_json()} if self.in_place else {}),

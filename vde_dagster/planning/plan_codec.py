@@ -204,6 +204,7 @@ def _work_to_json(model: PlannedModel) -> Json:
         "layout": model.layout,
         "breaks": [_break_to_json(broken) for broken in model.breaks],
         **({"records_only": True} if model.records_only else {}),
+        **({"catches_up": True} if model.catches_up else {}),
         **({"in_place": _change_to_json(model.in_place)} if model.in_place else {}),
     }
 
@@ -235,6 +236,7 @@ def _model_from_json(data: Json) -> PlannedModel:
         skips=skipped_from_json(does["skips"]) if "skips" in does else None,
         always=does.get("always", ""),
         in_place=_change_from_json(does["in_place"]) if "in_place" in does else None,
+        catches_up=does.get("catches_up", False),
     )
 
 

@@ -14,7 +14,9 @@ from vde_dagster.planning.contracts import ContractBreak, Shown, contract_breaks
 from vde_dagster.planning.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.in_place import TableChange
 from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.lacks import Holdings
 from vde_dagster.planning.missing import (
+    ALWAYS,
     availability,
     infer_starts,
     missing_intervals,
@@ -37,6 +39,7 @@ from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.warehouse_state import WarehouseState
 
 _ANEW = "its history begins anew: what its table keeps of the past is no longer in its sources"
+_CATCHES_UP = "what it reads holds more by now of what its slot reaches over"
 _COMPUTED = "its rows are computed into a table, and what reads it finds the same"
 _UNREADABLE = "what is published of it is not known: its stored definition cannot be read"
 
@@ -126,6 +129,8 @@ def _planned(
     building: set[ModelName] = set()
     moving: set[ModelName] = set()
     readiness = Readiness(request.ready)
+    window = request.window
+    holdings = Holdings(starts, window.now, window.ignore_cron)
     for name, snapshot in snapshots.items():
         change, category = classify(snapshot, old.get(name))
         if not snapshot.model.kind.is_read:
@@ -149,16 +154,18 @@ def _planned(
             why = (*why, f"goes on forward-only, as previewed in {', '.join(by)}")
         intervals = IntervalSet()
         in_place = None
-        again = False
+        again = catches_up = False
         if table is not None:
             in_place = _in_place(request, snapshot, table, state)
             if own and fills(request, snapshot, table, shown):
+                catches_up = holdings.catches_up(snapshot, table)
                 intervals = missing_intervals(
                     snapshot,
                     filled_of(request, snapshot, table),
                     window_for(request, snapshot, table),
                     starts,
                     available,
+                    catches_up=catches_up,
                 )
             if in_place is not None and in_place.effective_from is not None:
                 outdated = units_from(
@@ -166,10 +173,17 @@ def _planned(
                 )
                 again, intervals = bool(outdated), intervals | outdated
             intervals = readiness.let_pass(snapshot, intervals)
+            catches_up = catches_up and bool(intervals) and not intervals - table.intervals
+            if catches_up:
+                why = (*why, _CATCHES_UP)
+            holdings.note(snapshot, table, intervals)
             if snapshot.is_incremental:
                 complete[name] = table.available | intervals
+            elif owed := holdings.owed(name):
+                complete[name] = ALWAYS - owed
         else:
             readiness.let_pass(snapshot, intervals)
+            holdings.note(snapshot, None, intervals)
             if any(parent in complete for parent in snapshot.parents):
                 complete[name] = available
         if intervals and category is Category.REUSE and becomes_table(snapshot, old[name]):
@@ -193,6 +207,7 @@ def _planned(
             audits=(not intervals or snapshot.is_incremental)
             and own_audits_due(snapshot, old.get(name), table, state, moving),
             restate=again,
+            catches_up=catches_up,
             layout=table is not None and own and _layout_differs(name, snapshot, table, state),
             breaks=_breaks(name, Shown(snapshot, table), old, state) if name in changed else (),
             skippable=skippable,

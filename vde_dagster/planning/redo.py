@@ -7,6 +7,7 @@ from typing import NamedTuple
 from vde_dagster.planning.cadence import EPOCH, FAR
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.missing import last_slot
 from vde_dagster.planning.snapshot import Snapshot
 
 EVERYTHING = IntervalSet((Interval(EPOCH, FAR),))
@@ -46,10 +47,8 @@ def redo(snapshot: Snapshot, filled: IntervalSet, changed: IntervalSet) -> Redo:
     if not changed or not filled or meaning_of(kind).filled_once:
         return NOTHING
     cadence = snapshot.cadence
-    last = filled.ranges[-1]
     if not snapshot.is_incremental:
-        slot = Interval(max(last.start, cadence.unit.shift(last.end, -1)), last.end)
-        return Redo(IntervalSet((slot,)), changed)
+        return Redo(IntervalSet((last_slot(snapshot, filled),)), changed)
     whole = cadence.align_outward(changed & _around(filled, snapshot)) & filled
     if not whole:
         return NOTHING

@@ -144,7 +144,9 @@ class _Seen:
         """Say what is done to a model, and remember what its readers see of that."""
         idle = model
         if not beside:
-            idle = replace(model, builds=False, intervals=IntervalSet(), skips=None)
+            idle = replace(
+                model, builds=False, intervals=IntervalSet(), skips=None, catches_up=False
+            )
         if model.snapshot_id is None:
             return idle
         snapshot = self.plan.snapshots[model.snapshot_id]
@@ -255,7 +257,8 @@ def fill_chosen(plan: Plan, name: ModelName, ranges: IntervalSet) -> Plan:
                 # Whoever asks for a range gets the earlier ones, too, which it stands on.
                 upto = Interval(model.intervals.ranges[0].start, chosen.ranges[-1].end)
                 chosen = model.intervals & IntervalSet((upto,))
-        models.append(replace(model, builds=bool(chosen), intervals=chosen))
+        again = model.catches_up and bool(chosen)
+        models.append(replace(model, builds=bool(chosen), intervals=chosen, catches_up=again))
     return replace(plan, models=with_audits_of_fills(models, plan.snapshots))
 
 

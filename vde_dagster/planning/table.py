@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from vde_dagster.base.hashing import digest
+from vde_dagster.base.names import ModelName
 from vde_dagster.planning.interval import IntervalSet
 
 PREVIEW_PREFIX = "vde_preview_"
 """What names of branches begin with on which changes in place are tried."""
+
+Lacks = Mapping[ModelName, IntervalSet]
+"""What rows are missing (UTC), by the model whose rows they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ class PhysicalTable:
             has deployed serves nobody else.
         mixed: Whether definitions of several meanings filled it, one after the other: then it
             serves only what extends it.
+        lacks: What its latest fill was made without, of a table that is made whole.
     """
 
     id: str
@@ -96,6 +101,7 @@ class PhysicalTable:
     preview: Preview | None = None
     computed_from: tuple[str, ...] = ()
     mixed: bool = False
+    lacks: Lacks = field(default_factory=dict)
 
     @property
     def branch(self) -> str | None:

@@ -127,5 +127,5 @@ def _last_fill(row: Row[Any]) -> LastFill:
         recorded_at=row.recorded_at,
         bytes=row.byte_count,
         seconds=row.seconds,
-        facts=load_facts(row.inputs, row.output, row.skipped),
+        facts=load_facts(row.inputs, row.output, row.skipped, row.lacks),
     )

@@ -154,7 +154,7 @@ class FillStore:
 
         Rows have `start_at`, `end_at`, `plan_id`, `iceberg_snapshot_id`, `row_count`,
         `byte_count`, `seconds`, `recorded_at`, and what `contents_codec` reads: `inputs`,
-        `output` and `skipped`.
+        `output`, `skipped` and `lacks`.
         """
         query = (
             select(schema.fills)

@@ -54,7 +54,7 @@ def pending_of(row: Row[Any]) -> PendingInterval:
         rows=row.row_count,
         bytes=row.byte_count,
         seconds=row.seconds,
-        facts=load_facts(row.inputs, row.output, row.skipped),
+        facts=load_facts(row.inputs, row.output, row.skipped, row.lacks),
     )
 
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.instants import Instant
 
-SCHEMA_VERSION = "0012"
+SCHEMA_VERSION = "0013"
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -97,6 +97,7 @@ fills = Table(
     Column("inputs", Text),
     Column("output", Text),
     Column("skipped", Text),
+    Column("lacks", Text),
     Column("undone", Boolean),
     Index("vde_fills_latest", "table_id", "recorded_at"),
 )
@@ -229,6 +230,7 @@ pending = Table(
     Column("inputs", Text),
     Column("output", Text),
     Column("skipped", Text),
+    Column("lacks", Text),
 )
 
 # What has to be computed again by work that begins after `since`; see `state.outdated`.

@@ -12,8 +12,15 @@ from sqlalchemy import Connection, Row, Select, bindparam, insert, select, updat
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, StoreError
+from vde_dagster.planning.contents_codec import load_lacks
 from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.table import PREVIEW_PREFIX, PhysicalColumn, PhysicalTable, TableRef
+from vde_dagster.planning.table import (
+    PREVIEW_PREFIX,
+    Lacks,
+    PhysicalColumn,
+    PhysicalTable,
+    TableRef,
+)
 from vde_dagster.state import schema
 from vde_dagster.state.codec import dump_columns, load_columns
 from vde_dagster.state.database import Database
@@ -37,6 +44,23 @@ _UPDATE_LIVE = update(schema.tables).where(
     _TABLE.table_id == bindparam("of"), _TABLE.status == LIVE
 )
 _RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_RANGE.table_id == bindparam("of"))
+_FILL = schema.fills.c
+_NEWER = schema.fills.alias("newer")
+# In the order of an index, so that the first one that counts is found at once.
+_NEWEST = (
+    select(_NEWER.c.recorded_at)
+    .where(_NEWER.c.table_id == _TABLE.table_id, _NEWER.c.undone.is_not(True))
+    .order_by(_NEWER.c.recorded_at.desc())
+    .limit(1)
+    .correlate(schema.tables)
+    .scalar_subquery()
+)
+_LACKS = select(_FILL.table_id, _FILL.lacks).where(
+    _FILL.table_id == _TABLE.table_id,
+    _FILL.recorded_at == _NEWEST,
+    _FILL.lacks.is_not(None),
+    _FILL.undone.is_not(True),
+)
 
 
 def columns_version(columns: Iterable[PhysicalColumn]) -> str:
@@ -340,13 +364,15 @@ def not_live(table_id: str) -> StoreError:
 
 def _with_ranges(conn: Connection, row: Row[Any]) -> PhysicalTable:
     ranges = conn.execute(_RANGES, {"of": row.table_id})
-    return _table(row, [(found[0], found[1]) for found in ranges])
+    lacks = _read_lacks(conn, [row.table_id]).get(row.table_id, {})
+    return _table(row, [(found[0], found[1]) for found in ranges], lacks)
 
 
 def _read_tables(conn: Connection, query: Select[Any]) -> list[PhysicalTable]:
     rows = conn.execute(query).all()
-    filled = _read_intervals(conn, [row.table_id for row in rows])
-    return [_table(row, filled.get(row.table_id, [])) for row in rows]
+    ids = [row.table_id for row in rows]
+    filled, lacks = _read_intervals(conn, ids), _read_lacks(conn, ids)
+    return [_table(row, filled.get(row.table_id, []), lacks.get(row.table_id, {})) for row in rows]
 
 
 def _read_intervals(
@@ -363,6 +389,15 @@ def _read_intervals(
     return found
 
 
+def _read_lacks(conn: Connection, ids: Sequence[str]) -> dict[str, Lacks]:
+    """Read what the latest fills of tables were made without."""
+    found: dict[str, Lacks] = {}
+    for part in chunks(ids):
+        for row in conn.execute(_LACKS.where(_TABLE.table_id.in_(part))):
+            found[row[0]] = load_lacks(row[1])
+    return found
+
+
 def _place(table: PhysicalTable) -> str:
     """Return the name under which the ledger has a table: a preview's is that of its branch."""
     return table.ref.name if table.branch is None else f"{table.ref.name}@{table.branch}"
@@ -374,7 +409,7 @@ def parse_place(name: str) -> tuple[str, str | None]:
     return (own, f"{PREVIEW_PREFIX}{rest}") if own else (name, None)
 
 
-def _table(row: Row[Any], ranges: list[tuple[datetime, datetime]]) -> PhysicalTable:
+def _table(row: Row[Any], ranges: list[tuple[datetime, datetime]], lacks: Lacks) -> PhysicalTable:
     columns, special = load_columns(row.columns)
     name, _ = parse_place(row.name)
     return PhysicalTable(
@@ -385,5 +420,6 @@ def _table(row: Row[Any], ranges: list[tuple[datetime, datetime]]) -> PhysicalTa
         snapshot_id=row.snapshot_id,
         intervals=IntervalSet.of(Interval(start, end) for start, end in ranges),
         created=row.created,
+        lacks=lacks,
         **special,
     )

@@ -20,6 +20,7 @@ from vde_dagster.planning.forward_only import (
     require_used,
 )
 from vde_dagster.planning.gaps import require_no_gaps
+from vde_dagster.planning.lacks import made_without
 from vde_dagster.planning.memo import Built, Memo
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.outdated import Changed, Made, Scope, outdated
@@ -226,6 +227,7 @@ class Warehouse:
                 preview = replace(preview, inherited=preview.inherited - found.intervals)
             filled = table.intervals - found.intervals
             self.tables[table.id] = replace(table, intervals=filled, preview=preview)
+        lacks = made_without(plan, None)
         if plan.environment in self.environments:
             self.earlier.append(Scope(self.environments[plan.environment].entries))
         for model in plan.models:
@@ -238,7 +240,10 @@ class Warehouse:
                 if known.preview is not None and not known.created:
                     known = self._branched(known, known.preview, plan.snapshots[model.snapshot_id])
                 filled = known.intervals | model.intervals
-                self.tables[known.id] = replace(known, created=True, intervals=filled)
+                without = lacks.get(known.id, {}) if model.builds else known.lacks
+                self.tables[known.id] = replace(
+                    known, created=True, intervals=filled, lacks=without
+                )
         self.environments[plan.environment] = Environment(
             plan.environment,
             plan.base_version + 1,

@@ -245,7 +245,7 @@ def _work(plan: Plan, estimate: Estimate | None) -> str:
         seconds = estimate(model) if estimate else None
         total += seconds or 0.0
         shown = spans(model.intervals) if snapshot.is_incremental else "whole table"
-        shown += ", computed again" if model.restate else ""
+        shown += ", computed again" if model.again else ""
         shown += ", recorded as filled, not computed" if model.records_only else ""
         lines.append(
             f"| `{short_name(model.name)}` | {units(model, snapshot)} | {shown} "

@@ -228,7 +228,7 @@ def _computes(model: PlannedModel, snapshot: Snapshot | None) -> str:
         return ""
     if model.skips is not None:
         return f"skipped, {model.skips.why}"
-    again = ", again" if model.restate else ""
+    again = ", again" if model.again else ""
     again += ", audits what stays" if model.audits else ""
     recorded = ", recorded as filled, not computed" if model.records_only else ""
     if not snapshot.is_incremental:
