@@ -17,7 +17,7 @@ TESTS = Path(__file__).parent
 SECTIONS = {
     "identity": [f"F{n:02d}" for n in range(1, 15)],
     "categories": [*(f"C{n:02d}" for n in range(1, 10)), "C09b", *(f"C{n}" for n in range(10, 23))],
-    "intervals": [f"I{n:02d}" for n in range(1, 22)],
+    "intervals": [f"I{n:02d}" for n in range(1, 23)],
     "plans": [f"P{n:02d}" for n in range(1, 26)],
     "restatement": [f"R{n:02d}" for n in range(1, 11)],
     "state": [f"S{n:02d}" for n in range(1, 11)],
