@@ -40,8 +40,10 @@ test-sqlglot: $(STAMP)
 			vde_dagster_tests/project/test_formatting.py vde_dagster_tests/project/test_sql_models.py; \
 	done
 
+# Tests with servers wait for sensors and pages most of the time: a worker beyond two cores fills
+# that. Each takes up to 4 GB while it has a JVM, a browser and runs of Dagster.
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "spark or server"
 
 trino: $(STAMP)  ## Compare what a real Trino reads with Spark; needs Java 24 for Trino, fetches 0.5 GB once
