@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from alembic.script import ScriptDirectory
 from hypothesis import settings
 
 from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
@@ -17,6 +18,7 @@ from vde_dagster.state import database, migrate
 from vde_dagster_tests.shortcuts import (
     migrate_as_before,
     read_in_fork,
+    scripts_as_before,
     sqlite_engine_as_before,
 )
 
@@ -110,6 +112,7 @@ def _short_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         return
     monkeypatch.setattr(loader, "_read_elsewhere", read_in_fork)
     monkeypatch.setattr(migrate, "run_migrations", migrate_as_before)
+    monkeypatch.setattr(ScriptDirectory, "from_config", scripts_as_before)
     monkeypatch.setattr(database, "_sqlite_engine", sqlite_engine_as_before)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from vde_dagster.project.loading import loader
@@ -87,6 +89,21 @@ def sqlite_engine_as_before(url: URL) -> Engine:
         connection.execute("PRAGMA synchronous=OFF")
 
     return engine
+
+
+_from_config = ScriptDirectory.from_config
+_scripts: dict[str | None, ScriptDirectory] = {}
+
+
+def scripts_as_before(config: Config) -> ScriptDirectory:
+    """Return a folder of migrations with the scripts that were read from it before.
+
+    Dagster reads all of its own for each instance, twice.
+    """
+    folder = config.get_alembic_option("script_location")
+    if folder not in _scripts:
+        _scripts[folder] = _from_config(config)
+    return _scripts[folder]
 
 
 @cache
