@@ -319,6 +319,7 @@ class Workspace:
                 on_event or (lambda event: None),
             )
             current = self.store.environments.get(plan.environment)
+            self._follow(plan.environment, who)
             return ApplyResult(plan, current, False, 0.0, failed)
         from vde_dagster.execution.apply import Applier
 
@@ -327,7 +328,7 @@ class Workspace:
         stop = threading.Event()
         self._stops[plan.id] = stop
         try:
-            return Applier(
+            result = Applier(
                 plan=plan,
                 warehouse=self.warehouse,
                 on_event=on_event or (lambda event: None),
@@ -339,6 +340,13 @@ class Workspace:
             ).run()
         finally:
             del self._stops[plan.id]
+        self._follow(plan.environment, who)
+        return result
+
+    def _follow(self, environment: str, who: str | None) -> None:
+        from vde_dagster.execution.changes.views import follow
+
+        follow(self.warehouse, environment, who or current_user())
 
     def _unit_tests(self, plan: Plan) -> PlanTests | None:
         """Return the unit tests of the files; mistakes elsewhere in them stop no stored plan."""
@@ -385,14 +393,18 @@ class Workspace:
         """
         from vde_dagster.execution.rollback import rollback
 
-        return rollback(
+        environment = environment_name(environment)
+        result = rollback(
             self.warehouse,
-            environment_name(environment),
+            environment,
             version,
             who or current_user(),
             definitions_only=definitions_only,
             dry_run=dry_run,
         )
+        if not dry_run:
+            self._follow(environment, who)
+        return result
 
     def freeze(
         self,
@@ -423,6 +435,8 @@ class Workspace:
         """Drop what no kept version of any environment reaches."""
         from vde_dagster.lakehouse.janitor import run_janitor
 
+        if not dry_run:
+            self._follow(PRODUCTION, "janitor")  # Before versions are forgotten that views read.
         return run_janitor(self.store, self.lakehouse, self.settings, dry_run=dry_run)
 
     def fsck(self) -> tuple[Finding, ...]:

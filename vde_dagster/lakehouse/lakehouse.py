@@ -17,7 +17,7 @@ from vde_dagster.lakehouse.publication import Publication
 from vde_dagster.lakehouse.publish import publish
 from vde_dagster.lakehouse.settle import recover
 from vde_dagster.lakehouse.table_metadata import current_columns, head_of
-from vde_dagster.lakehouse.view_ledger import published_views
+from vde_dagster.lakehouse.view_ledger import published_views, views_ending
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.work import ViewDefinition
@@ -169,6 +169,11 @@ class Lakehouse:
         """Return the views that publications of an environment left in the catalog."""
         with self.store.database.reading() as conn:
             return list(published_views(conn, self.catalog_name, environment=environment))
+
+    def views_ending(self, environment: str, suffix: str) -> list[TableRef]:
+        """Return the views of an environment whose names end with a text."""
+        with self.store.database.reading() as conn:
+            return views_ending(conn, self.catalog_name, environment, suffix)
 
     def moved_views(self, environment: str) -> set[TableRef]:
         """Return an environment's views that are not as their publication left them."""

@@ -196,7 +196,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         ]
     now_ms = int(lakehouse.store.database.clock.now().timestamp() * 1000)
     publication_id = publication.environment.publication_id
-    made = _views(lakehouse, found, environment, publication_id, now_ms)
+    made = made_views(lakehouse, found, environment, publication_id, now_ms)
     moved = lakehouse.files.each(lambda move: _table(lakehouse, move, tables, now_ms), moves)
     made += [item.made for item in moved]
     moved_to = {item.made.swap.ref: item.made for item in moved}
@@ -204,7 +204,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
     own = tuple(item.view for item in made if item.view)
     holding = []
     for one, differing in zip(publication.holding, others, strict=True):
-        theirs = _views(lakehouse, differing, one.environment.name, publication_id, now_ms)
+        theirs = made_views(lakehouse, differing, one.environment.name, publication_id, now_ms)
         published = tuple(item.view for item in theirs if item.view)
         holding.append(PreparedHolding(one, published, _pins_of(lakehouse, one.environment)))
         made += theirs
@@ -219,7 +219,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         published=own,
         dropped=tuple(ref for ref, _ in found.dropped),
         namespaces=tuple(namespaces),
-        announced=tuple(_announced(swap, by_ref.get(swap.ref)) for swap in swaps),
+        announced=tuple(announced_file(swap, by_ref.get(swap.ref)) for swap in swaps),
         pins=_pins(lakehouse, publication, moved),
         holding=tuple(holding),
     )
@@ -281,7 +281,13 @@ def _moves(publication: Publication) -> list[_Move]:
     return moves
 
 
-def _announced(swap: Swap, move: _Move | None) -> PublishedFile:
+def announced_file(swap: Swap, move: _Move | None = None) -> PublishedFile:
+    """Say of a pointer's change what whoever has to finish it needs to know.
+
+    Args:
+        swap: The change.
+        move: What becomes of a table.
+    """
     forward, back = (move.forward, move.back) if move is not None else (None, None)
     # A table that does not move is one that is only shown, or was.
     is_shown = swap.kind == TABLE and move is None
@@ -297,13 +303,22 @@ def _announced(swap: Swap, move: _Move | None) -> PublishedFile:
     )
 
 
-def _views(
+def made_views(
     lakehouse: Lakehouse,
     found: Differences,
     environment: str,
     publication_id: str,
     now_ms: int,
 ) -> list[Made]:
+    """Make the metadata of views that differ from the catalog; writes nothing.
+
+    Args:
+        lakehouse: The catalog.
+        found: The differences.
+        environment: Whose views they are.
+        publication_id: The publication, which has a folder of its own.
+        now_ms: The time (ms since 1970, UTC).
+    """
     items: list[tuple[ViewDefinition, Pointer | None]] = [
         *((definition, None) for definition in found.created),
         *found.replaced,

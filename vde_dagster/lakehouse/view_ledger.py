@@ -61,6 +61,18 @@ def published_views(
     return found
 
 
+def views_ending(
+    connection: Connection, catalog: str, environment: str, suffix: str
+) -> list[TableRef]:
+    """Return the views of an environment whose names end with a text."""
+    query = select(views.c.namespace, views.c.name).where(
+        views.c.catalog_name == catalog,
+        views.c.environment == environment,
+        views.c.name.endswith(suffix, autoescape=True),
+    )
+    return [TableRef(row.namespace, row.name) for row in connection.execute(query)]
+
+
 def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef]) -> None:
     """Remove views from the ledger."""
     rows = [{"at_namespace": ref.namespace, "at_name": ref.name} for ref in refs]

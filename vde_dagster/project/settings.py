@@ -254,6 +254,9 @@ class Settings:
         history_versions: Definitions of an environment kept for rollback; versions of runs that
             only fill do not count.
         history_days: Days for which an environment's versions are kept.
+        change_views: Patterns of models, `sales.*`, whose changes production shows in a view
+            beside theirs, `sales.orders__changes`.
+        change_view_versions: How many changes of a model such a view goes back at most.
         janitor_grace_hours: Hours for which an unused table is kept.
         orphan_grace_hours: Hours for which a data file is kept that was never committed.
         snapshot_retention_days: Days for which Iceberg snapshots of live tables are kept.
@@ -305,6 +308,8 @@ class Settings:
     pinned_environments: tuple[str, ...] = ()
     history_versions: int = 50
     history_days: int = 30
+    change_views: tuple[str, ...] = ()
+    change_view_versions: int = 10
     janitor_grace_hours: int = 24
     orphan_grace_hours: int = 72
     snapshot_retention_days: int = 7

@@ -18,6 +18,7 @@ from vde_dagster.state.tables import TableStore
 if TYPE_CHECKING:
     from vde_dagster.state.audits import AuditStore
     from vde_dagster.state.change_cursors import ChangeCursorStore
+    from vde_dagster.state.change_points import ChangePoints
     from vde_dagster.state.environment_statements import EnvironmentStatementStore
     from vde_dagster.state.fill_facts import FactStore
     from vde_dagster.state.fills import FillStore
@@ -68,6 +69,13 @@ class StateStore:
         from vde_dagster.state.change_cursors import ChangeCursorStore
 
         return ChangeCursorStore(self.database)
+
+    @cached_property
+    def change_points(self) -> ChangePoints:
+        """Reading with which versions what is shown of a model became another."""
+        from vde_dagster.state.change_points import ChangePoints
+
+        return ChangePoints(self.database)
 
     @cached_property
     def facts(self) -> FactStore:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
@@ -88,25 +88,18 @@ def _shown(
             raise _GoneError(error.message) from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Pairs:
-    """The columns of a model as they went on, also over versions that do not show it."""
-
-    first: tuple[ViewColumn, ...]
-    steps: tuple[tuple[ColumnPair, ...], ...]
-
-    @classmethod
-    def of(cls, sides: Sequence[Side | None]) -> _Pairs:
-        last = sides[0]
-        first = last.columns if last is not None else ()
-        steps = []
-        for side in sides[1:]:
-            if side is not None:
-                steps.append(pair_sides(last, side))
-                last = side
-            else:
-                steps.append(tuple(ColumnPair(one, one) for one in last.columns) if last else ())
-        return cls(first, tuple(steps))
+def columns_of_steps(sides: Sequence[Side | None]) -> ColumnsOfSteps:
+    """Say how a model's columns went on, also over versions that do not show it."""
+    last = sides[0]
+    first = last.columns if last is not None else ()
+    steps = []
+    for side in sides[1:]:
+        if side is not None:
+            steps.append(pair_sides(last, side))
+            last = side
+        else:
+            steps.append(tuple(ColumnPair(one, one) for one in last.columns) if last else ())
+    return ColumnsOfSteps(first, tuple(steps))
 
 
 def steps_of(
@@ -116,6 +109,7 @@ def steps_of(
     whole: ModelChanges,
     *,
     pinned_only: bool = False,
+    first: int = 0,
 ) -> ModelChanges:
     """Find out how each version is compared with the one before.
 
@@ -125,10 +119,10 @@ def steps_of(
         shown: The versions, oldest first; None at first for the time before any.
         whole: The net changes of all of them.
         pinned_only: Whether to read only what versions pin, and so no commit in between.
+        first: The ordinal of the first step.
     """
     sides = [one[1] if one is not None else None for one in shown]
-    pairs = _Pairs.of(sides)
-    columns = ColumnsOfSteps(pairs.first, pairs.steps)
+    columns = columns_of_steps(sides)
     found: list[tuple[ModelChanges, tuple[ColumnPair, ...]]] = []
     for place in range(1, len(shown)):
         later, after, before = shown[place], sides[place], sides[place - 1]
@@ -143,7 +137,7 @@ def steps_of(
             since,
             before,
             after,
-            ordinal=len(found),
+            ordinal=first + len(found),
             pinned_only=pinned_only,
         )
         if step.method == "resync":

@@ -30,23 +30,23 @@ class Step:
         ordinal: Counts the steps from 0.
         commit: The Iceberg snapshot that the later version pins; None without a table.
         version: The later version.
-        publication_id: Its publication.
+        publication_id: Its publication; None where that is forgotten.
     """
 
     ordinal: int
     commit: int | None
     version: int
-    publication_id: str
+    publication_id: str | None
 
     def marks(self, change: str) -> str:
         """Write the columns in front, from an expression of the kind of change."""
-        escaped = self.publication_id.replace("\\", "\\\\").replace("'", "\\'")
+        escaped = (self.publication_id or "").replace("\\", "\\\\").replace("'", "\\'")
         values = (
             change,
             str(self.ordinal),
             "NULL" if self.commit is None else str(self.commit),
             str(self.version),
-            f"'{escaped}'",
+            "NULL" if self.publication_id is None else f"'{escaped}'",
         )
         return ", ".join(
             f"CAST({value} AS {type_}) AS {quote(name)}"

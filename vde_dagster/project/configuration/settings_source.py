@@ -252,6 +252,7 @@ def _check_values(settings: Settings, places: SettingPlaces) -> None:
         "load_seconds",
         "history_versions",
         "history_days",
+        "change_view_versions",
     ):
         if getattr(settings, key) < 1:
             raise places.problem(key, f"setting '{key}' has to be 1 or more", "raise it")

@@ -1,0 +1,215 @@
+"""Views in production's catalog that show the last changes of its models.
+
+They follow a publication in a transaction of their own, all of them or none: what they say is
+pinned, so one that has not followed yet tells less, and never anything else. Whoever publishes
+writes them, and so does the clean-up before it forgets versions that they read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from vde_dagster.base.names import ModelName
+from vde_dagster.errors import ConflictError, UsageError, VdeError
+from vde_dagster.execution.changes.between import ModelChanges
+from vde_dagster.execution.changes.by_version import Shown, columns_of_steps, steps_of
+from vde_dagster.execution.changes.sides import Side, read_side
+from vde_dagster.planning.changes.query import MARKS, Step
+from vde_dagster.planning.changes.view import SUFFIX, view_query
+from vde_dagster.planning.environment import PRODUCTION
+from vde_dagster.planning.work import ViewDefinition
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.environment import Environment
+    from vde_dagster.planning.table import TableRef
+    from vde_dagster.state.change_points import ChangePoint
+
+_LOG = logging.getLogger(__name__)
+_SOON = timedelta(hours=1)
+"""Versions that are forgotten so soon are read by no new view."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeViews:
+    """What became of the views of changes.
+
+    Args:
+        changed: The views that were written or removed.
+        without: Models that have none, with the reason.
+    """
+
+    changed: tuple[TableRef, ...] = ()
+    without: tuple[tuple[ModelName, str], ...] = ()
+
+
+def follow(warehouse: Warehouse, environment: str, who: str) -> None:
+    """Let the views of changes follow a publication; a failure is logged, and made up for later."""
+    if environment != PRODUCTION:
+        return
+    try:
+        found = refresh_change_views(warehouse, who)
+    except ConflictError as error:
+        _LOG.info("%s", error.message)  # Whoever was faster writes them.
+    except VdeError as error:
+        _LOG.warning(
+            "the views of changes do not show the last publication yet, which the next apply, "
+            "run or clean-up makes up for: %s",
+            error.message,
+        )
+    else:
+        for name, why in found.without:
+            _LOG.warning("there is no view of the changes of %s: %s", name, why)
+
+
+def refresh_change_views(warehouse: Warehouse, who: str) -> ChangeViews:
+    """Write the views of changes that production should have, and remove others.
+
+    Args:
+        warehouse: The project's warehouse.
+        who: For the record.
+
+    Raises:
+        ConflictError: Production was published meanwhile, or a name is taken.
+        StoreError: State or catalog cannot be reached.
+    """
+    from vde_dagster.lakehouse.change_views import replace_views
+
+    store, patterns = warehouse.store, warehouse.settings.change_views
+    ending = warehouse.lakehouse.views_ending(PRODUCTION, SUFFIX)
+    current = store.environments.get(PRODUCTION) if patterns or ending else None
+    if current is None:
+        return ChangeViews()
+    models = [
+        entry.name
+        for entry in current.entries.values()
+        if entry.table_id is not None and _is_wanted(entry.name, patterns)
+    ]
+    own = {current.views.ref(name) for name in current.entries}
+    there = [ref for ref in ending if ref not in own]
+    if not models and not there:
+        return ChangeViews()
+    kept = _kept(warehouse)
+    views: list[ViewDefinition] = []
+    without: list[tuple[ModelName, str]] = []
+    for name in models:
+        if current.views.ref(_named(name)) in own:
+            without.append((name, f"{_named(name)} is a model"))
+            continue
+        try:
+            views.append(_define(warehouse, current, name, kept))
+        except UsageError as error:
+            without.append((name, error.message))
+    made = {(view.namespace, view.name) for view in views}
+    gone = [ref for ref in there if (ref.namespace, ref.name) not in made]
+    changed = replace_views(warehouse.lakehouse, current, views, gone, who)
+    return ChangeViews(changed, tuple(without))
+
+
+def _is_wanted(name: ModelName, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(str(name), pattern) for pattern in patterns)
+
+
+def _named(name: ModelName) -> ModelName:
+    return ModelName(name.namespace, f"{name.name}{SUFFIX}")
+
+
+def _kept(warehouse: Warehouse) -> list[int]:
+    """Return the versions of production that no clean-up forgets soon, rising."""
+    from vde_dagster.lakehouse.janitor import retention_of
+    from vde_dagster.state.reachability import kept_versions
+
+    database = warehouse.store.database
+    policy = retention_of(warehouse.settings)
+    with database.reading() as conn:
+        kept, _ = kept_versions(conn, policy, database.clock.now() + _SOON)
+    return sorted(kept.get(PRODUCTION, ()))
+
+
+def _define(
+    warehouse: Warehouse, current: Environment, name: ModelName, kept: Sequence[int]
+) -> ViewDefinition:
+    shown = _shown(warehouse, current, name, kept)
+    columns = columns_of_steps([side for _, side in shown])
+    first, side = shown[0]
+    pin = side.shown.pin.snapshot_id if side is not None and side.shown is not None else None
+    begun = Step(0, pin, first.version, first.publication_id or None)
+    whole = ModelChanges(
+        environment=PRODUCTION,
+        model=name,
+        since=first.version,
+        until=current.version,
+        publication_id=current.publication_id,
+        method="nothing",
+        why=None,
+        events=(),
+        key=(),
+        columns=(*MARKS, *((column.name, column.type) for column in columns.last)),
+        query="",
+    )
+    found = steps_of(warehouse.settings.catalog, name, shown, whole, pinned_only=True, first=1)
+    if found.method == "resync":  # Rows that cannot be told apart: all that can be said is this.
+        last = shown[-1]
+        if len(shown) == 1:
+            raise UsageError(found.why or "its rows cannot be told apart")
+        columns, side, found = columns_of_steps([last[1]]), last[1], replace(found, query="")
+        begun = replace(begun, version=last[0].version, publication_id=last[0].publication_id)
+    rows = side.query if side is not None else None
+    steps = [found.query] if found.steps else []
+    ref = current.views.ref(_named(name))
+    marks = [(*mark, None) for mark in MARKS]
+    own = [(one.name, one.type, None) for one in columns.last]
+    return ViewDefinition(
+        namespace=ref.namespace,
+        name=ref.name,
+        columns=(*marks, *own),
+        queries={"spark": view_query(rows, columns.at(0), begun, steps)},
+        query_columns=tuple(column for column, *_ in (*marks, *own)),
+        properties=(("vde.environment", PRODUCTION), ("vde.changes_of", str(name))),
+        comment=f"What versions of '{PRODUCTION}' changed in {name}, since version {begun.version}",
+    )
+
+
+def _shown(
+    warehouse: Warehouse, current: Environment, name: ModelName, kept: Sequence[int]
+) -> list[Shown]:
+    """Read what the last versions showed of a model that each changed it, oldest first."""
+    most = warehouse.settings.change_view_versions + 1
+    found: list[Shown] = []
+    for point in reversed(warehouse.store.change_points.of(PRODUCTION, name)[-most:]):
+        one = _read(warehouse, name, point, kept)
+        if one is None:
+            break
+        found.append(one)
+    if not found:
+        raise UsageError(
+            f"it is not known what {name} held in version {current.version} of '{PRODUCTION}'",
+            hint="publish again",
+        )
+    return found[::-1]
+
+
+def _read(
+    warehouse: Warehouse, name: ModelName, point: ChangePoint, kept: Sequence[int]
+) -> Shown | None:
+    """Read what versions in a row showed; None where that is known no more, or had no table."""
+    versions = warehouse.store.versions
+    same = [one for one in kept if point.first <= one and (point.end is None or one < point.end)]
+    if not same or (point.shown and point.table_id is None):
+        return None
+    version = versions.at(PRODUCTION, same[-1])
+    if version is None:
+        return None
+    side: Side | None = None
+    if point.shown:
+        try:
+            side = read_side(warehouse, version, name)
+        except UsageError:
+            return None
+    made_by = versions.publication(PRODUCTION, point.first) or ""
+    return replace(version, version=point.first, publication_id=made_by), side

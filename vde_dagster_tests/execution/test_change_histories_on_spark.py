@@ -1,0 +1,54 @@
+"""Copies that follow random histories of real tables, by changes and by the catalog's views."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster_tests.execution.spark_history import HOW, MODELS, History
+from vde_dagster_tests.projects import ProjectFolder
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(("how", "seed"), zip(HOW, (5, 8, 11), strict=True))
+def test_copies_follow_a_random_history(
+    how: str, seed: int, tmp_path: Path, open_workspace: Callable[[ProjectFolder], Workspace]
+) -> None:
+    history = History(ProjectFolder(tmp_path / "shop"), open_workspace, how, seed)
+    for _ in range(6):
+        history.step()
+    found: Counter[str | None] = Counter()
+    last = history.last
+    for model in MODELS:
+        for until in range(1, last + 1):
+            for since in range(until + 1):
+                found[history.check_view(model, since, until)] += 1
+        for _ in range(3):
+            since, until = (history.dice.randint(1, last) for _ in range(2))
+            history.check_net(model, since, until)
+        history.check_each(model, history.dice.randint(0, last), last)
+    assert min(found["resync"], found["steps"]) > 5, (history.did, found)
+
+
+def test_a_reader_of_the_last_version_reads_no_earlier_one(
+    tmp_path: Path, open_workspace: Callable[[ProjectFolder], Workspace]
+) -> None:
+    history = History(ProjectFolder(tmp_path / "shop"), open_workspace, "lineage", 1)
+    history.day += 1
+    history._publish(run=True)
+    session = history.workspace.engine().session  # type: ignore[attr-defined]
+    view = f"{history.workspace.settings.catalog}.shop.days__changes"
+    plans = [
+        session.sql(f"SELECT * FROM {view} WHERE _version > {version}")
+        ._jdf.queryExecution()
+        .optimizedPlan()
+        .toString()
+        for version in (0, 1, 2)
+    ]
+    assert [plan.count("RelationV2") > 0 for plan in plans] == [True, True, False]
+    assert plans[1].count("RelationV2") < plans[0].count("RelationV2")
