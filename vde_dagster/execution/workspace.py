@@ -343,10 +343,10 @@ class Workspace:
         self._follow(plan.environment, who)
         return result
 
-    def _follow(self, environment: str, who: str | None) -> None:
+    def _follow(self, environment: str, who: str | None, *, first: bool = False) -> None:
         from vde_dagster.execution.changes.views import follow
 
-        follow(self.warehouse, environment, who or current_user())
+        follow(self.warehouse, environment, who or current_user(), first=first)
 
     def _unit_tests(self, plan: Plan) -> PlanTests | None:
         """Return the unit tests of the files; mistakes elsewhere in them stop no stored plan."""
@@ -436,7 +436,8 @@ class Workspace:
         from vde_dagster.lakehouse.janitor import run_janitor
 
         if not dry_run:
-            self._follow(PRODUCTION, "janitor")  # Before versions are forgotten that views read.
+            # Before versions are forgotten that these views read.
+            self._follow(PRODUCTION, "janitor", first=True)
         return run_janitor(self.store, self.lakehouse, self.settings, dry_run=dry_run)
 
     def fsck(self) -> tuple[Finding, ...]:

@@ -29,7 +29,7 @@ def replace_views(
     views: Sequence[ViewDefinition],
     dropped: Sequence[TableRef],
     who: str,
-) -> tuple[TableRef, ...]:
+) -> tuple[tuple[TableRef, ...], dict[TableRef, str]]:
     """Write views that were made for an environment's current version, all of them or none.
 
     Args:
@@ -40,19 +40,27 @@ def replace_views(
         who: For the record.
 
     Returns:
-        Those that were written or removed.
+        Those that were written or removed, and why others have a name that is taken.
 
     Raises:
-        ConflictError: The environment was published meanwhile, or a name is taken.
+        ConflictError: The environment was published meanwhile.
     """
     store, catalog = lakehouse.store, lakehouse.catalog
+    free, taken = [], {}
     with store.database.reading() as conn:
-        found = differences(catalog, conn, views, dropped, environment.name)
+        for view in views:
+            try:
+                differences(catalog, conn, [view], (), environment.name)
+            except ConflictError as error:
+                taken[ref_of(view)] = error.message
+            else:
+                free.append(view)
+        found = differences(catalog, conn, free, dropped, environment.name)
     changed = [ref_of(view) for view in found.created]
     changed += [ref_of(view) for view, _ in found.replaced]
     changed += [ref for ref, _ in found.dropped]
     if not changed:
-        return ()
+        return (), taken
     now_ms = int(store.database.clock.now().timestamp() * 1000)
     publication_id = uuid.uuid4().hex
     made = made_views(lakehouse, found, environment.name, publication_id, now_ms)
@@ -83,7 +91,7 @@ def replace_views(
     )
     if not atomic:
         settle(lakehouse, publication_id)
-    return tuple(sorted(changed, key=str))
+    return tuple(sorted(changed, key=str)), taken
 
 
 def _require_current(conn: Connection, environment: Environment) -> None:

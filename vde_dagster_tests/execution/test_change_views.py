@@ -142,6 +142,24 @@ def test_a_model_of_that_name_keeps_it(shop: Watched, caplog: pytest.LogCaptureF
     assert "resync" in shop.views()[DAILY]
 
 
+def test_what_others_have_under_that_name_stays_theirs(
+    shop: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.folder.write("pyproject.toml", "[tool.vde]\n")
+    theirs = shop.again().lakehouse.catalog.all_pointers()[TableRef("marts", "top")]
+    with shop.workspace.store.database.engine.begin() as conn:
+        conn.exec_driver_sql(
+            "INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, "
+            "metadata_location, iceberg_type) SELECT catalog_name, table_namespace, "
+            "'daily__changes', metadata_location, iceberg_type FROM iceberg_tables "
+            "WHERE table_namespace = 'marts' AND table_name = 'top'"
+        )
+    shop.say(10)
+    assert shop.workspace.lakehouse.catalog.all_pointers()[DAILY].location == theirs.location
+    assert "that vde did not publish" in caplog.text
+    assert shop.views().keys() == ALL
+
+
 def test_the_clean_up_first_takes_what_it_forgets_out_of_the_views(shop: Watched) -> None:
     current = shop.pin(3, "marts.daily")
     shop.clock.advance(days=400)

@@ -48,8 +48,18 @@ class ChangeViews:
     without: tuple[tuple[ModelName, str], ...] = ()
 
 
-def follow(warehouse: Warehouse, environment: str, who: str) -> None:
-    """Let the views of changes follow a publication; a failure is logged, and made up for later."""
+def follow(warehouse: Warehouse, environment: str, who: str, *, first: bool = False) -> None:
+    """Let the views of changes follow a publication; a failure is logged, and made up for later.
+
+    Args:
+        warehouse: The project's warehouse.
+        environment: What was published.
+        who: For the record.
+        first: Whether something else may only happen once they have followed.
+
+    Raises:
+        StoreError: Only where they have to follow first.
+    """
     if environment != PRODUCTION:
         return
     try:
@@ -57,6 +67,8 @@ def follow(warehouse: Warehouse, environment: str, who: str) -> None:
     except ConflictError as error:
         _LOG.info("%s", error.message)  # Whoever was faster writes them.
     except VdeError as error:
+        if first:
+            raise
         _LOG.warning(
             "the views of changes do not show the last publication yet, which the next apply, "
             "run or clean-up makes up for: %s",
@@ -75,7 +87,7 @@ def refresh_change_views(warehouse: Warehouse, who: str) -> ChangeViews:
         who: For the record.
 
     Raises:
-        ConflictError: Production was published meanwhile, or a name is taken.
+        ConflictError: Production was published meanwhile.
         StoreError: State or catalog cannot be reached.
     """
     from vde_dagster.lakehouse.change_views import replace_views
@@ -107,7 +119,9 @@ def refresh_change_views(warehouse: Warehouse, who: str) -> ChangeViews:
             without.append((name, error.message))
     made = {(view.namespace, view.name) for view in views}
     gone = [ref for ref in there if (ref.namespace, ref.name) not in made]
-    changed = replace_views(warehouse.lakehouse, current, views, gone, who)
+    changed, taken = replace_views(warehouse.lakehouse, current, views, gone, who)
+    of = {current.views.ref(_named(name)): name for name in models}
+    without += ((of[ref], why) for ref, why in taken.items())
     return ChangeViews(changed, tuple(without))
 
 
