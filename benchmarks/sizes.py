@@ -25,6 +25,7 @@ class Size:
 
 # What has no line here runs with its own defaults, with --quick too.
 SIZES = {
+    "changes_on_spark": Size("--seeds 1 --steps 2 --every 20", "--seeds 2", spark=True),
     "cli_startup": Size("--models 50 --runs 1"),
     "dagster_load": Size("--models 50"),
     "equal_pairs": Size(needs="--file FILE, published pairs of queries"),
