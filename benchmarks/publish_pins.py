@@ -102,16 +102,21 @@ class Shop:
 
     def state(self) -> tuple[int, int]:
         """Return the rows of pins, and the bytes of the database that are in use."""
-        with self.workspace.store.database.engine.connect() as conn:
-            rows: int = conn.exec_driver_sql("SELECT count(*) FROM vde_pins").scalar_one()
-            names = ("page_count", "freelist_count", "page_size")
-            found = [int(conn.exec_driver_sql(f"PRAGMA {one}").scalar_one()) for one in names]
-        return int(rows), (found[0] - found[1]) * found[2]
+        return state_of(self.workspace)
 
     def files(self) -> int:
         """Return the bytes of all files of the warehouse."""
         found = Path(self.workspace.settings.resolved_warehouse.removeprefix("file://"))
         return sum(path.stat().st_size for path in found.rglob("*") if path.is_file())
+
+
+def state_of(workspace: Workspace) -> tuple[int, int]:
+    """Return the rows of pins, and the bytes of a SQLite database that are in use."""
+    with workspace.store.database.engine.connect() as conn:
+        rows: int = conn.exec_driver_sql("SELECT count(*) FROM vde_pins").scalar_one()
+        names = ("page_count", "freelist_count", "page_size")
+        found = [int(conn.exec_driver_sql(f"PRAGMA {one}").scalar_one()) for one in names]
+    return int(rows), (found[0] - found[1]) * found[2]
 
 
 @contextmanager
@@ -124,6 +129,7 @@ def pins_taken_out(out: bool) -> Iterator[None]:
     with (
         patch.object(prepare, "prepare_pins", lambda *arguments: nothing),
         patch.object(publish, "write_pins", lambda *arguments: None),
+        patch.object(publish, "pin_filled", lambda *arguments: None),
     ):
         yield
 

@@ -25,9 +25,11 @@ class Size:
 
 # What has no line here runs with its own defaults, with --quick too.
 SIZES = {
+    "apply_pins": Size("--models 20 --days 2"),
     "changes_on_spark": Size("--seeds 1 --steps 2 --every 20", "--seeds 2", spark=True),
     "cli_startup": Size("--models 50 --runs 1"),
     "dagster_load": Size("--models 50"),
+    "environment_histories": Size("--seconds 10 --steps 5", "--seconds 900"),
     "equal_pairs": Size(needs="--file FILE, published pairs of queries"),
     "execution_batches": Size("--rows 100000 --seconds 0.2 --rounds 1 --cores 2", spark=True),
     "execution_on_spark": Size(spark=True),

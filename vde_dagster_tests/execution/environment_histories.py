@@ -151,7 +151,8 @@ class History:
             if pointer.kind == "TABLE":
                 table = _table(pointer.location)
                 columns = tuple(one.name for one in table.schema().fields)
-                found[ref.name] = [columns, [self._rows(table, table.current_snapshot_id)]]
+                rows = self._rows(table, table.current_snapshot_id)
+                found[ref.name] = [columns, [rows] if rows else []]
                 continue
             metadata = json.loads(Path(pointer.location.removeprefix("file://")).read_text())
             current = metadata["current-version-id"]
@@ -180,10 +181,9 @@ class History:
                 ref = table.refs.get(branch or "main")
                 snapshot = ref.snapshot_id if ref is not None else None
             rows.append(self._rows(table, int(snapshot) if snapshot else None))
-        if not rows:
-            # A pin of a table without any commit is a query without rows.
-            assert sql.endswith("WHERE false"), sql
-            rows.append({})
+        # A pin of a table without any commit is a query without rows.
+        assert rows or sql.endswith("WHERE false"), sql
+        rows = [one for one in rows if one]
         return [_columns(sql), rows]
 
     def _rows(self, table: Any, snapshot_id: int | None) -> Any:
@@ -197,6 +197,7 @@ class History:
     def step(self) -> None:
         """Let something happen, and check all that has to hold."""
         self.engine.sources += 1
+        self.counts["steps"] = self.counts.get("steps", 0) + 1
         self.clock.advance(minutes=self.chance.randrange(1, 90))
         before, heads = self.now(), self.heads()
         shared = {name: self.shared(name) for name in ("dev", "test") if name in before}
