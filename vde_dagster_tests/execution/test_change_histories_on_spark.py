@@ -39,8 +39,6 @@ def test_a_reader_of_the_last_version_reads_no_earlier_one(
     tmp_path: Path, open_workspace: Callable[[ProjectFolder], Workspace]
 ) -> None:
     history = History(ProjectFolder(tmp_path / "shop"), open_workspace, "lineage", 1)
-    history.day += 1
-    history._publish(run=True)
     session = history.workspace.engine().session  # type: ignore[attr-defined]
     view = f"{history.workspace.settings.catalog}.shop.days__changes"
     plans = [
