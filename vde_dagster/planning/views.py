@@ -130,8 +130,14 @@ def _types(binding: Binding) -> Mapping[str, str]:
 
 
 def _shown_table(binding: Binding, resolver: Resolver) -> ShownTable | None:
-    """Say of which table a table is shown, in place of a view."""
+    """Say of which table a table is shown, in place of a view.
+
+    A column that a model has under two names may be there once; a schema that names a field twice
+    is none, so that model keeps its view.
+    """
     if not resolver.views.are_tables or binding.table is None:
+        return None
+    if len({physical for _, physical in binding.columns}) < len(binding.columns):
         return None
     return ShownTable(binding.table.ref, tuple(binding.columns))
 

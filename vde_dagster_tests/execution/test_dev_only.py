@@ -121,6 +121,33 @@ def test_columns_are_shown_by_name_and_order_without_a_copy(folder: ProjectFolde
         }
 
 
+def test_a_column_under_two_names_is_shown_by_a_view_as_long_as_it_is(
+    folder: ProjectFolder,
+) -> None:
+    query = "MODEL (name raw.orders, kind FULL); SELECT 1 AS id, 2 AS amount"
+    apply(folder)
+    with open_fake(folder.root) as workspace:
+        before = physical(workspace, ORDERS)
+    folder.write("models/orders.sql", f"{query}, 2 AS also")
+    apply(folder)
+    with open_fake(folder.root) as workspace:
+        assert physical(workspace, ORDERS) == before
+        assert kinds(workspace) == {**SHOWN, ORDERS: VIEW}
+        shown = metadata(workspace, ORDERS)
+        (spark,) = [
+            one["sql"]
+            for one in shown["versions"][-1]["representations"]
+            if one["dialect"] == "spark"
+        ]
+        assert "`amount` AS `also`" in spark
+        assert not damages(workspace)
+    folder.write("models/orders.sql", query)
+    apply(folder)
+    with open_fake(folder.root) as workspace:
+        assert kinds(workspace) == SHOWN
+        assert is_as_shown(workspace, ORDERS)
+
+
 def test_a_revert_shows_the_earlier_table_and_computes_nothing(folder: ProjectFolder) -> None:
     apply(folder)
     with open_fake(folder.root) as workspace:
