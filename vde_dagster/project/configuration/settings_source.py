@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,9 @@ def _wrong(one: Any, places: SettingPlaces) -> ProjectError:
     return places.problem(key, message, _HINTS.get(key, "correct the value"))
 
 
+@cache
 def _source_class() -> Any:
+    """Return the class that Pydantic checks by, which takes it longer to make than to use."""
     from typing import get_type_hints
 
     from pydantic import Field, create_model
