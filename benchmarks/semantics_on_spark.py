@@ -38,17 +38,28 @@ def main() -> int:
     parser.add_argument("--queries", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--expressions", type=int, default=20_000)
+    parser.add_argument("--types", action="store_true", help="numbers of all types, not INT alone")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         engine = SparkEngine(small_spark(root))
         began = time.monotonic()
-        tally = compare_random_pairs(quick_session(engine.session), options.seed, options.queries)
+        tally = compare_random_pairs(
+            quick_session(engine.session),
+            options.seed,
+            options.queries,
+            other_types=options.types,
+        )
         print(
             f"seed {options.seed}: {tally.queries} queries, {tally.compared} pairs of equal "
             f"versions compared, {len(tally.wrong)} differ, {time.monotonic() - began:.0f} s"
         )
-        dense = compare_dense_pairs(quick_session(engine.session), options.seed, options.queries)
+        dense = compare_dense_pairs(
+            quick_session(engine.session),
+            options.seed,
+            options.queries,
+            other_types=options.types,
+        )
         print(
             f"queries of few words: {dense.queries}, {dense.compared} pairs of equal versions "
             f"compared, {len(dense.wrong)} differ"

@@ -19,6 +19,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--types", action="store_true", help="numbers of all types, not INT alone")
     parser.add_argument("--dense", type=int, default=2_000, help="queries of few words per seed")
     args = parser.parse_args()
     start, done, failures, seed = time.process_time(), 0, 0, args.seed
@@ -27,11 +28,12 @@ def main() -> int:
     recognised: Counter[str] = Counter()
     tried: Counter[str] = Counter()
     while done < args.pairs:
-        checker = Checker(seed, undeclared=("b", "c", "g") if seed % 3 == 0 else ())
+        undeclared = ("b", "c", "g") if seed % 3 == 0 else ()
+        checker = Checker(seed, undeclared=undeclared, other_types=args.types)
         try:
             checker.run(min(PAIRS_PER_DATABASE, args.pairs - done))
             dense_runs += 1
-            dense_compared += Checker(seed).run_dense(args.dense).compared
+            dense_compared += Checker(seed, other_types=args.types).run_dense(args.dense).compared
         except UnsoundError as error:
             failures += 1
             print(f"seed {seed}: {error}")

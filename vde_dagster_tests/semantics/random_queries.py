@@ -8,11 +8,14 @@ structs, table functions in FROM, LATERAL.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+
+from vde_dagster_tests.semantics.other_types import value_of
 
 SCHEMA: dict[str, dict[str, str]] = {
-    "a": {"id": "INT", "k": "INT", "v": "INT", "s": "STRING", "f": "BOOLEAN"},
-    "b": {"id": "INT", "k": "INT", "w": "INT", "s": "STRING"},
-    "c": {"k": "INT", "x": "INT", "y": "INT"},
+    "a": {"id": "INT", "k": "INT", "v": "INT", "s": "STRING", "f": "BOOLEAN", "d": "DATE"},
+    "b": {"id": "INT", "k": "INT", "w": "INT", "s": "STRING", "d": "DATE"},
+    "c": {"k": "INT", "x": "INT", "y": "INT", "t": "TIMESTAMP"},
     "e": {"id": "INT", "xs": "ARRAY<INT>"},
     "g": {"id": "INT", "st": "STRUCT<q: STRING, p: INT>"},
     "u": {"id": "INT", "k": "INT", "v": "INT"},
@@ -34,7 +37,9 @@ _JOINS = [
 ]
 
 
-def random_rows(rng: random.Random) -> dict[str, list[tuple[object, ...]]]:
+def random_rows(
+    rng: random.Random, schema: Mapping[str, Mapping[str, str]] = SCHEMA
+) -> dict[str, list[tuple[object, ...]]]:
     """Few rows per table, with NULLs, duplicates and ties."""
 
     def value(kind: str) -> object:
@@ -48,11 +53,13 @@ def random_rows(rng: random.Random) -> dict[str, list[tuple[object, ...]]]:
             return rng.choice(["", "a", "b", "A", "ab"])
         if kind == _LISTS:
             return [rng.randint(0, 2) for _ in range(rng.randint(0, 3))]
+        if not kind.startswith("STRUCT"):
+            return value_of(kind, rng)
         return {"p": value("INT"), "q": value("STRING")}
 
     rows = {
         table: [tuple(value(kind) for kind in columns.values()) for _ in range(rng.randint(0, 7))]
-        for table, columns in SCHEMA.items()
+        for table, columns in schema.items()
     }
     for table, key in KEYS.items():
         places = [list(SCHEMA[table]).index(column) for column in key]
@@ -61,10 +68,16 @@ def random_rows(rng: random.Random) -> dict[str, list[tuple[object, ...]]]:
 
 
 class Queries:
-    """Makes random queries."""
+    """Makes random queries.
 
-    def __init__(self, rng: random.Random) -> None:
+    Args:
+        rng: Decides.
+        texts: Whether numbers may be written as texts, which tells equal ones apart.
+    """
+
+    def __init__(self, rng: random.Random, *, texts: bool = False) -> None:
         self.rng = rng
+        self.texts = texts
         self.aliases = 0
 
     def alias(self) -> str:
@@ -209,7 +222,7 @@ class Queries:
             return self.grouped(from_, where, sources)
         items: list[tuple[str, str]] = []
         for _ in range(self.rng.randint(1, 4)):
-            kind = self.rng.choice(["INT", "INT", "STRING"])
+            kind = self.rng.choice(["INT", "INT", "INT", "STRING", "STRING", "DATE"])
             if roll > 0.85 and self.rng.random() < 0.6:
                 items.append((self.window(sources), "INT"))
             elif self.rng.random() < 0.08 and depth > 0:
@@ -307,13 +320,24 @@ class Queries:
         fitting = [c for c, k in sources if k == kind]
         if fitting:
             return self.rng.choice(fitting)
-        return {"INT": "1", "STRING": "'a'", "BOOLEAN": "TRUE"}[kind]
+        none = {"INT": "1", "STRING": "'a'", "BOOLEAN": "TRUE", "DATE": "DATE '2024-02-29'"}
+        return none[kind]
 
     def expression(self, kind: str, sources: list[tuple[str, str]]) -> str:
         column = self.column(kind, sources)
         if self.rng.random() < 0.5:
             return column
         other = self.column(kind, sources)
+        if kind == "DATE":
+            return self.rng.choice(
+                [
+                    f"COALESCE({column}, {other})",
+                    f"IF({self.simple_predicate(sources)}, {column}, {other})",
+                    f"CASE WHEN {column} > {other} THEN {column} END",
+                ]
+            )
+        if kind == "STRING" and self.texts and self.rng.random() < 0.4:
+            return f"CAST({self.column('INT', sources)} AS STRING)"
         if kind == "STRING":
             return self.rng.choice(
                 [
@@ -340,7 +364,7 @@ class Queries:
 
     def simple_predicate(self, sources: list[tuple[str, str]]) -> str:
         one, two = self.column("INT", sources), self.column("INT", sources)
-        text = self.column("STRING", sources)
+        text, day = self.column("STRING", sources), self.column("DATE", sources)
         n = self.rng.randint(0, 2)
         return self.rng.choice(
             [
@@ -354,6 +378,8 @@ class Queries:
                 f"{text} LIKE 'a%'",
                 f"{text} = 'a'",
                 f"NOT ({one} = {two})",
+                f"{day} > DATE '2024-02-28'",
+                f"{day} <> {self.column('DATE', sources)}",
             ]
         )
 

@@ -34,6 +34,15 @@ def test_rewritten_queries_have_equal_results(seed: int) -> None:
     assert not [why for why in tally.opaque if why.startswith("not understood")]
 
 
+@pytest.mark.parametrize("seed", [301, 302])
+def test_numbers_of_all_types_change_nothing_about_that(seed: int) -> None:
+    tally = Checker(seed, other_types=True).run(150)
+    dense = Checker(seed, other_types=True).run_dense(500)
+    print(f"seed {seed}: {tally.compared} comparisons, {dense.compared} of few words")
+    assert tally.compared >= 50
+    assert dense.compared >= 50
+
+
 @pytest.mark.parametrize(
     ("module", "rule"),
     [

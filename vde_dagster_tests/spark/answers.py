@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+from vde_dagster_tests.semantics.other_types import KINDS, NUMBERS, literal_of
+
 ROWS = 9
 
 
@@ -51,14 +53,19 @@ def make_views(
     rng: random.Random,
     *,
     rows: int = ROWS,
+    edges: bool = False,
 ) -> None:
-    """Make a temporary view per table; one of two parts is named with an underscore."""
+    """Make a temporary view per table; one of two parts is named with an underscore.
+
+    Numbers and times are at the edges of their types where that is asked for.
+    """
     for table, columns in tables.items():
+        literal = _edge if edges else _literal
         unique = {name for key in keys.get(table, []) for name in key}
         lines = [
             "SELECT "
             + ", ".join(
-                f"CAST({_literal(kind, i if name in unique else None, rng)} AS {kind}) AS {name}"
+                f"CAST({literal(kind, i if name in unique else None, rng)} AS {kind}) AS {name}"
                 for name, kind in columns.items()
             )
             for i in range(rows)
@@ -67,11 +74,17 @@ def make_views(
         frame.createOrReplaceTempView(table.replace(".", "_"))
 
 
+def _edge(kind: str, number: int | None, rng: random.Random) -> str:
+    if number is not None or kind not in KINDS or rng.random() < 0.12:
+        return _literal(kind, number, rng)
+    return literal_of(kind, rng)
+
+
 def _literal(kind: str, number: int | None, rng: random.Random) -> str:
     if number is None and rng.random() < 0.12:
         return "NULL"
     value = rng.randint(-1, 3) if number is None else number
-    if kind in ("INT", "DOUBLE"):
+    if kind in NUMBERS:
         return str(value)
     if kind == "BOOLEAN":
         return str(value > 0)

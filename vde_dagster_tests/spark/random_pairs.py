@@ -11,6 +11,7 @@ from vde_dagster.semantics import SemanticVersion, leaf_version, semantic_versio
 from vde_dagster_tests.semantics import random_queries
 from vde_dagster_tests.semantics.dense_queries import DenseQueries
 from vde_dagster_tests.semantics.mutations import mutate
+from vde_dagster_tests.semantics.other_types import retyped
 from vde_dagster_tests.spark.answers import ask, make_views
 
 QUICK = {
@@ -53,28 +54,32 @@ def shared(one: SemanticVersion, two: SemanticVersion) -> tuple[list[int], list[
     return [left[v] for v in both], [right[v] for v in both]
 
 
-def compare_random_pairs(session: Any, seed: int, queries: int) -> Tally:
+def compare_random_pairs(
+    session: Any, seed: int, queries: int, *, other_types: bool = False
+) -> Tally:
     """Make random queries, edit each once, and ask Spark for both where versions are equal.
 
     Args:
         session: A session of its own.
         seed: Of the data, the queries and the edits.
         queries: How many queries to make.
+        other_types: Whether columns of whole numbers have random types of numbers, with values at
+            their edges; equal ones are then told apart by casts to text.
     """
     rng = random.Random(seed)
-    make_views(session, random_queries.SCHEMA, {}, rng, rows=5)
-    known = {name: leaf_version(name, types) for name, types in random_queries.SCHEMA.items()}
+    tables = _tables(rng, other_types=other_types)
+    make_views(session, tables, {}, rng, rows=5, edges=other_types)
+    known = {name: leaf_version(name, types) for name, types in tables.items()}
     tally = Tally()
     while tally.queries < queries:
-        text, _ = random_queries.Queries(rng).query(1)
+        text, _ = random_queries.Queries(rng, texts=other_types).query(1)
         changed = mutate(text, rng)
         if changed is None:
             continue
         tally.queries += 1
         try:
             one, two = (
-                semantic_version(query, random_queries.SCHEMA, parents=known)
-                for query in (text, changed[0])
+                semantic_version(query, tables, parents=known) for query in (text, changed[0])
             )
         except VdeError:
             continue
@@ -90,20 +95,29 @@ def compare_random_pairs(session: Any, seed: int, queries: int) -> Tally:
     return tally
 
 
-def compare_dense_pairs(session: Any, seed: int, queries: int) -> Tally:
+def _tables(rng: random.Random, *, other_types: bool) -> dict[str, dict[str, str]]:
+    known = random_queries.SCHEMA
+    return retyped(known, rng) if other_types else known
+
+
+def compare_dense_pairs(
+    session: Any, seed: int, queries: int, *, other_types: bool = False
+) -> Tally:
     """Ask Spark for queries of few words that got one version by being rewritten.
 
     Args:
         session: A session of its own.
         seed: Of the data and the queries.
         queries: How many queries to make.
+        other_types: As in `compare_random_pairs`.
     """
     rng = random.Random(seed)
+    tables = _tables(rng, other_types=other_types)
     keys = {table: [list(key)] for table, key in random_queries.KEYS.items()}
-    make_views(session, random_queries.SCHEMA, keys, rng, rows=5)
+    make_views(session, tables, keys, rng, rows=5, edges=other_types)
     known = {
         table: leaf_version(table, types).with_unique_keys(keys.get(table, ()))
-        for table, types in random_queries.SCHEMA.items()
+        for table, types in tables.items()
     }
     made = DenseQueries(rng)
     seen: dict[tuple[str, ...], str] = {}
@@ -112,7 +126,7 @@ def compare_dense_pairs(session: Any, seed: int, queries: int) -> Tally:
     while tally.queries < queries:
         text = made.query()
         tally.queries += 1
-        version = semantic_version(text, random_queries.SCHEMA, parents=known)
+        version = semantic_version(text, tables, parents=known)
         other = seen.setdefault((version.rows, *version.columns.values()), text)
         if other == text:
             continue

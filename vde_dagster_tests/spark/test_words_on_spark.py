@@ -14,7 +14,12 @@ from vde_dagster.semantics import SemanticVersion, semantic_version
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.semantics.test_cases import PARENTS, SCHEMA, TABLES
 from vde_dagster_tests.spark.answers import Answer, ask, make_views, plain
-from vde_dagster_tests.spark.random_pairs import compare_random_pairs, quick_session, shared
+from vde_dagster_tests.spark.random_pairs import (
+    compare_dense_pairs,
+    compare_random_pairs,
+    quick_session,
+    shared,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -79,3 +84,16 @@ def test_random_queries_of_equal_versions_have_equal_answers(spark_engine: Spark
     print(f"seed {seed}: {tally.compared} pairs compared")
     assert tally.wrong == (), f"seed {seed}: " + "\n".join(tally.wrong)
     assert tally.compared > QUERIES / 6, f"seed {seed}"
+
+
+def test_random_queries_of_all_types_of_numbers_have_equal_answers(
+    spark_engine: SparkEngine,
+) -> None:
+    """Floats that are equal and told apart by their texts, NaN, infinities, decimals, times."""
+    seed = random.randrange(10**9)
+    session = quick_session(spark_engine.session)
+    tally = compare_random_pairs(session, seed, QUERIES // 2, other_types=True)
+    dense = compare_dense_pairs(session, seed, QUERIES, other_types=True)
+    print(f"seed {seed}: {tally.compared} and {dense.compared} pairs compared")
+    assert tally.wrong + dense.wrong == (), f"seed {seed}: " + "\n".join(tally.wrong + dense.wrong)
+    assert tally.compared + dense.compared > QUERIES / 6, f"seed {seed}"

@@ -7,6 +7,8 @@ repeated at will, so a DISTINCT below them is left out.
 from __future__ import annotations
 
 from vde_dagster.semantics.algebra import Derived, Group, Node, SetOperation, Terms
+from vde_dagster.semantics.simplify.equal_keys import shows_grouping
+from vde_dagster.semantics.simplify.facts import Facts
 from vde_dagster.semantics.simplify.parts import Parts
 from vde_dagster.semantics.simplify.uses import Uses
 from vde_dagster.semantics.simplify.values import value_type
@@ -76,7 +78,11 @@ def _as_a_set(source: Derived, uses: Uses, terms: Terms) -> dict[Node, Node] | N
     used = {i: source.columns[i] for i in uses.columns.get(source, ())}
     if not keys.issuperset(used.values()):
         return None
-    return {terms.make("ref", source, i): node for i, node in used.items()}
+    known = {terms.make("ref", source, i): node for i, node in used.items()}
+    facts = Facts(terms)
+    if any(shows_grouping(node, column, uses, facts) for column, node in known.items()):
+        return None
+    return known
 
 
 def _of_one_row_each(source: Derived, uses: Uses, parts: Parts) -> dict[Node, Node] | None:

@@ -13,6 +13,8 @@ from typing import Any
 from sqlglot import exp
 
 from vde_dagster.semantics.algebra import Derived, Node, Rel, SetOperation, Terms
+from vde_dagster.semantics.simplify.equal_keys import is_exact, shows_grouping
+from vde_dagster.semantics.simplify.facts import Facts
 from vde_dagster.semantics.simplify.groupings import of_a_set
 from vde_dagster.semantics.simplify.parts import Parts
 from vde_dagster.semantics.simplify.uses import Uses
@@ -92,6 +94,11 @@ class _Steps:
         alone = not keys
         if alone and (self.outer.keys[0].parts or self._is_filtered()):
             return False  # Of no rows there is one total, and of that no rows make a group.
+        facts = Facts(self.terms)
+        for i in self._used():
+            key, column = inner.columns[i], self.terms.make("ref", inner, i)
+            if key in keys and shows_grouping(key, column, self.uses, facts):
+                return False
         totals = {i: inner.columns[i] for i in self._used() if inner.columns[i] not in keys}
         for i, total in totals.items():
             if not self._step(i, total, may_be_empty=not (self.outer.keys[0].parts or alone)):
@@ -102,6 +109,9 @@ class _Steps:
         """Whether all totals merge with those of the groupings of a UNION ALL."""
         groupings = [_only_grouping(branch) for branch in union.branches]
         if None in groupings:
+            return False
+        facts = Facts(self.terms)
+        if not all(is_exact(key, facts) for g in groupings if g for key in g.keys[0].parts):
             return False
         alone = [not g.keys[0].parts for g in groupings if g is not None]
         if any(alone) and (self.outer.keys[0].parts or self._is_filtered()):
