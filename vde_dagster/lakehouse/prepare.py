@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -275,10 +276,22 @@ def _moves(publication: Publication) -> list[_Move]:
         forward, wider = forwards.get(ref), widened.get(ref)
         table_id = forward.table_id if forward is not None else widened[ref].table.id
         moves.append(_Move(ref, table_id, forward, dict(wider.widened) if wider else {}))
-    moves += [
-        _Move(one.ref, one.table_id, None, {}, one) for one in publication.returns if one.moves
-    ]
+    returns = [one for one in publication.returns if one.moves]
+    moves += [_Move(one.ref, one.table_id, None, {}, one) for one in returns]
+    _require_once([*(one.ref for one in publication.fast_forwards), *(r.ref for r in returns)])
     return moves
+
+
+def _require_once(refs: Sequence[TableRef]) -> None:
+    """Make sure that a table moves once: not its `main` and a preview's branch together."""
+    twice = sorted((ref for ref, number in Counter(refs).items() if number > 1), key=str)
+    if twice:
+        raise ConflictError(
+            f"two branches of {twice[0]} would move at once: models of the environment show the "
+            "table and a preview of it, or two previews",
+            hint="publish the change of the one that changes in place first, or let one model "
+            "read the other",
+        )
 
 
 def announced_file(swap: Swap, move: _Move | None = None) -> PublishedFile:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.planning.environment import PRODUCTION
+from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.missing import ALWAYS, Window, missing_intervals
 from vde_dagster.planning.serve import (
     TablesByContent,
@@ -21,7 +21,7 @@ from vde_dagster.planning.serve import (
     preview_version,
 )
 from vde_dagster.planning.snapshot import Forward, Snapshot
-from vde_dagster.planning.table import PhysicalTable
+from vde_dagster.planning.table import PhysicalTable, TableRef
 
 if TYPE_CHECKING:
     from vde_dagster.planning.warehouse_state import WarehouseState
@@ -39,7 +39,12 @@ def assign_tables(
 
     A table whose missing intervals nobody can fill any more serves only while none is missing.
     Two models of the same meaning share one table. What is made from a preview is made for those
-    alone who see the preview.
+    alone who see the preview. No environment shows a table and a preview of it, or two previews of
+    it: a publication changes the pointer of an Iceberg table once.
+
+    Raises:
+        UsageError: A table that is changed in place is gone, or two models would have previews of
+            one.
     """
     assignment = _Assignment(environment, snapshots, state, window, starts, unique_id)
     out: dict[ModelName, PhysicalTable] = {}
@@ -48,7 +53,28 @@ def assign_tables(
         if table is not None:
             out[name] = table
         assignment.note(name, snapshot, table)
+    _require_one_of_each(out, state.target)
     return out
+
+
+def _require_one_of_each(
+    assigned: Mapping[ModelName, PhysicalTable], target: Environment | None
+) -> None:
+    """Make sure that no two tables of a plan are branches of one Iceberg table.
+
+    What the environment shows already it may go on showing, as long as others write the table.
+    """
+    shown = {one.name: one.table_id for one in target.entries.values()} if target else {}
+    known: dict[TableRef, tuple[ModelName, str]] = {}
+    for name, table in assigned.items():
+        other, table_id = known.setdefault(table.ref, (name, table.id))
+        is_new = shown.get(name) != table.id or shown.get(other) != table_id
+        if table_id != table.id and is_new:
+            raise UsageError(
+                f"{other} and {name} would be shown by two branches of one table, {table.ref}",
+                hint="publish the change of the one that changes in place first, or let one read "
+                "the other: they mean the same",
+            )
 
 
 def is_deployed_already(snapshot: Snapshot, state: WarehouseState) -> bool:
