@@ -106,14 +106,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _short_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take short ways in fast tests, but in those of what they leave out."""
+    """Take short ways, but in tests of what they leave out; fast tests take some more."""
+    if request.path.parent.name == "state":
+        return
+    monkeypatch.setattr(ScriptDirectory, "from_config", scripts_as_before)
+    monkeypatch.setattr(database, "_sqlite_engine", sqlite_engine_as_before)
     marked = any(request.node.get_closest_marker(name) for name in ("spark", "server", "proof"))
-    if marked or request.path.parent.name in ("project", "state"):
+    if marked or request.path.parent.name == "project":
         return
     monkeypatch.setattr(loader, "_read_elsewhere", read_in_fork)
     monkeypatch.setattr(migrate, "run_migrations", migrate_as_before)
-    monkeypatch.setattr(ScriptDirectory, "from_config", scripts_as_before)
-    monkeypatch.setattr(database, "_sqlite_engine", sqlite_engine_as_before)
 
 
 @pytest.fixture(scope="session")
