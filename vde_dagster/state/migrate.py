@@ -61,6 +61,8 @@ def _refuse_newer(found: str | None) -> None:
 
 def _upgrade(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
+        # Any stricter one would look for tables in the picture from before it waited for the lock.
+        connection.execute(text("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})"))
     inspector = inspect(connection)
     if inspector.has_table(VERSION_TABLE):
