@@ -188,7 +188,8 @@ def _listed(catalog: AssetCatalog) -> list[str]:
         if environment.frozen is not None:
             what = f"frozen {environment.frozen}"
         elif environment.held:
-            what += f", {len(environment.held)} tables as before"
+            count = len(environment.held)
+            what += f", {count} table{'' if count == 1 else 's'} as before"
         lines.append(f"- {partition_link(key, name, name)}: {what}")
     return ["\n".join(lines)] if lines else []
 
