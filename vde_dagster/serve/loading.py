@@ -215,7 +215,12 @@ class Loader:
 
 
 def _file(served: ServedVersion, name: ModelName) -> str:
-    return f"served-{digest('served', served.version.publication_id, str(name))}.metadata.json"
+    """Return a name that metadata could have: some clients refuse others, though there is no file.
+
+    Source: https://iceberg.apache.org/spec/#metastore-tables.
+    """
+    own = uuid.UUID(digest("served", served.version.publication_id, str(name)))
+    return f"{served.version.version:05}-{own}.metadata.json"
 
 
 def _shown(served: ServedVersion) -> str:
