@@ -26,13 +26,20 @@ if TYPE_CHECKING:
 _THREADS = 12
 
 
-def make_app(warehouse: Warehouse, *, may_be_open: bool, log: TextIO | None = None) -> FastAPI:
+def make_app(
+    warehouse: Warehouse,
+    *,
+    may_be_open: bool,
+    log: TextIO | None = None,
+    writes_metadata: bool = False,
+) -> FastAPI:
     """Return the application that serves a project's environments.
 
     Args:
         warehouse: The project's warehouse, which is read and never changed.
         may_be_open: Whether nobody has to have a token while none was made.
         log: What gets a line for each request; None for stderr.
+        writes_metadata: Whether metadata that is answered is a file, too.
     """
 
     @asynccontextmanager
@@ -51,7 +58,8 @@ def make_app(warehouse: Warehouse, *, may_be_open: bool, log: TextIO | None = No
     )
     versions = Versions(warehouse)
     settings = warehouse.settings
-    loader = Loader(for_clients(settings.resolved_served_io(), settings.resolved_warehouse))
+    told = for_clients(settings.resolved_served_io(), settings.resolved_warehouse)
+    loader = Loader(told, writes_metadata)
     access = Access(warehouse.store.tokens, may_be_open)
     for router, may_read in (
         (catalog_routes(versions, loader), access.reads_files),

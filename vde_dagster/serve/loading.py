@@ -1,4 +1,4 @@
-"""What loading a table or a view answers: metadata made for the answer, and never a file."""
+"""What loading a table or a view answers: metadata made for the answer."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from vde_dagster.serve.errors import missing
 from vde_dagster.serve.etags import Tagged
 from vde_dagster.serve.served import ServedVersion
 from vde_dagster.serve.shown_tables import ShownTable, as_pinned
+from vde_dagster.serve.written_metadata import ensure_written
 
 if TYPE_CHECKING:
     from vde_dagster.planning.snapshot import Snapshot
@@ -36,10 +37,12 @@ class Loader:
 
     Args:
         config: What clients are told of the storage with every table.
+        writes_metadata: Whether metadata that is answered is a file, too.
     """
 
-    def __init__(self, config: Mapping[str, str]) -> None:
+    def __init__(self, config: Mapping[str, str], writes_metadata: bool = False) -> None:
         self._config = dict(config)
+        self._writes_metadata = writes_metadata
         self._kept: OrderedDict[tuple[str, ...], Tagged] = OrderedDict()
         self._size = 0
         self._models: OrderedDict[tuple[str, str], tuple[Snapshot, PhysicalTable]] = OrderedDict()
@@ -133,8 +136,11 @@ class Loader:
     def _table(self, served: ServedVersion, name: ModelName, location: str) -> bytes:
         metadata = self._metadata(served, name, location)
         if name not in served.externals:
-            # No file: clients compare locations to see whether what they have is past.
+            # Clients compare locations to see whether what they have is past.
             location = f"{metadata['location']}/metadata/{_file(served, name)}"
+            if self._writes_metadata:
+                files = served.warehouse.lakehouse.files
+                ensure_written(files, location, encode_metadata(metadata))
         answer = {"metadata-location": location, "metadata": metadata, "config": self._config}
         return encode_metadata(answer)
 

@@ -25,11 +25,24 @@ class Server:
         host: The address to listen on.
         port: The port; 0 for one that is free.
         log: The file that gets a line for each request; None for stderr.
+        writes_metadata: Whether metadata that is answered is a file, too.
     """
 
-    def __init__(self, warehouse: Warehouse, host: str, port: int, log: Path | None = None) -> None:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        host: str,
+        port: int,
+        log: Path | None = None,
+        writes_metadata: bool = False,
+    ) -> None:
         self._log = log.open("a", encoding="utf-8") if log is not None else None
-        self._app = make_app(warehouse, may_be_open=is_loopback(host), log=self._log)
+        self._app = make_app(
+            warehouse,
+            may_be_open=is_loopback(host),
+            log=self._log,
+            writes_metadata=writes_metadata,
+        )
         self._tokens = warehouse.store.tokens
         self._host, self._port = host, port
         self._socket: socket.socket | None = None

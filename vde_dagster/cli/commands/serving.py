@@ -21,6 +21,14 @@ Log = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Where each request gets a line; by default stderr."),
 ]
+WriteMetadata = Annotated[
+    bool,
+    typer.Option(
+        "--write-metadata",
+        help="Write the metadata of each table that is asked for to the warehouse, for clients "
+        "that read it from there, such as ClickHouse.",
+    ),
+]
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")]
 
 
@@ -63,6 +71,7 @@ def serve(
     host: Host = "127.0.0.1",
     port: ServedPort = 8181,
     log: Log = None,
+    write_metadata: WriteMetadata = False,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
@@ -82,7 +91,7 @@ def serve(
                 f"`vde serve` needs a package that is not installed: {error.name}",
                 hint="install it with: pip install 'vde-dagster[serve]'",
             ) from error
-        with Server(workspace.warehouse, host, port, log) as server:
+        with Server(workspace.warehouse, host, port, log, write_metadata) as server:
             output.result(
                 {"url": server.url},
                 lambda console: console.print(
