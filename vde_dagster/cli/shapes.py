@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.planning.environment import Environment
@@ -10,6 +10,7 @@ from vde_dagster.planning.interval import iso
 
 if TYPE_CHECKING:
     from vde_dagster.state.environments import EnvironmentSummary
+    from vde_dagster.state.mirror import MirrorStanding
 
 
 def instant_json(value: datetime | None) -> str | None:
@@ -33,6 +34,28 @@ def environment_json(environment: Environment | EnvironmentSummary) -> dict[str,
         "frozen": environment.frozen,
         "held": _held(environment),
     }
+
+
+def mirror_json(standing: MirrorStanding | None, now: datetime) -> dict[str, Any] | None:
+    """Describe how an environment's mirrored views stand; None where it has none."""
+    if standing is None:
+        return None
+    since = standing.since
+    return {
+        "views": standing.views,
+        "behind": standing.behind,
+        "since": instant_json(since),
+        "seconds": int((now - since).total_seconds()) if since is not None else 0,
+        "failure": standing.failure,
+    }
+
+
+def mirror_text(standing: MirrorStanding | None, now: datetime) -> str:
+    """Say to people how an environment's mirrored views stand, and for how long."""
+    if standing is None or standing.since is None:
+        return str(standing or "")
+    seconds = int((now - standing.since).total_seconds())
+    return f"{standing} (for {timedelta(seconds=seconds)})"
 
 
 def _held(environment: Environment | EnvironmentSummary) -> int:

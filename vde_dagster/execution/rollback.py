@@ -16,6 +16,7 @@ from vde_dagster.execution.publish import define_views, dropped_views
 from vde_dagster.execution.reverted import Reverted, reverted
 from vde_dagster.execution.virtual_update import run_virtual_update
 from vde_dagster.lakehouse import Publication
+from vde_dagster.lakehouse.mirror import unmirrored
 from vde_dagster.lakehouse.publication import Holding
 from vde_dagster.planning.environment import Entry, Environment, Held
 from vde_dagster.planning.interval import IntervalSet
@@ -130,6 +131,7 @@ class _Rollback:
         if not old.views.same_as(current.views):
             moved |= {current.views.ref(name) for name in current.entries}
             moved |= {old.views.ref(name) for name in old.entries}
+        moved |= unmirrored(warehouse.lakehouse, map(old.views.ref, old.entries))
         part = _part(store, current, old, moved, back.names)
         state = complete_state(store, part, None, ())
         _check_tables(part, state)

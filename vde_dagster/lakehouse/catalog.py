@@ -126,6 +126,32 @@ class SparkCatalog:
     database: str | None = None
 
 
+class ViewMirror(Protocol):
+    """Views that follow environments in a catalog where they decide nothing; see `mirror`."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there are to be any; otherwise those that were are taken away."""
+        ...
+
+    def load(self, ref: TableRef) -> dict[str, Any] | None:
+        """Return a view's metadata, or None where there is none."""
+        ...
+
+    def write(self, ref: TableRef, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
+        """Make a view, or make another one of it.
+
+        Raises:
+            ConflictError: Something else has the name.
+            StoreError: The catalog cannot be reached; the change may have happened.
+        """
+        ...
+
+    def drop(self, ref: TableRef) -> None:
+        """Remove a view, if it is there."""
+        ...
+
+
 class Catalog(Protocol):
     """An Iceberg catalog; `within` is a transaction of the state store to take part in.
 
@@ -140,6 +166,11 @@ class Catalog(Protocol):
     @property
     def promises(self) -> Promises:
         """What it can promise."""
+        ...
+
+    @property
+    def mirror(self) -> ViewMirror | None:
+        """Views that follow environments, where publications keep none there."""
         ...
 
     def pointers(

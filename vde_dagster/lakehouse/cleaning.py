@@ -29,6 +29,7 @@ Action = Literal[
     "expire_snapshots",
     "keep_snapshots",
     "forget_records",
+    "repair_mirror",
 ]
 Outcome = Literal["planned", "done", "kept", "failed"]
 

@@ -116,6 +116,7 @@ def clean(
     run = Cleaning(store, lakehouse, retention, keep_snapshots, dry_run)
     if not dry_run:
         lakehouse.recover()
+    _repair_mirror(run)
     _drop_environments(run)
     marked = store.retention.mark(retention, write=not dry_run)
     _tell_mark(run, marked)
@@ -127,6 +128,23 @@ def clean(
     sweep.drop_namespaces(run)
     _forget_records(run)
     return JanitorReport(dry_run, tuple(run.decisions))
+
+
+def _repair_mirror(run: Cleaning) -> None:
+    """Put mirrored views back that somebody else, or a writer of long ago, wrote."""
+    from vde_dagster.lakehouse.mirror import follow, verify
+
+    if run.lakehouse.catalog.mirror is None:
+        return
+    reason = "those that are not as the newest publication left them are written again"
+
+    def work() -> bool:
+        strayed = verify(run.lakehouse)
+        follow(run.lakehouse)
+        return strayed > 0
+
+    if run.lakehouse.store.mirror.views(run.lakehouse.catalog.name):
+        run.act(Decision("repair_mirror", "views", reason, "planned"), work)
 
 
 def _drop_environments(run: Cleaning) -> None:

@@ -24,6 +24,7 @@ from sqlalchemy import Connection, ScalarResult, select
 from vde_dagster.errors import ConflictError, StoreError, UnknownOutcomeError, VdeError
 from vde_dagster.lakehouse.catalog import TABLE, PointerMovedError, require_unmoved
 from vde_dagster.lakehouse.commit import write_then
+from vde_dagster.lakehouse.mirror import follow, want
 from vde_dagster.lakehouse.pins import write_pins
 from vde_dagster.lakehouse.prepare import PreparedHolding, PreparedPublication, prepare
 from vde_dagster.lakehouse.publication import FastForward, Publication, Return
@@ -128,6 +129,7 @@ def _attempt(lakehouse: Lakehouse, publication: Publication) -> Environment:
         raise
     if not lakehouse.catalog.promises.atomic_with_state:
         settle(lakehouse, environment.publication_id)
+        follow(lakehouse)
     return made
 
 
@@ -188,6 +190,7 @@ def _commit(
         store.tables.deploy(conn, deployment.table)
     record_views(conn, catalog.name, environment.publication_id, prepared.published)
     forget_views(conn, catalog.name, prepared.dropped)
+    want(conn, lakehouse, publication)
     if atomic and publication.ends_environment:
         _drop_namespaces(conn, lakehouse, environment.name)
     if publication.ends_environment:

@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 from vde_dagster.lakehouse.catalog import TABLE, VIEW, PointerMovedError, Swap
 from vde_dagster.lakehouse.commit import write_then
 from vde_dagster.lakehouse.files import read_metadata
+from vde_dagster.lakehouse.mirror import follow
 from vde_dagster.lakehouse.rebase import announced, rebased, say_filled
 from vde_dagster.lakehouse.settle_together import settle_together
 from vde_dagster.lakehouse.table_metadata import ancestors, head_of
@@ -47,7 +48,9 @@ def recover(lakehouse: Lakehouse) -> bool:
     unsettled = store.publications.unsettled()
     for record in unsettled:
         settle(lakehouse, record.id)
-    return _record_what_moved(lakehouse) or bool(unsettled)
+    recorded = _record_what_moved(lakehouse)
+    follow(lakehouse)
+    return recorded or bool(unsettled)
 
 
 def settle(lakehouse: Lakehouse, publication_id: str) -> None:

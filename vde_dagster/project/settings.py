@@ -177,6 +177,7 @@ class RestSettings:
         credential: `id:secret`, for which it gives a token.
         oauth2_uri: Who gives tokens, if somebody else does.
         scope: What tokens are asked for.
+        mirror: Whether environments are shown there as views, too.
         properties: Iceberg's other properties of a REST catalog; `header.…` are headers.
     """
 
@@ -188,6 +189,7 @@ class RestSettings:
     credential: str | None = field(default=None, repr=False)
     oauth2_uri: str | None = None
     scope: str = "catalog"
+    mirror: bool = False
     properties: dict[str, str] = field(default_factory=dict, repr=False)
 
     def resolved(self) -> RestSettings:

@@ -15,6 +15,11 @@ def table_lease(table_id: str) -> str:
     return f"{_TABLE}{table_id}"
 
 
+def mirror_lease(catalog: str) -> str:
+    """Name the lease of whoever writes the views of a catalog that mirrors environments."""
+    return f"mirror/{catalog}"
+
+
 def leased_table(lease: str) -> str | None:
     """Return the id of the physical table that a lease of this name locks, if it locks one."""
     return lease.removeprefix(_TABLE) if lease.startswith(_TABLE) else None

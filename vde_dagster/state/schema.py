@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.instants import Instant
 
-SCHEMA_VERSION = "0013"
+SCHEMA_VERSION = "0014"
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -349,6 +349,21 @@ tokens = Table(
     Column("created_by", String(255), nullable=False),
     Column("expires_at", Instant),
     Column("revoked_at", Instant),
+)
+
+mirrored_views = Table(
+    "vde_mirrored_views",
+    metadata,
+    Column("catalog_name", String(255), primary_key=True),
+    Column("namespace", String(255), primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Column("environment", String(64), nullable=False),
+    Column("wanted_hash", String(64)),
+    Column("definition", Text),
+    Column("behind_since", Instant),
+    Column("writer", String(64)),
+    Column("watched_until", Instant),
+    Column("failure", String(1000)),
 )
 
 iceberg_metadata = MetaData()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vde_dagster.state.fills import FillStore
     from vde_dagster.state.leases import LeaseStore
     from vde_dagster.state.ledger import LedgerStore
+    from vde_dagster.state.mirror import MirrorStore
     from vde_dagster.state.news import NewsStore
     from vde_dagster.state.outdated import OutdatedStore
     from vde_dagster.state.pending import PendingStore
@@ -104,6 +105,13 @@ class StateStore:
         from vde_dagster.state.ledger import LedgerStore
 
         return LedgerStore(self.database, self.leases)
+
+    @cached_property
+    def mirror(self) -> MirrorStore:
+        """Writing down what mirrored views are to be, and what they are."""
+        from vde_dagster.state.mirror import MirrorStore
+
+        return MirrorStore(self.database, self.leases)
 
     @cached_property
     def news(self) -> NewsStore:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog import load_catalog
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.catalog import Catalog
@@ -13,8 +14,11 @@ from vde_dagster.lakehouse.catalogs.rest import RestCatalog
 from vde_dagster.state.effects import Effects
 from vde_dagster_tests.execution import test_other_catalog as other
 from vde_dagster_tests.execution.look import Warehouse, look
+from vde_dagster_tests.execution.test_nessie import MODELS
 from vde_dagster_tests.lakehouse.oracle import Elsewhere, Pointers
 from vde_dagster_tests.lakehouse.rest_process import new_part, pointers_in
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.serve.served_process import serving
 
 SAMPLES = 3
 
@@ -80,3 +84,113 @@ def test_who_comes_next_finishes_what_a_dead_process_began(
             made.clock.advance(days=2)
             made.run(lambda workspace: workspace.janitor())
         assert made.look().branches() == {}
+
+
+class Mirrored(OnRest):
+    """The same, with views that follow."""
+
+    def catalog(self, warehouse: str, effects: Effects) -> Catalog:
+        """Open the namespace."""
+        return RestCatalog(self.part, "lakehouse", warehouse, effects, mirrors=True)
+
+    def look(self) -> Warehouse:
+        """Read everything, and check it, views too."""
+        return look(self.url, self.pointers)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "before", [other.edited, other.rolled_back, other.deployed_after_a_preview]
+)
+def test_mirrored_views_are_those_of_the_environments(
+    before: Callable[[other.Warehouses], Callable[[Workspace], object]],
+    tmp_path: Path,
+    empty_database: Path,
+    rest_server: str,
+) -> None:
+    made = Mirrored(tmp_path, empty_database, rest_server)
+    made.run(before(made))
+    assert made.look().views.keys() >= {"marts.daily", "marts.week"}
+    made.run(lambda workspace: workspace.freeze("prod", "close"))
+    assert "marts__close.week" in made.look().views
+    made.run(lambda workspace: workspace.drop_environment("close"))
+    made.clock.advance(days=2)
+    made.run(lambda workspace: workspace.janitor())
+    assert "marts__close.week" not in made.look().views
+
+
+@pytest.mark.server
+def test_a_rollback_writes_views_that_were_never_mirrored(
+    tmp_path: Path, empty_database: Path, rest_server: str
+) -> None:
+    made = OnRest(tmp_path, empty_database, rest_server)
+    command = other.rolled_back(made)
+    later = Mirrored(tmp_path / "other", empty_database, rest_server)
+    later.project, later.clock, later.url, later.part = (
+        made.project,
+        made.clock,
+        made.url,
+        made.part,
+    )
+    later.run(command)
+    assert later.look().views.keys() >= {"marts.daily", "marts.week"}
+
+
+@pytest.mark.server
+@pytest.mark.spark
+def test_spark_reads_mirrored_views(
+    tmp_path: Path, open_workspace: Callable[[ProjectFolder], Workspace], rest_server: str
+) -> None:
+    settings = f'[tool.vde.rest]\nuri = "{rest_server}"\nmirror = true\n'
+    models = {path: text.replace("sales.", "mirrored.") for path, text in MODELS.items()}
+    folder = ProjectFolder(tmp_path / "shop", {**models, "pyproject.toml": settings})
+    workspace = open_workspace(folder)
+    workspace.apply(workspace.plan("prod"))
+    read = "SELECT CAST(d AS STRING), one FROM lakehouse.mirrored.shown"
+    assert [tuple(row) for row in workspace.engine().session.sql(read).collect()] == [
+        ("2024-01-03", 1)
+    ]
+    folder.edit("models/newest.sql", "max(day)", "min(day)")
+    again = open_workspace(folder)
+    again.apply(again.plan("prod"))
+    assert [tuple(row) for row in again.engine().session.sql(read).collect()] == [("2024-01-01", 1)]
+
+
+@pytest.mark.server
+@pytest.mark.spark
+def test_spark_fills_and_vde_serve_shows_a_project_of_a_rest_catalog(
+    tmp_path: Path, open_workspace: Callable[[ProjectFolder], Workspace], rest_server: str
+) -> None:
+    settings = f'[tool.vde.rest]\nuri = "{rest_server}"\n'
+    folder = ProjectFolder(tmp_path / "shop", {**MODELS, "pyproject.toml": settings})
+    workspace = open_workspace(folder)
+    workspace.apply(workspace.plan("prod"))
+    read = "SELECT CAST(d AS STRING), one FROM sales.shown"
+    assert workspace.query("prod", read).rows == (("2024-01-03", 1),)
+    folder.edit("models/newest.sql", "max(day)", "min(day)")
+    again = open_workspace(folder)
+    again.apply(again.plan("dev"))
+    assert again.query("dev", read).rows == (("2024-01-01", 1),)
+    assert again.query("prod", read).rows == (("2024-01-03", 1),)
+    again.apply(again.plan("prod"))
+    assert again.query("prod", read).rows == (("2024-01-01", 1),)
+    assert again.query("prod@1", read).rows == (("2024-01-03", 1),)
+    shown = {name: served_rows(again, name) for name in ("prod", "prod@1", "dev")}
+    assert shown == {"prod": ["2024-01-01"], "prod@1": ["2024-01-03"], "dev": ["2024-01-01"]}
+    again.rollback("prod", 1)
+    assert again.query("prod", read).rows == (("2024-01-03", 1),)
+    assert served_rows(again, "prod") == ["2024-01-03"]
+    again.freeze("prod@2", "close")
+    assert again.query("close", read).rows == (("2024-01-01", 1),)
+    assert not [row for row in pointers_in(rest_server) if row[3] == "VIEW"]
+    assert [d.outcome for d in again.janitor().decisions if d.outcome == "failed"] == []
+    assert again.fsck() == ()
+    assert again.plan("prod").entries
+
+
+def served_rows(workspace: Workspace, warehouse: str) -> list[str]:
+    """Read a model through `vde serve`, with PyIceberg."""
+    with serving(workspace.root) as served:
+        catalog = load_catalog("c", type="rest", uri=served.url, warehouse=warehouse)
+        rows = catalog.load_table("sales.newest").scan().to_arrow().to_pylist()
+    return [str(row["d"]) for row in rows]

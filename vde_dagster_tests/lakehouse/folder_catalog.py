@@ -36,6 +36,7 @@ class FolderCatalog:
     """
 
     promises = Promises(atomic_with_state=False, atomic_views=False, multi_table=False)
+    mirror = None
 
     def __init__(self, name: str, folder: Path, effects: Effects) -> None:
         self.name = name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -60,7 +61,10 @@ def query(url: str, sql: str) -> Iterator[tuple[Any, ...]]:
 
 def load(location: str) -> dict[str, Any]:
     """Read a metadata file; a pointer to a missing one fails the test here."""
-    parsed: dict[str, Any] = json.loads(Path(location.removeprefix("file://")).read_bytes())
+    data = Path(location.removeprefix("file://")).read_bytes()
+    if data.startswith(b"\x1f\x8b"):
+        data = gzip.decompress(data)
+    parsed: dict[str, Any] = json.loads(data)
     return parsed
 
 

@@ -13,6 +13,8 @@ from vde_dagster.cli.output import Output, simple_table
 from vde_dagster.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from vde_dagster.state.environments import EnvironmentSummary
 
 Version = Annotated[
@@ -37,9 +39,12 @@ def environments(
     """
     output = Output(as_json)
     with opened(project) as workspace:
-        from vde_dagster.cli.shapes import environment_json, short_time
+        from vde_dagster.cli.shapes import environment_json, mirror_json, mirror_text, short_time
 
         found = workspace.store.environments.summaries()
+        mirrors = workspace.store.mirror.standings()
+        now = workspace.store.database.clock.now()
+        ended = {name: mirrors[name] for name in mirrors if name not in {e.name for e in found}}
         columns = ["environment", "version", "models", "published (UTC)", "by", "expires (UTC)"]
         rows = [
             (
@@ -55,11 +60,25 @@ def environments(
         ]
         if any(row[-1] for row in rows):
             columns.append("shows")
-        table = simple_table(tuple(columns), [row[: len(columns)] for row in rows])
-        output.result(
-            {"environments": [environment_json(environment) for environment in found]},
-            lambda console: console.print(table if found else "no environment was published yet"),
-        )
+        lines = [row[: len(columns)] for row in rows]
+        if mirrors:
+            columns.append("mirror")
+            texts = (mirror_text(mirrors.get(environment.name), now) for environment in found)
+            lines = [(*line, text) for line, text in zip(lines, texts, strict=True)]
+        table = simple_table(tuple(columns), lines)
+        listed = [
+            {**environment_json(one), "mirror": mirror_json(mirrors.get(one.name), now)}
+            for one in found
+        ]
+        gone = {name: mirror_json(standing, now) for name, standing in ended.items()}
+
+        def show(console: Console) -> None:
+            console.print(table if found else "no environment was published yet")
+            for name, standing in ended.items():
+                console.print(f"'{name}' is no more; its mirror: {mirror_text(standing, now)}")
+
+        result = {"environments": listed}
+        output.result({**result, "ended_mirrors": gone} if gone else result, show)
 
 
 def _standing(environment: EnvironmentSummary) -> str:

@@ -57,6 +57,7 @@ def _rest(settings: Settings, effects: Effects) -> Catalog | None:
         settings.resolved_warehouse,
         effects,
         settings.resolved_io(),
+        settings.rest.mirror,
     )
 
 

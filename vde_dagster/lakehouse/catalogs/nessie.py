@@ -50,6 +50,7 @@ class NessieCatalog:
     """
 
     promises = Promises(atomic_with_state=False, atomic_views=True, multi_table=True)
+    mirror = None
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 A REST catalog changes one table at a time and writes its metadata itself, under a name of its own:
 a pointer is compared, and the change sent with what it was made from as requirements. Its views
 have no compare-and-swap, so that nothing can be decided there: environments are what the state
-says.
+says, and views are at most a mirror of it (`lakehouse/mirror.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from vde_dagster.lakehouse.catalog import (
     require_unmoved,
 )
 from vde_dagster.lakehouse.catalogs.rest_server import RestConflict, RestServer
+from vde_dagster.lakehouse.catalogs.rest_views import RestViews
 from vde_dagster.lakehouse.catalogs.table_changes import table_changes
 from vde_dagster.lakehouse.files import MetadataFiles
 from vde_dagster.lakehouse.object_stores import for_spark
@@ -52,6 +53,7 @@ class RestCatalog:
         warehouse: Base location of the tables that are made, a path or a URL.
         effects: The port for side effects.
         io: PyIceberg's settings for object stores.
+        mirrors: Whether environments are shown there as views, too.
     """
 
     promises = Promises(
@@ -69,9 +71,11 @@ class RestCatalog:
         warehouse: str,
         effects: Effects,
         io: Mapping[str, str] | None = None,
+        mirrors: bool = False,
     ) -> None:
         self.name = name
         self.server = server
+        self.mirror = RestViews(server, effects, mirrors)
         self._warehouse = warehouse
         self._effects = effects
         self._io = dict(io or {})
@@ -178,8 +182,9 @@ class RestCatalog:
     def drop_namespace(self, name: str, within: Connection | None = None) -> bool:
         """Remove a namespace that holds nothing, nor a namespace below it; say whether it did."""
         parts = _parts(name)
-        if next(self.server.namespaces(parts), None) is not None:
-            return False
+        inside = (self.server.namespaces(parts), self.server.names(parts, "views"))
+        if any(next(names, None) is not None for names in inside):
+            return False  # not every server looks for these
         with self._effects.at("catalog.drop_namespace", name):
             try:
                 self.server.drop_namespace(parts)

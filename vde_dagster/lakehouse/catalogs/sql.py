@@ -29,6 +29,7 @@ class SqlCatalog:
     """
 
     promises = Promises(atomic_with_state=True, atomic_views=True, multi_table=True)
+    mirror = None
 
     def __init__(
         self, store: StateStore, name: str, warehouse: str, io: Mapping[str, str] | None = None

@@ -30,6 +30,7 @@ from vde_dagster.planning.table import PhysicalTable
 if TYPE_CHECKING:
     from vde_dagster.execution.version_changes import VersionChange
     from vde_dagster.state import StateStore
+    from vde_dagster.state.mirror import MirrorStanding
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +220,7 @@ def environment_event(
     before: Combination | None = None,
     names: Names = SHORT,
     changes: Sequence[VersionChange] = (),
+    mirror: MirrorStanding | None = None,
 ) -> dg.AssetMaterialization:
     """Return the event of a published environment: which view shows which version, since when.
 
@@ -230,6 +232,7 @@ def environment_event(
         before: The snapshots and tables of the version before, when it is known.
         names: The project's names.
         changes: What this version changed, and those before it, newest first.
+        mirror: How its mirrored views stand, if it has any.
     """
     tags = {ENVIRONMENT_TAG: environment.name}
     if environment.plan_id:
@@ -248,7 +251,7 @@ def environment_event(
         asset_key=names.environment_key,
         partition=environment.name,
         description=f"version {environment.version}",
-        metadata=environment_metadata(environment, shown, earlier, names, changes),
+        metadata=environment_metadata(environment, shown, earlier, names, changes, mirror),
         tags={"dagster/data_version": environment.publication_id, **tags},
     )
 

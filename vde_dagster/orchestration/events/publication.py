@@ -59,6 +59,7 @@ def environment_published(
         catalog.names,
         # Without metadata files: what others added to shared tables is not worth reading those.
         changes_until(store, None, name, version, LISTED),
+        store.mirror.standings().get(name),
     )
 
 

@@ -19,6 +19,7 @@ from vde_dagster.planning.table import PhysicalTable
 
 if TYPE_CHECKING:
     from vde_dagster.execution.version_changes import VersionChange
+    from vde_dagster.state.mirror import MirrorStanding
 
 MAX_VIEWS = 1000
 MAX_CHANGES = 50
@@ -49,6 +50,7 @@ def environment_metadata(
     before: Mapping[ModelName, ShownModel] | None,
     names: Names,
     changes: Sequence[VersionChange] = (),
+    mirror: MirrorStanding | None = None,
 ) -> dict[str, Any]:
     """Return the page: what changed, then which view shows which version, since when.
 
@@ -58,6 +60,7 @@ def environment_metadata(
         before: What the version before showed; None when there was none, or nobody knows.
         names: The project's names.
         changes: What this version changed, and those before it, newest first.
+        mirror: How its mirrored views stand, if it has any.
     """
     views = {name: str(environment.views.ref(name)) for name in shown}
     records = [
@@ -81,6 +84,9 @@ def environment_metadata(
     }
     if environment.frozen is not None:
         metadata["vde/frozen"] = environment.frozen
+    if mirror is not None:
+        later = "" if mirror.since is None else "; `vde environments` says how they stand by now"
+        metadata["vde/mirror"] = f"{mirror}{later}"
     if environment.note:
         metadata["vde/note"] = environment.note
     if environment.plan_id:

@@ -311,7 +311,7 @@ def _check_values(settings: Settings, places: SettingPlaces) -> None:
 def _check_rest(settings: Settings, places: SettingPlaces) -> None:
     rest = settings.rest
     if not rest.uri:
-        keys = ("warehouse", "token", "credential")
+        keys = ("warehouse", "token", "credential", "mirror")
         given = [key for key in keys if getattr(rest, key)]
         if given:
             key = f"rest.{given[0]}"

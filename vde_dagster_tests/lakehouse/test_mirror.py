@@ -1,0 +1,401 @@
+"""Views that mirror environments in a real REST catalog: writers that die, stall, and meet."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vde_dagster.errors import ConflictError, StoreError
+from vde_dagster.lakehouse import Lakehouse, Publication, mirror
+from vde_dagster.lakehouse.catalogs.rest import RestCatalog
+from vde_dagster.lakehouse.catalogs.rest_server import RestAccess
+from vde_dagster.lakehouse.janitor import clean
+from vde_dagster.lakehouse.mirror import HASH, follow, verify
+from vde_dagster.planning.table import TableRef
+from vde_dagster.state import StateStore
+from vde_dagster.state.effects import Effects, NoEffects
+from vde_dagster.state.mirror import WATCHED, MirrorStanding, MirrorStore
+from vde_dagster_tests.lakehouse.protocol import RETENTION
+from vde_dagster_tests.lakehouse.rest_process import Part, new_part
+from vde_dagster_tests.state.builders import FakeClock, environment, view
+
+pytestmark = pytest.mark.server
+A = TableRef("db", "a")
+
+
+class Death(BaseException):
+    """Stands for the end of a process: nothing is done after it."""
+
+
+class Interrupted:
+    """A port that does something before or after a point is passed, or dies there for good."""
+
+    def __init__(self) -> None:
+        self.before: dict[str, Callable[[], object]] = {}
+        self.after: dict[str, Callable[[], object]] = {}
+        self.passed: list[str] = []
+        self.deadly: tuple[int, bool] | None = None
+        self._dead = False
+
+    @contextmanager
+    def at(self, point: str, detail: str = "") -> Iterator[None]:
+        if self._dead:
+            raise Death
+        self.passed.append(point)
+        number, after = self.deadly or (0, False)
+        self._dead = len(self.passed) == number
+        if self._dead and not after:
+            raise Death
+        self.before.pop(point, lambda: None)()
+        yield
+        self.after.pop(point, lambda: None)()
+        if self._dead:
+            raise Death
+
+
+@dataclass
+class World:
+    """A state, a catalog and the time, in which processes come and go."""
+
+    url: str
+    folder: Path
+    part: Part
+    clock: FakeClock
+
+    def process(self, effects: Effects | None = None, mirrors: bool = True) -> Lakehouse:
+        """Start a process."""
+        effects = effects or NoEffects()
+        store = StateStore.open(self.url, clock=self.clock, effects=effects)
+        catalog = RestCatalog(self.part, "lakehouse", str(self.folder), effects, mirrors=mirrors)
+        return Lakehouse(store, "lakehouse", str(self.folder), catalog=catalog)
+
+    def shown(self) -> dict[str, str]:
+        """Read the views' SQL with plain requests."""
+        found = {}
+        for parts in self.part.namespaces():
+            for name in self.part.names(parts, "views"):
+                loaded = self.part.load(parts, "views", name)
+                assert loaded is not None
+                metadata = loaded["metadata"]
+                number = metadata["current-version-id"]
+                (version,) = (v for v in metadata["versions"] if v["version-id"] == number)
+                found[f"{'.'.join(parts)}.{name}"] = version["representations"][0]["sql"]
+        return found
+
+    def standing(self, name: str = "prod") -> MirrorStanding | None:
+        """Say how an environment's mirror stands."""
+        return self.process().store.mirror.standings().get(name)
+
+
+@pytest.fixture
+def world(empty_database: Path, tmp_path: Path, rest_server: str) -> World:
+    shutil.copy(empty_database, tmp_path / "vde.db")
+    url = f"sqlite:///{tmp_path / 'vde.db'}"
+    return World(url, tmp_path / "warehouse", new_part(rest_server), FakeClock())
+
+
+def publish(lakehouse: Lakehouse, base: int, dropped: str = "", **views: str) -> None:
+    """Publish production with views of the given queries."""
+    wanted = tuple(view(name, sql) for name, sql in views.items())
+    gone = tuple(TableRef("db", name) for name in dropped)
+    lakehouse.publish(Publication(environment("prod"), base, wanted, gone))
+
+
+ONE, TWO, THREE = (f"SELECT {number} AS a" for number in (1, 2, 3))
+
+
+def test_views_appear_are_replaced_and_go(world: World) -> None:
+    process = world.process()
+    publish(process, 0, a=ONE, b=ONE)
+    assert world.shown() == {"db.a": ONE, "db.b": ONE}
+    publish(process, 1, dropped="a", b=TWO, c=ONE)
+    assert world.shown() == {"db.b": TWO, "db.c": ONE}
+    publish(process, 2, b=ONE, c=ONE)
+    assert world.shown() == {"db.b": ONE, "db.c": ONE}, "a version of before is current again"
+    assert world.standing() == MirrorStanding(2, 0, None, None)
+    ended = replace(Publication(environment("prod"), 3), ends_environment=True)
+    process.publish(ended)
+    assert world.shown() == {}
+    assert world.standing() is None
+
+
+def test_a_view_that_is_as_before_is_not_written(world: World) -> None:
+    effects = Interrupted()
+    process = world.process(effects)
+    publish(process, 0, a=ONE, b=ONE)
+    effects.passed.clear()
+    publish(process, 1, a=ONE, b=TWO)
+    assert effects.passed.count("mirror.write") == 1
+
+
+def test_without_a_mirror_there_are_no_views_and_switching_it_off_takes_them_away(
+    world: World,
+) -> None:
+    publish(world.process(mirrors=False), 0, a=ONE)
+    assert world.shown() == {}
+    publish(world.process(), 1, a=ONE)
+    assert world.shown() == {"db.a": ONE}
+    publish(world.process(mirrors=False), 2, a=ONE)
+    assert world.shown() == {}
+
+
+def test_a_name_of_another_environment_is_refused_and_nothing_is_published(world: World) -> None:
+    process = world.process()
+    publish(process, 0, a=ONE)
+    with pytest.raises(ConflictError, match="another model in the environment 'prod'"):
+        process.publish(Publication(environment("dev"), 0, (view("a", TWO),)))
+    assert process.store.environments.get("dev") is None
+    assert world.shown() == {"db.a": ONE}
+
+
+def test_a_view_of_somebody_else_stays_and_is_named(world: World) -> None:
+    publish(world.process(), 0, b=ONE)
+    theirs = {
+        "name": "a",
+        "schema": {"type": "struct", "schema-id": 0, "fields": []},
+        "view-version": {
+            "version-id": 1,
+            "timestamp-ms": 0,
+            "schema-id": 0,
+            "summary": {},
+            "default-namespace": [],
+            "representations": [{"type": "sql", "sql": "SELECT 9", "dialect": "spark"}],
+        },
+        "properties": {},
+    }
+    world.part.create_view(["db"], theirs)
+    publish(world.process(), 1, a=ONE, b=TWO)
+    assert world.shown() == {"db.a": "SELECT 9", "db.b": TWO}
+    standing = world.standing()
+    assert standing is not None
+    assert (standing.views, standing.behind) == (2, 1)
+    assert "db.a that vde did not publish" in str(standing.failure)
+    world.part.drop(["db"], "views", "a")
+    assert not world.process().recover()
+    assert world.shown() == {"db.a": ONE, "db.b": TWO}
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_who_comes_next_finishes_what_a_dead_process_began(world: World, after: bool) -> None:
+    """A process dies at every one of its side effects, from the publication to its last view."""
+    effects = Interrupted()
+    publish(world.process(), 0, a=ONE, b=ONE)
+    publish(world.process(effects), 1, dropped="a", b=TWO, c=ONE)
+    count = len(effects.passed)
+    assert count > 8
+    one, other = {"b": ONE, "d": ONE}, {"b": TWO, "c": ONE}
+    version, of_version = 2, {2: other}
+    for number in range(1, count + 1):
+        deadly = Interrupted()
+        deadly.deadly = (number, after)
+        wanted, gone = (other, "d") if version % 2 else (one, "c")
+        of_version[version + 1] = wanted
+        with suppress(Death):
+            publish(world.process(deadly), version, dropped=gone, **wanted)
+        world.clock.advance(minutes=5)
+        current = world.process().store.environments.get("prod")
+        assert current is not None
+        version = current.version
+        right = {f"db.{name}": sql for name, sql in of_version[version].items()}
+        behind = world.standing()
+        assert behind is not None
+        assert behind.behind or world.shown() == right, "nobody says that views are of before"
+        world.process().recover()
+        assert world.shown() == right, number
+        behind = world.standing()
+        assert behind is not None
+        assert not behind.behind
+    assert version > 3
+
+
+def stalled_writer_comes_late(world: World) -> None:
+    """Anna stalls inside the write of a view; Ben publishes the next version meanwhile."""
+    publish(world.process(), 0, a=ONE)
+    anna = Interrupted()
+
+    def ben() -> None:
+        world.clock.advance(minutes=5)
+        publish(world.process(), 2, a=THREE)
+        assert world.shown() == {"db.a": THREE}
+        world.clock.advance(minutes=20)
+        world.process().recover()  # nobody is watched any more
+
+    anna.before["mirror.write"] = ben
+    publish(world.process(anna), 1, a=TWO)
+    world.process().recover()
+    assert world.shown() == {"db.a": THREE}, "an older publication is shown for good"
+    assert world.standing() == MirrorStanding(1, 0, None, None)
+
+
+def dead_writers_request_comes_late(world: World) -> None:
+    """Anna's request is under way when she dies, and arrives after Ben's."""
+    publish(world.process(), 0, a=ONE)
+    anna, under_way = Interrupted(), list[Any]()
+
+    def die() -> None:
+        before = world.part.load(["db"], "views", "a")
+        under_way.append(before)
+        raise Death
+
+    anna.before["mirror.write"] = die
+    with suppress(Death):
+        publish(world.process(anna), 1, a=TWO)
+    world.clock.advance(minutes=2)
+    publish(world.process(), 2, a=THREE)
+    assert world.shown() == {"db.a": THREE}
+    late = world.process()
+    views = late.catalog.mirror
+    assert views is not None
+    found = views.load(A)
+    assert found is not None
+    from vde_dagster.lakehouse.view_metadata import new_view_metadata
+
+    stale = new_view_metadata(view("a", TWO), found, "", 0)
+    stale["properties"] = {**stale["properties"], HASH: "stale"}
+    views.write(A, under_way[0]["metadata"], stale)
+    assert world.shown() == {"db.a": TWO}
+    world.process().recover()
+    assert world.shown() == {"db.a": THREE}, "an older publication is shown for good"
+
+
+def somebody_replaces_a_view(world: World) -> None:
+    """The janitor finds a view that others replaced, whose properties are as they were."""
+    publish(world.process(), 0, a=ONE)
+    process = world.process()
+    views = process.catalog.mirror
+    assert views is not None
+    from vde_dagster.lakehouse.view_metadata import new_view_metadata
+
+    found = views.load(A)
+    assert found is not None
+    other = new_view_metadata(view("a", TWO), found, "", 0)
+    views.write(A, found, {**other, "properties": found["properties"]})
+    assert world.shown() == {"db.a": TWO}
+    clean(process.store, process, RETENTION, timedelta(days=7))
+    assert world.shown() == {"db.a": ONE}, "somebody's view is shown for good"
+
+
+def the_catalog_is_out_of_reach(world: World) -> None:
+    """A publication happens all the same; until the views follow, that is told."""
+    publish(world.process(), 0, a=ONE)
+    process = world.process()
+    reached = world.part.access
+    world.part.access = RestAccess("http://127.0.0.1:9")
+    publish(process, 1, a=TWO)
+    assert process.store.environments.get("prod").version == 2  # type: ignore[union-attr]
+    since = world.clock.now()
+    world.clock.advance(hours=1)
+    standing = world.standing()
+    assert standing is not None
+    assert standing.since is not None, "nobody says that the views are not those of the state"
+    assert standing.since <= since
+    assert "cannot be reached" in str(standing.failure)
+    world.part.access = reached
+    world.process().recover()
+    assert world.shown() == {"db.a": TWO}, "the views never follow"
+
+
+Scenario = Callable[[World], None]
+SCENARIOS: dict[str, tuple[Scenario, Callable[[pytest.MonkeyPatch], None]]] = {
+    "what came late is noted": (
+        stalled_writer_comes_late,
+        lambda patch: patch.setattr(MirrorStore, "end", _end_without_looking),
+    ),
+    "what a dead writer began is watched": (
+        dead_writers_request_comes_late,
+        lambda patch: patch.setattr("vde_dagster.state.mirror.WATCHED", timedelta(0)),
+    ),
+    "the janitor looks at every view": (
+        somebody_replaces_a_view,
+        lambda patch: patch.setattr(mirror, "verify", lambda lakehouse: 0),
+    ),
+    "the query is compared, not only the hash": (
+        somebody_replaces_a_view,
+        lambda patch: patch.setattr(mirror, "_is_as_wanted", _same_hash),
+    ),
+    "what is wanted is written with the publication": (
+        the_catalog_is_out_of_reach,
+        lambda patch: patch.setattr(MirrorStore, "want", lambda *said: None),
+    ),
+    "recovery writes what is behind": (
+        the_catalog_is_out_of_reach,
+        lambda patch: patch.setattr("vde_dagster.lakehouse.settle.follow", lambda lakehouse: None),
+    ),
+}
+_END = MirrorStore.end
+
+
+def _end_without_looking(
+    self: MirrorStore, catalog: str, done: Any, writer: str, *more: Any
+) -> None:
+    """As `end`, but whoever ends is taken for the writer."""
+    from sqlalchemy import update
+
+    from vde_dagster.state.schema import mirrored_views
+
+    self.database.run_transaction(
+        lambda conn: conn.execute(update(mirrored_views).values(writer=writer)), name="test"
+    )
+    _END(self, catalog, done, writer, *more)
+
+
+def _same_hash(lakehouse: Lakehouse, wanted: Any) -> bool:
+    assert lakehouse.catalog.mirror is not None
+    found = lakehouse.catalog.mirror.load(wanted.ref)
+    return found is not None and found["properties"].get(HASH) == wanted.hash
+
+
+@pytest.mark.parametrize("safeguard", SCENARIOS)
+def test_each_safeguard_is_needed(
+    safeguard: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario, remove = SCENARIOS[safeguard]
+    remove(monkeypatch)
+    with pytest.raises(AssertionError):
+        scenario(world)
+
+
+@pytest.mark.parametrize("scenario", dict.fromkeys(one for one, _ in SCENARIOS.values()))
+def test_with_all_safeguards_views_follow_the_newest_publication(
+    scenario: Scenario, world: World
+) -> None:
+    scenario(world)
+
+
+def test_a_watched_view_is_left_in_peace_once_nobody_can_come_late(world: World) -> None:
+    anna = Interrupted()
+    anna.deadly = (10**9, False)
+
+    def die() -> None:
+        raise Death
+
+    anna.after["mirror.write"] = die
+    with suppress(Death):
+        publish(world.process(anna), 0, a=ONE)
+    world.clock.advance(minutes=2)
+    process = world.process()
+    follow(process)
+    assert [one.watched_until is not None for one in process.store.mirror.waiting("lakehouse")] == [
+        True
+    ]
+    assert world.standing() == MirrorStanding(1, 0, None, None)
+    world.clock.advance(seconds=WATCHED.total_seconds() + 1)
+    follow(process)
+    assert process.store.mirror.waiting("lakehouse") == []
+    assert verify(process) == 0
+
+
+def test_looking_at_views_of_a_catalog_out_of_reach_strays_none(world: World) -> None:
+    process = world.process()
+    publish(process, 0, a=ONE)
+    world.part.access = RestAccess("http://127.0.0.1:9")
+    with pytest.raises(StoreError):
+        verify(process)
+    assert world.standing() == MirrorStanding(1, 0, None, None)
