@@ -12,7 +12,7 @@ from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse.catalog import VIEW, Swap, require_unmoved
 from vde_dagster.lakehouse.commit import write_then
 from vde_dagster.lakehouse.prepare import announced_file, differences, made_views, ref_of
-from vde_dagster.lakehouse.settle import settle
+from vde_dagster.lakehouse.settle import recover, settle
 from vde_dagster.lakehouse.view_ledger import forget_views, record_views
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.table import TableRef
@@ -46,6 +46,7 @@ def replace_views(
         ConflictError: The environment was published meanwhile.
     """
     store, catalog = lakehouse.store, lakehouse.catalog
+    recover(lakehouse)
     free, taken = [], {}
     with store.database.reading() as conn:
         for view in views:

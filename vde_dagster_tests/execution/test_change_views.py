@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, VdeError
 from vde_dagster.execution.changes.views import refresh_change_views
 from vde_dagster.execution.workspace import Workspace
@@ -15,6 +17,7 @@ from vde_dagster.lakehouse.catalog import VIEW
 from vde_dagster.lakehouse.change_views import replace_views
 from vde_dagster.planning.table import TableRef
 from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.execution.test_other_catalog import Death, Dies, Warehouses
 from vde_dagster_tests.execution.test_versions import Shop
 from vde_dagster_tests.faults import MODES, Fault, FaultInjector, ProcessKilled
 
@@ -187,6 +190,48 @@ def test_what_somebody_dropped_comes_back(shop: Watched) -> None:
     assert damage(shop) == ["view_gone"]
     shop.again()
     assert shop.views() == before
+
+
+def test_a_model_with_a_column_of_theirs_has_none(
+    shop: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.folder.write(
+        "models/odd.sql", "MODEL (name marts.odd, kind FULL); SELECT 1 AS _change_type"
+    )
+    shop.again()
+    assert shop.views().keys() == ALL
+    assert "marts.odd has a column '_change_type'" in caplog.text
+
+
+def test_a_catalog_that_takes_no_part_in_the_transaction_follows_whoever_dies(
+    tmp_path: Path, empty_database: Path
+) -> None:
+    warehouses = Warehouses(tmp_path, empty_database)
+    warehouses.project.write("pyproject.toml", SETTINGS.format(most=3))
+
+    def next_day(workspace: Workspace) -> None:
+        workspace.apply(workspace.plan_run("prod"), concurrency=1, who="me")
+
+    warehouses.run(lambda w: w.apply(w.plan("prod"), concurrency=1))
+    warehouses.clock.advance(days=1)
+    swaps = warehouses.run(next_day).changes
+    assert swaps > 2
+    for number in range(1, swaps + 1):
+        warehouses.clock.advance(days=1)
+        with suppress(Death):
+            warehouses.run(next_day, Dies(number, after=number % 2 == 0))
+        warehouses.clock.advance(minutes=5)
+        warehouses.run(next_day)
+        workspace = warehouses.process(Dies())
+        current = workspace.store.environments.get("prod")
+        assert current is not None
+        pins = workspace.store.pins.at("prod", current.version)
+        shown = [current.entries[ModelName("marts", one)].table_id for one in ("daily", "week")]
+        found = views(workspace)
+        for table_id, name in zip(shown, ("daily", "week"), strict=True):
+            sql = found[TableRef("marts", f"{name}__changes")]
+            assert pins[table_id or ""].snapshot_id in read(sql), (number, name)
+        workspace.close()
 
 
 def test_these_are_all_points_of_failure(shop: Watched) -> None:

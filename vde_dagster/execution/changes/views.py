@@ -148,36 +148,26 @@ def _kept(warehouse: Warehouse) -> list[int]:
 def _define(
     warehouse: Warehouse, current: Environment, name: ModelName, kept: Sequence[int]
 ) -> ViewDefinition:
-    shown = _shown(warehouse, current, name, kept)
+    catalog, shown = warehouse.settings.catalog, _shown(warehouse, current, name, kept)
+    found = _steps(catalog, name, current, shown)
+    if found.method == "resync":  # Rows that cannot be told apart: there are only all of them.
+        shown = shown[-1:]
+        found = _steps(catalog, name, current, shown)
     columns = columns_of_steps([side for _, side in shown])
     first, side = shown[0]
     pin = side.shown.pin.snapshot_id if side is not None and side.shown is not None else None
     begun = Step(0, pin, first.version, first.publication_id or None)
-    whole = ModelChanges(
-        environment=PRODUCTION,
-        model=name,
-        since=first.version,
-        until=current.version,
-        publication_id=current.publication_id,
-        method="nothing",
-        why=None,
-        events=(),
-        key=(),
-        columns=(*MARKS, *((column.name, column.type) for column in columns.last)),
-        query="",
-    )
-    found = steps_of(warehouse.settings.catalog, name, shown, whole, pinned_only=True, first=1)
-    if found.method == "resync":  # Rows that cannot be told apart: all that can be said is this.
-        last = shown[-1]
-        if len(shown) == 1:
-            raise UsageError(found.why or "its rows cannot be told apart")
-        columns, side, found = columns_of_steps([last[1]]), last[1], replace(found, query="")
-        begun = replace(begun, version=last[0].version, publication_id=last[0].publication_id)
     rows = side.query if side is not None else None
     steps = [found.query] if found.steps else []
     ref = current.views.ref(_named(name))
     marks = [(*mark, None) for mark in MARKS]
     own = [(one.name, one.type, None) for one in columns.last]
+    both = {column.lower() for column, *_ in own} & {column for column, *_ in marks}
+    if both:
+        raise UsageError(
+            f"{name} has a column '{min(both)}', which its changes have, too",
+            hint="give the column another name",
+        )
     return ViewDefinition(
         namespace=ref.namespace,
         name=ref.name,
@@ -187,6 +177,26 @@ def _define(
         properties=(("vde.environment", PRODUCTION), ("vde.changes_of", str(name))),
         comment=f"What versions of '{PRODUCTION}' changed in {name}, since version {begun.version}",
     )
+
+
+def _steps(
+    catalog: str, name: ModelName, current: Environment, shown: Sequence[Shown]
+) -> ModelChanges:
+    columns = columns_of_steps([side for _, side in shown])
+    whole = ModelChanges(
+        environment=PRODUCTION,
+        model=name,
+        since=shown[0][0].version,
+        until=current.version,
+        publication_id=current.publication_id,
+        method="nothing",
+        why=None,
+        events=(),
+        key=(),
+        columns=(*MARKS, *((column.name, column.type) for column in columns.last)),
+        query="",
+    )
+    return steps_of(catalog, name, shown, whole, pinned_only=True, first=1)
 
 
 def _shown(
