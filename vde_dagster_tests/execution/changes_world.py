@@ -406,7 +406,10 @@ class World:
         sql = re.sub(
             r"(?:`lake`\.)?`lake`\.`(\w+)` VERSION AS OF (\d+)", self._snapshot, changes.query
         )
-        sql = re.sub(r"`lake`\.`lake`\.`(\w+)`\.`changes` WITH \(([^)]*)\)", self._log, sql)
+        logs = re.findall(r"\.`changes` ", sql, re.IGNORECASE)
+        assert len(set(logs)) == len(logs), "Spark would read one log twice"
+        log = r"(?i)`lake`\.`lake`\.`(\w+)`\.`changes` WITH \(([^)]*)\)"
+        sql = re.sub(log, self._log, sql)
         return self.db.execute(sqlglot.transpile(sql, read="spark", write="duckdb")[0]).fetchall()
 
     def _snapshot(self, match: re.Match[str]) -> str:

@@ -35,6 +35,22 @@ def test_copies_follow_a_random_history(
     assert min(found["resync"], found["steps"]) > 5, (history.did, found)
 
 
+def test_each_step_reads_its_own_commits(
+    tmp_path: Path, open_workspace: Callable[[ProjectFolder], Workspace]
+) -> None:
+    history = History(ProjectFolder(tmp_path / "shop"), open_workspace, "copy-on-write", 1)
+    history.day += 1
+    history._publish(run=True)
+    between = history.workspace.changes_between("prod", "shop.days", 1, each=True)
+    assert [step.method for step in between.steps] == ["commits", "commits"]
+    assert history.check_each("shop.days", 1, 3) == 2
+    assert history.check_view("shop.days", 1, 3) == "steps"
+    parts = [f"SELECT day FROM changes('shop.days', {v}, {v + 1})" for v in (1, 2)]
+    both = " UNION ALL ".join(parts)
+    days = {str(row[0]) for row in history.workspace.query("prod", both).rows}
+    assert days == {"2024-01-02", "2024-01-03"}
+
+
 def test_a_reader_of_the_last_version_reads_no_earlier_one(
     tmp_path: Path, open_workspace: Callable[[ProjectFolder], Workspace]
 ) -> None:

@@ -174,6 +174,7 @@ def compare_sides(
     *,
     ordinal: int = 0,
     pinned_only: bool = False,
+    by_commits: bool = True,
 ) -> ModelChanges:
     """Find out how two versions of a model are compared.
 
@@ -187,8 +188,11 @@ def compare_sides(
         why: Why what the earlier one shows cannot be read.
         ordinal: What counts this step among others.
         pinned_only: Whether to read only what versions pin, and so no commit in between.
+        by_commits: Whether Iceberg's log of changes may be read.
     """
-    compared = _Comparison(catalog, later, model, since, before, after, ordinal, pinned_only)
+    compared = _Comparison(
+        catalog, later, model, since, before, after, ordinal, pinned_only, by_commits
+    )
     return compared.changes(why)
 
 
@@ -212,6 +216,7 @@ class _Comparison:
     after: Side | None
     ordinal: int
     pinned_only: bool
+    by_commits: bool
 
     def changes(self, resync: str | None) -> ModelChanges:
         before, after = self.before, self.after
@@ -282,7 +287,7 @@ class _Comparison:
                 way = self._way(*tables)
                 if isinstance(way, ByCommits) and not way.legs:
                     return "nothing", None
-                if way is not None:
+                if way is not None and (self.by_commits or isinstance(way, ByLineage)):
                     return self._by_table(way, tables[1], pairs)
         return "versions", of_versions(
             before.query if before is not None else None,

@@ -16,7 +16,7 @@ from vde_dagster.execution.changes.between import (
 )
 from vde_dagster.execution.changes.sides import Side, read_side
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, column_events
-from vde_dagster.planning.changes.query import MARKS, Step, no_changes
+from vde_dagster.planning.changes.query import LOGS, MARKS, Step, no_changes, spelled_apart
 from vde_dagster.planning.changes.steps import ColumnsOfSteps, in_last_columns, mapped_key
 
 if TYPE_CHECKING:
@@ -139,6 +139,7 @@ def steps_of(
             after,
             ordinal=first + len(found),
             pinned_only=pinned_only,
+            by_commits=sum(one.method == "commits" for one, _ in found) < LOGS // 2,
         )
         if step.method == "resync":
             return resync_of(whole, f"version {step.until} cannot be told: {step.why}")
@@ -166,7 +167,7 @@ def _together(
         events=tuple(events),
         key=key or (),
         columns=(*MARKS, *((column.name, column.type) for column in shown)),
-        query=" UNION ALL ".join(parts) or no_changes(shown, taken),
+        query=spelled_apart(" UNION ALL ".join(parts)) or no_changes(shown, taken),
         steps=tuple(step for step, _ in found),
     )
 

@@ -39,6 +39,7 @@ def expand_changes(
 
     from vde_dagster.execution.changes.between import changes_between
     from vde_dagster.execution.changes.by_version import changes_by_version
+    from vde_dagster.planning.changes.query import spelled_apart
     from vde_dagster.sql.dialects import untranslated
 
     try:
@@ -46,6 +47,7 @@ def expand_changes(
     except SqlglotError:
         return sql, {}  # Whoever reads the query says what is wrong with it.
     found: dict[ModelName, str] = {}
+    logs: set[int] = set()
     parts, done, i = [], 0, 0
     while i < len(tokens):
         end = _call(tokens, i)
@@ -57,7 +59,10 @@ def expand_changes(
         ask = changes_by_version if each else changes_between
         changes = ask(warehouse, version.name, name, since, until or version.version)
         table = ModelName(_SCHEMA, f"{name.name}_{len(found)}")
-        found[table] = f"({changes.query})"
+        try:
+            found[table] = f"({spelled_apart(changes.query, logs)})"
+        except ValueError as error:
+            raise UsageError(str(error), hint="ask for fewer versions, or in two queries") from None
         parts += [sql[done : tokens[i].start], f"{quote(table.namespace)}.{quote(table.name)}"]
         done, i = tokens[end].end + 1, end + 1
     return "".join([*parts, sql[done:]]), found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -52,6 +54,48 @@ class Step:
             f"CAST({value} AS {type_}) AS {quote(name)}"
             for value, (name, type_) in zip(values, MARKS, strict=True)
         )
+
+
+_LOG = re.compile(r"`changes`( WITH \(`(?:start|end)-snapshot-id` = [^)]*\))", re.IGNORECASE)
+LOGS = 1 << len("changes")
+"""How many of Iceberg's logs of changes one query can read."""
+
+
+def spelled_apart(query: str, used: set[int] | None = None) -> str:
+    """Write each log of changes that a query reads with other capitals than the others.
+
+    Spark before SPARK-58330 resolves a table that is named twice only once, with the first one's
+    options: the second log would be that of the first one's commits. Iceberg takes any capitals.
+
+    Args:
+        query: A query.
+        used: Numbers of spellings that are taken, to which those of this query are added.
+
+    Raises:
+        ValueError: It reads more than `LOGS`.
+
+    >>> log = "t.`changes` WITH (`end-snapshot-id` = '7')"
+    >>> one, two = spelled_apart(f"{log} JOIN {log}").split(" JOIN ")
+    >>> one == two, one.lower() == two.lower()
+    (False, True)
+    """
+    taken = set() if used is None else used
+
+    def spelled(match: re.Match[str]) -> str:
+        # By what it reads, so that two queries that somebody joins are likely to differ, too.
+        number = zlib.crc32(match[1].encode()) % LOGS
+        if len(taken) >= LOGS:
+            raise ValueError(f"a query reads more than {LOGS} logs of changes")
+        while number in taken:
+            number = (number + 1) % LOGS
+        taken.add(number)
+        letters = (
+            letter.upper() if number >> place & 1 else letter
+            for place, letter in enumerate("changes")
+        )
+        return f"`{''.join(letters)}`{match[1]}"
+
+    return _LOG.sub(spelled, query)
 
 
 def is_comparable(type_: str) -> bool:
@@ -178,7 +222,7 @@ def changes_query(
     shown = ", ".join(
         f"{name} AS {quote(column.name)}" for name, column in zip(names, columns, strict=True)
     )
-    return (
+    return spelled_apart(
         f"SELECT {step.marks(change)}, {shown} FROM ({net}) AS changes "
         "LATERAL VIEW explode(sequence(1, abs(w))) AS one"
     )

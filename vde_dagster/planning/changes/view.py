@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vde_dagster.base.names import quote
 from vde_dagster.planning.changes.columns import ColumnPair
-from vde_dagster.planning.changes.query import Step, no_changes
+from vde_dagster.planning.changes.query import Step, no_changes, spelled_apart
 
 SUFFIX = "__changes"
 """What the names of such views end with."""
@@ -39,4 +39,4 @@ def view_query(
         )
         insert = begun.marks(chr(39) + "insert" + chr(39))
         parts.append(f"SELECT {insert}, {listed} FROM ({rows}) AS begun")
-    return " UNION ALL ".join([*parts, *steps])
+    return spelled_apart(" UNION ALL ".join([*parts, *steps]))
