@@ -21,9 +21,10 @@ class DenseQueries:
 
     Args:
         rng: Decides.
+        texts: Whether some write numbers as texts, which tells equal ones apart.
     """
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, *, texts: bool = False) -> None:
         self._rng = rng
         self._shapes = [
             *(self.joined, self.joined, self.grouped, self.filtered_grouping, self.united),
@@ -31,6 +32,7 @@ class DenseQueries:
             *(self.computed, self.computed, self.computed_totals),
             *(self.looked_up, self.looked_up, self.unmatched, self.totals_of_joins, self.nested),
             *(self.read_twice, self.read_twice, self.emptied, self.emptied, self.asked_totals),
+            *([self.written] * 6 if texts else []),
         ]
         self._expressions = Expressions(rng, ["k", "v"], ["s"], ["f"])
 
@@ -40,6 +42,25 @@ class DenseQueries:
 
     def _pick(self, *options: str) -> str:
         return self._rng.choice(options)
+
+    def written(self) -> str:
+        """Keys as texts, of rows or of groups of them."""
+        rows = self._pick(
+            *("(SELECT k, v, 1 AS n FROM a)", "(SELECT DISTINCT k, v, 1 AS n FROM a)"),
+            *("(SELECT k, v, COUNT(*) AS n FROM a GROUP BY k, v)", "(SELECT k, 1 AS n FROM a)"),
+            *("(SELECT DISTINCT k, 1 AS n FROM a)", "(SELECT k, COUNT(*) AS n FROM a GROUP BY k)"),
+            "(SELECT k, 1 AS n FROM a UNION SELECT k, 1 FROM b)",
+            "(SELECT k, 1 AS n FROM a UNION ALL SELECT k, 1 FROM b)",
+        )
+        text = self._pick("CAST(x.k AS STRING)", "CAST(x.k AS STRING)", "1 / x.k", "x.k")
+        return self._pick(
+            f"SELECT DISTINCT {text} AS u FROM {rows} AS x",
+            f"SELECT MAX({text}) AS u FROM {rows} AS x",
+            f"SELECT {text} AS u, SUM(x.n) AS n FROM {rows} AS x GROUP BY {text}",
+            f"SELECT {text} AS u, COUNT(*) AS n FROM {rows} AS x GROUP BY {text}",
+            f"SELECT c.y FROM c WHERE EXISTS (SELECT 1 FROM {rows} AS x WHERE {text} = c.x)",
+            f"SELECT {text} AS u FROM {rows} AS x INTERSECT SELECT {text} FROM {rows} AS x",
+        )
 
     def condition(self, columns: list[str], texts: list[str]) -> str:
         """A condition on one or two columns."""

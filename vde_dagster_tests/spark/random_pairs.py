@@ -119,7 +119,7 @@ def compare_dense_pairs(
         table: leaf_version(table, types).with_unique_keys(keys.get(table, ()))
         for table, types in tables.items()
     }
-    made = DenseQueries(rng)
+    made = DenseQueries(rng, texts=other_types)
     seen: dict[tuple[str, ...], str] = {}
     answers: dict[str, Any] = {}
     tally = Tally()
