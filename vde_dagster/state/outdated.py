@@ -166,6 +166,11 @@ class OutdatedStore:
                     found.setdefault(row[0], []).append(Interval(row[1], row[2]))
         return {table_id: IntervalSet.of(ranges) for table_id, ranges in found.items()}
 
+    def after(self, at: datetime) -> set[str]:
+        """Return the tables of which something became outdated at an instant (UTC) or later."""
+        with self.database.reading() as conn:
+            return set(conn.execute(select(_ROW.table_id).where(_ROW.since >= at)).scalars())
+
     def since(self, table_id: str) -> datetime | None:
         """Return since when (UTC) something of a table has to be computed again, or None."""
         query = select(_ROW.since).where(_ROW.table_id == table_id)

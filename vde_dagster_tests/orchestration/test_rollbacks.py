@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -171,6 +172,29 @@ def test_going_forward_again_fills_the_partitions_again(
     assert told.shown() != newer
     roll_back(2)
     assert told.shown() == newer
+
+
+def test_what_others_made_of_rows_that_went_is_shown_as_missing(
+    folder: ProjectFolder, outside: Workspace, told: Told, roll_back: RollBack
+) -> None:
+    run(outside, 6)
+    folder.edit("models/totals.sql", "sum(n)", "max(n)")
+    outside.reload()
+    outside.apply(outside.plan("dev", now=at(6)))
+    told.tick()
+    assert sizes(told)["db/totals"] == [5, 5]
+    roll_back(1)
+    assert sizes(told)["db/totals"] == [3, 3]
+    with lend(outside):
+        assert sync(outside, told.instance).is_empty
+
+
+def sizes(told: Told) -> dict[str, list[int]]:
+    """Return how many partitions Dagster shows of each version, by asset."""
+    return {
+        asset: sorted(Counter(key.partition("|")[0] for key in shown).values())
+        for asset, shown in told.shown().items()
+    }
 
 
 def test_what_checks_found_stays_when_partitions_go(

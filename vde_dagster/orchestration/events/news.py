@@ -260,11 +260,11 @@ class Teller:
         """Show what tables hold that a rollback has taken back; return what shows their checks."""
         from vde_dagster.orchestration.events.sync import Sync, gone_back
 
-        models = gone_back(self.store, environment)
-        if not models:
+        tables = gone_back(self.store, environment)
+        if not tables:
             return None
         sync = Sync(self.workspace, self.instance, self.catalog, self.log, None)
-        sync.models(models)
+        sync.tables(tables)
         return sync
 
     def tell_audits(self, run_id: str, name: str, version: int) -> None:

@@ -104,43 +104,45 @@ def sync(
     return Sync(workspace, instance, catalog, log or logging.getLogger(__name__), seconds).run(wipe)
 
 
-def gone_back(store: StateStore, environment: Environment) -> list[ModelName]:
-    """Return the models whose tables a rollback has taken back to what a version held.
+def gone_back(store: StateStore, environment: Environment) -> set[str]:
+    """Return the tables that hold less, or other rows, since a rollback published a version.
+
+    That is what it has taken back, and what others have made of rows that are gone.
 
     Args:
         store: The state store.
         environment: The version that the rollback published.
     """
-    tables = store.pin_history.begun(environment.name, environment.version)
-    entries = environment.entries.values()
-    return [e.name for e in entries if e.table_id in tables and e.held is None]
+    begun = store.pin_history.begun(environment.name, environment.version)
+    tables = (begun & environment.tables) - environment.held.keys()
+    return tables | store.outdated.after(environment.published_at) if tables else set()
 
 
 def show_tables(
     workspace: Workspace,
     instance: dg.DagsterInstance,
     translator: VdeTranslator,
-    models: Collection[ModelName],
+    tables: Collection[str],
     log: Log,
 ) -> Sync | None:
-    """Show the partitions of models as their tables are, which went back to what they held.
+    """Show the partitions of models as their tables are after a rollback.
 
     Args:
         workspace: The project.
         instance: The Dagster instance.
         translator: The one that the code location uses.
-        models: The models.
+        tables: The tables, see `gone_back`.
         log: Takes what could not be shown.
 
     Returns:
         Where Dagster had to forget assets, what writes their checks again: `Sync.checks`.
     """
-    if not models:
+    if not tables:
         return None
     now = datetime.now(timezone.utc)
     catalog = build_catalog(load_live(workspace, now), translator, now)
     sync = Sync(workspace, instance, catalog, log, None)
-    sync.models(models)
+    sync.tables(tables)
     return sync if sync.wiped else None
 
 
@@ -192,10 +194,10 @@ class Sync:
             complete,
         )
 
-    def models(self, names: Collection[ModelName]) -> None:
-        """Show the tables of some models as they are; partitions that no table holds go."""
+    def tables(self, table_ids: Collection[str]) -> None:
+        """Show some tables as they are; partitions that no table holds go."""
         for name, model in self.catalog.live.models.items():
-            if name in names:
+            if any(one.table is not None and one.table.id in table_ids for one in model.versions):
                 self._step(name, model, wipe=True)
 
     def _step(self, name: ModelName, model: LiveModel, wipe: bool) -> bool:

@@ -276,18 +276,19 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         for failed in done.failed_statements:
             context.log.error(f"{failed.model}: {failed.error}: {failed.statement}")
         # Where Dagster has to forget an asset, its checks go, too; so the events come after that.
-        models = gone_back(workspace.store, done.environment)
-        sync = show_tables(workspace, context.instance, catalog.translator, models, context.log)
-        tags = {ENVIRONMENT_TAG: done.environment.name}
-        events = published_events(
-            catalog,
-            workspace.store,
-            context.instance,
-            done.environment,
-            built=frozenset(),
-            tags=tags,
-        )
-        yield from passing_events(workspace.store.database.effects, events)
+        tables = gone_back(workspace.store, done.environment)
+        sync = show_tables(workspace, context.instance, catalog.translator, tables, context.log)
+        others = (workspace.store.environments.get(name) for name in done.holding)
+        for published in (done.environment, *(other for other in others if other is not None)):
+            events = published_events(
+                catalog,
+                workspace.store,
+                context.instance,
+                published,
+                built=frozenset(),
+                tags={ENVIRONMENT_TAG: published.name},
+            )
+            yield from passing_events(workspace.store.database.effects, events)
         if sync is not None:
             sync.checks()
         forget_past_plans(workspace.store, context.instance, catalog.names.plans)
