@@ -111,6 +111,9 @@ def test_a_version_is_named_by_its_number_or_a_time(shop: Shop, text: str, versi
     ("text", "at", "said"),
     [
         ("prod@9", None, "has no version 9"),
+        (f"prod@{2**31}", None, "has no version 2147483648"),
+        (f"prod@{'9' * 5000}", None, "has no version 9{40} Hint"),
+        ("prod@²", None, "is not a time"),
         ("prod@2001-01-01", None, "no version that is as old as 2001-01-01"),
         ("prod@2030-01-01", None, "2030-01-01 00:00 UTC is yet to come"),
         ("prod", "tomorrow", "is yet to come"),

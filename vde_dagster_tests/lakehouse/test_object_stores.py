@@ -14,7 +14,7 @@ from vde_dagster.errors import ProjectError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse, Publication
 from vde_dagster.lakehouse.new_table import NewTable
-from vde_dagster.lakehouse.object_stores import for_spark
+from vde_dagster.lakehouse.object_stores import for_clients, for_spark
 from vde_dagster.planning.table import TableRef
 from vde_dagster.spark import SessionSettings
 from vde_dagster.spark.settings import catalog_config, command_line_config
@@ -141,3 +141,34 @@ def test_a_projects_settings_reach_both_and_are_written_nowhere(
     monkeypatch.delenv("STORE_KEY")
     with pytest.raises(ProjectError, match="STORE_KEY"), Workspace.open(tmp_path) as workspace:
         _ = workspace.lakehouse
+
+
+@pytest.mark.parametrize(
+    ("io", "told"),
+    [
+        ({}, {}),
+        (
+            {"s3.endpoint": "https://s", "s3.region": "eu", "other": "1"},
+            {
+                "s3.endpoint": "https://s",
+                "s3.region": "eu",
+                "client.region": "eu",
+                "s3.path-style-access": "true",
+                "other": "1",
+            },
+        ),
+        (
+            {"s3.endpoint": "https://s", "s3.path-style-access": "false"},
+            {"s3.endpoint": "https://s", "s3.path-style-access": "false"},
+        ),
+        (
+            {"client.secret-access-key": "k"},
+            {"client.secret-access-key": "k", "s3.secret-access-key": "k"},
+        ),
+    ],
+)
+def test_clients_are_told_the_settings_by_both_names_and_nothing_else(
+    io: dict[str, str], told: dict[str, str]
+) -> None:
+    assert for_clients(io, "s3://lake/warehouse") == told
+    assert for_clients(io, "file:///warehouse") == io

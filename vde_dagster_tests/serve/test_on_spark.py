@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 
@@ -145,6 +146,11 @@ def test_engines_read_what_vde_query_reads(
                 frame = session.sql(f"SELECT * FROM {name}.{model}")
                 assert frame.columns == names, (version, model)
                 assert rows(frame.collect()) == wanted, (version, model)
+                if model in TABLES:
+                    told = server.ask(f"/data/prod@{version}/{model}?format=arrow&limit=10000")
+                    page = pa.ipc.open_stream(told.body).read_all()
+                    assert page.column_names == names
+                    assert rows(row.values() for row in page.to_pylist()) == wanted
                 if model in TABLES and (version, model) != (3, "marts.parts"):
                     table = catalog.load_table(model).scan().to_arrow()
                     assert table.column_names == names
