@@ -240,6 +240,7 @@ def test_without_changes_nothing_but_the_table_is_required() -> None:
         ('token = "a"', "'rest.token' is given without 'rest.uri'"),
         ('uri = "http://h"\ntoken = "a"\ncredential = "b:c"', "who we are twice"),
         ('uri = "http://h"\ncredential = "b"', "has no secret"),
+        ('uri = "http://h"\n[tool.vde]\nchange_views = ["db.*"]', "'change_views' needs a catalog"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(tmp_path: Path, settings: str, message: str) -> None:

@@ -92,6 +92,8 @@ def refresh_change_views(warehouse: Warehouse, who: str) -> ChangeViews:
     """
     from vde_dagster.lakehouse.change_views import replace_views
 
+    if not warehouse.lakehouse.catalog.promises.keeps_views:
+        return ChangeViews()
     store, patterns = warehouse.store, warehouse.settings.change_views
     ending = warehouse.lakehouse.views_ending(PRODUCTION, SUFFIX)
     current = store.environments.get(PRODUCTION) if patterns or ending else None

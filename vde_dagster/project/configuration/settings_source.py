@@ -322,6 +322,10 @@ def _check_rest(settings: Settings, places: SettingPlaces) -> None:
         message = "setting 'rest.uri' is no base of an Iceberg REST catalog"
         hint = "write https://catalog.example/api, without the /v1 of its routes"
         raise places.problem("rest.uri", message, hint)
+    if settings.change_views:
+        message = "setting 'change_views' needs a catalog whose views are part of publications"
+        hint = "take it out, and read changes with `vde changes`"
+        raise places.problem("change_views", message, hint)
     if settings.nessie.uri:
         message = "settings 'rest.uri' and 'nessie.uri' name two catalogs"
         raise places.problem("rest.uri", message, "take one of them out")
