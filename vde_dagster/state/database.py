@@ -134,6 +134,8 @@ class Database:
         self.engine = engine
         self.clock: Clock = clock or SystemClock()
         self.effects: Effects = effects or NoEffects()
+        self.beside: list[Engine] = []
+        """What others use on the same database and close with this."""
         self.origin = ""
         """Who writes, among those who have to know their own work again; see `state.news`."""
 
@@ -255,7 +257,8 @@ class Database:
 
     def close(self) -> None:
         """Close every pooled connection."""
-        self.engine.dispose()
+        for engine in (self.engine, *self.beside):
+            engine.dispose()
 
 
 def _abandon(transaction: Transaction) -> None:

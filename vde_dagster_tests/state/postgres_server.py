@@ -6,6 +6,7 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -61,9 +62,9 @@ class PostgresServer:
             conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def stop(self) -> None:
-        """End the server and remove its data."""
-        self._process.terminate()
-        self._process.wait(30)
+        """End the server and who is connected, and remove its data."""
+        self._process.send_signal(signal.SIGINT)  # A SIGTERM waits until they have gone.
+        self._process.wait(60)
         self._log.close()
         shutil.rmtree(self._folder)
 

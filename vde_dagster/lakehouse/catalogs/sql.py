@@ -125,4 +125,6 @@ class SqlCatalog:
             if self._store.database.is_sqlite:
                 # PyIceberg's own connections wait for a lock too, as ours and Spark's do.
                 self._pyiceberg.engine = self._store.database.engine
+            else:
+                self._store.database.beside.append(self._pyiceberg.engine)
         return self._pyiceberg
