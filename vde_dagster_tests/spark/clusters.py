@@ -73,7 +73,7 @@ def connect_server(folder: Path, *coordinates: str) -> Iterator[str]:
     conf |= {"spark.jars.ivy": cache} if cache else {}
     options = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     command = [f"{_DEPLOY}.SparkSubmit", "--class", _CONNECT]
-    with _running(folder, "connect", *command, *options, memory="1g") as log:
+    with _running(folder, "connect", *command, *options, memory="2g") as log:
         yield "sc://127.0.0.1:" + said(log, r"Spark Connect server started at: \S*:(\d+)")
 
 

@@ -1,4 +1,4 @@
-"""A project with every way of writing tables is applied, run and queried on a cluster."""
+"""Projects on a cluster: one with every way of writing tables, and the example."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ from typing import Any
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster_tests.example.counted_by_pandas import FLIGHTS, copy_example, counted, shown_marts
 from vde_dagster_tests.kinds.test_lives import FILES
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.spark.clusters import standalone_cluster
+from vde_dagster_tests.state.conftest import postgres
+from vde_dagster_tests.state.postgres_server import PostgresServer
+
+__all__ = ["postgres"]
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
@@ -100,9 +105,22 @@ def master(machines: Path) -> Iterator[str]:
 
 
 def project_on(root: Path, master: str, config: dict[str, str]) -> ProjectFolder:
-    folder = ProjectFolder(root, PROJECT)
-    lines = (f"{json.dumps(key)} = {json.dumps(value)}" for key, value in config.items())
-    written = [f'[tool.vde.spark]\nmaster = "{master}"', "[tool.vde.spark.config]", *lines]
+    return with_settings(ProjectFolder(root, PROJECT), master, config)
+
+
+def example_on(root: Path, master: str, config: dict[str, str], state: str) -> ProjectFolder:
+    """A copy of the example, with its state in another database."""
+    return with_settings(ProjectFolder(copy_example(root)), master, config, state_url=state)
+
+
+def with_settings(
+    folder: ProjectFolder, master: str, config: dict[str, str], **settings: str
+) -> ProjectFolder:
+    def lines(values: dict[str, str]) -> list[str]:
+        return [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in values.items()]
+
+    written = ["[tool.vde]", *lines(settings), "[tool.vde.spark]", *lines({"master": master})]
+    written += ["[tool.vde.spark.config]", *lines(config)]
     folder.write("pyproject.toml", "\n".join(written))
     return folder
 
@@ -144,3 +162,18 @@ def test_every_kind_is_filled_audited_tested_and_queried_by_executors_of_two_wor
         assert list(machines.glob(f"{worker}/app-*/*/stderr")), worker
     found = json.loads(vde(folder, "query", "prod", "SELECT v FROM m.shown", "--json").stdout)
     assert "21" in json.dumps(found)
+
+
+def test_the_example_with_its_state_in_postgresql_holds_what_pandas_counts(
+    tmp_path: Path, machines: Path, master: str, postgres: PostgresServer
+) -> None:
+    before = set(machines.glob("worker*/app-*"))
+    state = postgres.url(postgres.create_database())
+    config = {**SMALL, "spark.driver.memory": "2g"}  # Tasks with the flights pass through it.
+    folder = example_on(tmp_path / "example", master, config, state)
+    vde(folder, "apply", "prod", "--yes")
+    assert shown_marts(folder.root, "prod") == counted()
+    used = set(machines.glob("worker*/app-*")) - before
+    assert {application.parent.name for application in used} == {"worker0", "worker1"}
+    query = "SELECT sum(flights) AS n FROM marts.airline_months"
+    assert str(FLIGHTS) in vde(folder, "query", "prod", query, "--json").stdout

@@ -6,15 +6,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from vde_dagster.errors import StoreError
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse.catalogs.sql_spark import POSTGRES_PACKAGE
 from vde_dagster.spark.connect import is_server
 from vde_dagster.spark.settings import SessionSettings, packages
+from vde_dagster_tests.example.counted_by_pandas import counted, shown_marts
 from vde_dagster_tests.spark.clusters import connect_server
-from vde_dagster_tests.spark.test_cluster import check_rows, project_on, vde
+from vde_dagster_tests.spark.test_cluster import check_rows, example_on, project_on, vde
+from vde_dagster_tests.state.conftest import postgres
+from vde_dagster_tests.state.postgres_server import PostgresServer
+
+__all__ = ["postgres"]
 
 TOKYO = {"TZ": "Asia/Tokyo"}
 """Where the clients are: what they read is in UTC all the same."""
@@ -25,7 +33,7 @@ CONFIG = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("server")
     needed = packages(SessionSettings("lakehouse", f"sqlite:///{folder}/vde.db", str(folder)))
-    with connect_server(folder, *needed) as url:
+    with connect_server(folder, *needed, POSTGRES_PACKAGE) as url:
         yield url
 
 
@@ -47,6 +55,36 @@ def test_every_kind_is_filled_audited_tested_and_queried_through_a_server(
     worker = [sys.executable, "-m", "vde_dagster_tests.spark.connect_worker", str(folder.root)]
     ended = subprocess.run(worker, capture_output=True, text=True, check=False, timeout=1500)
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.server
+def test_two_processes_at_once_publish_the_example_each_to_an_environment_of_its_own(
+    tmp_path: Path, server: str, postgres: PostgresServer
+) -> None:
+    state = postgres.url(postgres.create_database())
+    folder = example_on(tmp_path / "example", server, CONFIG, state)
+    command = [sys.executable, "-m", "vde_dagster.cli", "apply", "--project", str(folder.root)]
+    writers = {}
+    for name in ("prod", "dev"):
+        with (tmp_path / name).open("wb") as log:
+            writers[name] = subprocess.Popen([*command, name, "--yes"], stdout=log, stderr=log)
+    for name, writer in writers.items():
+        assert writer.wait(1500) == 0, (tmp_path / name).read_text()
+    wanted = counted()
+    with Workspace.open(folder.root) as workspace:
+        shown = {name: workspace.store.environments.get(name) for name in writers}
+        assert shown["prod"] is not None
+        assert shown["dev"] is not None
+        assert shown["prod"].entries == shown["dev"].entries
+        for entry in shown["prod"].entries.values():
+            # Whoever came second found what the first had filled.
+            fills = workspace.store.fills.log(entry.table_id) if entry.table_id else []
+            ranges = sorted((fill.start_at, fill.end_at) for fill in fills)
+            for (_, end), (start, _) in pairwise(ranges):
+                assert end <= start, f"{entry.name}: a range was filled twice"
+    for name in writers:
+        assert shown_marts(folder.root, name) == wanted
 
 
 @pytest.mark.spark
