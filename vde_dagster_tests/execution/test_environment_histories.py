@@ -19,7 +19,7 @@ def test_versions_read_what_they_showed(tmp_path: Path, seed: int) -> None:
 @pytest.mark.proof
 @pytest.mark.parametrize("seed", range(100, 110))
 def test_long_histories_keep_their_versions(tmp_path: Path, seed: int) -> None:
-    assert play(tmp_path, seed, 20)["rollbacks"]
+    assert play(tmp_path, seed, 20)["versions"]
 
 
 @pytest.mark.proof
