@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from vde_dagster.errors import ConflictError, LeaseLostError, VdeError
+from vde_dagster.errors import ConflictError, LeaseLostError, StoreError, VdeError
 from vde_dagster.lakehouse.prepare import ref_of
 from vde_dagster.lakehouse.view_metadata import definition_hash, new_view_metadata
 from vde_dagster.planning.table import TableRef
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 HASH = "vde.mirror"
 """The view property with the hash of what a view was made from."""
 _TRIES = 3
+_IN_VAIN = 3
+"""After so many views in a row that the catalog did not take, the others wait for the next time."""
 _WAIT_SECONDS = 75.0
 """Longer than the lease of a dead writer lasts."""
 
@@ -87,7 +89,7 @@ def follow(lakehouse: Lakehouse) -> None:
             with store.leases.holding(
                 mirror_lease(catalog), f"mirror {writer}", wait_seconds=_WAIT_SECONDS
             ) as held:
-                _write_all(lakehouse, store.mirror.waiting(catalog), writer, held.lease)
+                return _write_all(lakehouse, store.mirror.waiting(catalog), writer, held.lease)
         except LeaseLostError:
             continue  # stalled; whoever has it now repairs what was written late
         except ConflictError:
@@ -125,7 +127,10 @@ def _write_all(
 ) -> None:
     store, catalog = lakehouse.store, lakehouse.catalog.name
     _make_namespaces(lakehouse, views)
+    in_vain = 0
     for view in views:
+        if in_vain == _IN_VAIN:
+            return  # it would take as long with every view; they stay behind
         right = view.behind_since is None and _is_still_right(lakehouse, view.wanted)
         until, now = view.watched_until, store.database.clock.now()
         if right and until is not None and until > now:
@@ -139,6 +144,9 @@ def _write_all(
                 _write(lakehouse, wanted)
         except VdeError as error:
             failure = str(error)
+            in_vain = in_vain + 1 if isinstance(error, StoreError) else 0
+        else:
+            in_vain = 0
         store.mirror.end(catalog, wanted, writer, failure)
 
 

@@ -16,6 +16,7 @@ from vde_dagster.errors import ConflictError, StoreError
 from vde_dagster.lakehouse import Lakehouse, Publication, mirror
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog
 from vde_dagster.lakehouse.catalogs.rest_server import RestAccess
+from vde_dagster.lakehouse.catalogs.rest_views import RestViews
 from vde_dagster.lakehouse.janitor import clean
 from vde_dagster.lakehouse.mirror import HASH, follow, verify
 from vde_dagster.planning.table import TableRef
@@ -399,3 +400,23 @@ def test_looking_at_views_of_a_catalog_out_of_reach_strays_none(world: World) ->
     with pytest.raises(StoreError):
         verify(process)
     assert world.standing() == MirrorStanding(1, 0, None, None)
+
+
+def test_a_catalog_that_answers_nothing_is_not_asked_for_every_view(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[TableRef] = []
+
+    def load(self: RestViews, ref: TableRef) -> None:
+        asked.append(ref)
+        raise StoreError("no answer", hint="wait")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RestViews, "load", load)
+        publish(world.process(), 0, **{f"v{number}": ONE for number in range(9)})
+    assert len(asked) == 3
+    standing = world.standing()
+    assert standing is not None
+    assert (standing.views, standing.behind) == (9, 9)
+    world.process().recover()
+    assert len(world.shown()) == 9
