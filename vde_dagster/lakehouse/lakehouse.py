@@ -170,10 +170,25 @@ class Lakehouse:
         with self.store.database.reading() as conn:
             return list(published_views(conn, self.catalog_name, environment=environment))
 
-    def views_ending(self, environment: str, suffix: str) -> list[TableRef]:
-        """Return the views of an environment whose names end with a text."""
+    def views_ending(self, environment: str, suffix: str) -> dict[TableRef, dict[str, str]]:
+        """Return the properties of the views of an environment whose names end with a text.
+
+        Of one that is not as vde left it they are empty.
+        """
         with self.store.database.reading() as conn:
-            return views_ending(conn, self.catalog_name, environment, suffix)
+            known = views_ending(conn, self.catalog_name, environment, suffix)
+            pointers = self.catalog.pointers(known, conn) if known else {}
+
+        def read(item: tuple[TableRef, str]) -> tuple[TableRef, dict[str, str]]:
+            ref, location = item
+            if ref not in pointers or pointers[ref].location != location:
+                return ref, {}
+            try:
+                return ref, dict(self.files.read_json(location).get("properties", {}))
+            except FileNotFoundError:
+                return ref, {}
+
+        return dict(self.files.each(read, list(known.items())))
 
     def moved_views(self, environment: str) -> set[TableRef]:
         """Return an environment's views that are not as their publication left them."""

@@ -63,14 +63,15 @@ def published_views(
 
 def views_ending(
     connection: Connection, catalog: str, environment: str, suffix: str
-) -> list[TableRef]:
-    """Return the views of an environment whose names end with a text."""
-    query = select(views.c.namespace, views.c.name).where(
+) -> dict[TableRef, str]:
+    """Return the views of an environment whose names end with a text, with their files."""
+    query = select(views.c.namespace, views.c.name, views.c.metadata_location).where(
         views.c.catalog_name == catalog,
         views.c.environment == environment,
         views.c.name.endswith(suffix, autoescape=True),
     )
-    return [TableRef(row.namespace, row.name) for row in connection.execute(query)]
+    rows: Iterable[Any] = connection.execute(query)
+    return {TableRef(namespace, name): location for namespace, name, location in rows}
 
 
 def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef]) -> None:

@@ -55,8 +55,19 @@ class Side:
     uncertain: str | None
 
 
-def read_side(warehouse: Warehouse, version: Environment, name: ModelName) -> Side | None:
+def read_side(
+    warehouse: Warehouse,
+    version: Environment,
+    name: ModelName,
+    reader: PinnedVersion | None = None,
+) -> Side | None:
     """Find out how a model is read as a version showed it.
+
+    Args:
+        warehouse: The project's warehouse.
+        version: The version.
+        name: The model.
+        reader: What is known of the version already.
 
     Returns:
         None where the version does not show the model.
@@ -67,7 +78,7 @@ def read_side(warehouse: Warehouse, version: Environment, name: ModelName) -> Si
     entry = version.entries.get(name)
     if entry is None:
         return None
-    reader = PinnedVersion(warehouse, version)
+    reader = reader or PinnedVersion(warehouse, version)
     query = reader.relation(name)
     snapshot = reader.snapshots[entry.snapshot_id]
     if query is None or not snapshot.model.kind.is_shown:

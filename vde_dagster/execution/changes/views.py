@@ -8,10 +8,12 @@ writes them, and so does the clean-up before it forgets versions that they read.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
@@ -19,20 +21,23 @@ from vde_dagster.errors import ConflictError, UsageError, VdeError
 from vde_dagster.execution.changes.between import ModelChanges
 from vde_dagster.execution.changes.by_version import Shown, columns_of_steps, steps_of
 from vde_dagster.execution.changes.sides import Side, read_side
+from vde_dagster.execution.pinned_version import PinnedVersion
 from vde_dagster.planning.changes.query import MARKS, Step
 from vde_dagster.planning.changes.view import SUFFIX, view_query
 from vde_dagster.planning.environment import PRODUCTION
+from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.work import ViewDefinition
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.environment import Environment
-    from vde_dagster.planning.table import TableRef
     from vde_dagster.state.change_points import ChangePoint
 
 _LOG = logging.getLogger(__name__)
 _SOON = timedelta(hours=1)
 """Versions that are forgotten so soon are read by no new view."""
+_POINTS, _FORM = "vde.changes_since", 1
+"""The property that says which versions a view tells of, and the form in which it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +113,25 @@ def refresh_change_views(warehouse: Warehouse, who: str) -> ChangeViews:
     there = [ref for ref in ending if ref not in own]
     if not models and not there:
         return ChangeViews()
-    kept = _kept(warehouse)
+    reading = _Reading(warehouse, _kept(warehouse))
     views: list[ViewDefinition] = []
     without: list[tuple[ModelName, str]] = []
+    as_they_are: set[TableRef] = set()
     for name in models:
         if current.views.ref(_named(name)) in own:
             without.append((name, f"{_named(name)} is a model"))
             continue
         try:
-            views.append(_define(warehouse, current, name, kept))
+            points = reading.points(name)
+            ref = current.views.ref(_named(name))
+            if ending.get(ref, {}).get(_POINTS) == _listed(points):
+                as_they_are.add(ref)
+            else:
+                views.append(_define(reading, current, name, points))
         except UsageError as error:
             without.append((name, error.message))
-    made = {(view.namespace, view.name) for view in views}
-    gone = [ref for ref in there if (ref.namespace, ref.name) not in made]
+    wanted = as_they_are | {TableRef(view.namespace, view.name) for view in views}
+    gone = [ref for ref in there if ref not in wanted]
     changed, taken = replace_views(warehouse.lakehouse, current, views, gone, who)
     of = {current.views.ref(_named(name)): name for name in models}
     without += ((of[ref], why) for ref, why in taken.items())
@@ -147,10 +158,14 @@ def _kept(warehouse: Warehouse) -> list[int]:
     return sorted(kept.get(PRODUCTION, ()))
 
 
+def _listed(points: Iterable[ChangePoint]) -> str:
+    return f"{_FORM}: {', '.join(str(point.first) for point in points)}"
+
+
 def _define(
-    warehouse: Warehouse, current: Environment, name: ModelName, kept: Sequence[int]
+    reading: _Reading, current: Environment, name: ModelName, points: Sequence[ChangePoint]
 ) -> ViewDefinition:
-    catalog, shown = warehouse.settings.catalog, _shown(warehouse, current, name, kept)
+    catalog, shown = reading.warehouse.settings.catalog, reading.shown(name, points)
     found = _steps(catalog, name, current, shown)
     if found.method == "resync":  # Rows that cannot be told apart: there are only all of them.
         shown = shown[-1:]
@@ -176,7 +191,11 @@ def _define(
         columns=(*marks, *own),
         queries={"spark": view_query(rows, columns.at(0), begun, steps)},
         query_columns=tuple(column for column, *_ in (*marks, *own)),
-        properties=(("vde.environment", PRODUCTION), ("vde.changes_of", str(name))),
+        properties=(
+            ("vde.environment", PRODUCTION),
+            ("vde.changes_of", str(name)),
+            (_POINTS, _listed(points)),
+        ),
         comment=f"What versions of '{PRODUCTION}' changed in {name}, since version {begun.version}",
     )
 
@@ -201,41 +220,69 @@ def _steps(
     return steps_of(catalog, name, shown, whole, pinned_only=True, first=1)
 
 
-def _shown(
-    warehouse: Warehouse, current: Environment, name: ModelName, kept: Sequence[int]
-) -> list[Shown]:
-    """Read what the last versions showed of a model that each changed it, oldest first."""
-    most = warehouse.settings.change_view_versions + 1
-    found: list[Shown] = []
-    for point in reversed(warehouse.store.change_points.of(PRODUCTION, name)[-most:]):
-        one = _read(warehouse, name, point, kept)
-        if one is None:
-            break
-        found.append(one)
-    if not found:
-        raise UsageError(
-            f"it is not known what {name} held in version {current.version} of '{PRODUCTION}'",
-            hint="publish again",
-        )
-    return found[::-1]
+@dataclass
+class _Reading:
+    """Reads what versions of production showed, each version once.
 
+    Args:
+        warehouse: The project's warehouse.
+        kept: The versions that no clean-up forgets soon, rising.
+        versions: What was read.
+    """
 
-def _read(
-    warehouse: Warehouse, name: ModelName, point: ChangePoint, kept: Sequence[int]
-) -> Shown | None:
-    """Read what versions in a row showed; None where that is known no more, or had no table."""
-    versions = warehouse.store.versions
-    same = [one for one in kept if point.first <= one and (point.end is None or one < point.end)]
-    if not same or (point.shown and point.table_id is None):
-        return None
-    version = versions.at(PRODUCTION, same[-1])
-    if version is None:
-        return None
-    side: Side | None = None
-    if point.shown:
-        try:
-            side = read_side(warehouse, version, name)
-        except UsageError:
+    warehouse: Warehouse
+    kept: Sequence[int]
+    versions: dict[int, PinnedVersion | None] = field(default_factory=dict)
+
+    def points(self, name: ModelName) -> list[ChangePoint]:
+        """Return the last versions that changed a model and can be read, oldest first."""
+        most = self.warehouse.settings.change_view_versions + 1
+        known = self.warehouse.store.change_points.of(PRODUCTION, name)[-most:]
+        readable = takewhile(self._is_readable, reversed(known))
+        return list(readable)[::-1]
+
+    def _is_readable(self, point: ChangePoint) -> bool:
+        has_rows = point.table_id is not None or not point.shown
+        return has_rows and self._kept_of(point) is not None
+
+    def _kept_of(self, point: ChangePoint) -> int | None:
+        """Return the last of the versions in a row that is kept."""
+        end = len(self.kept) if point.end is None else bisect_left(self.kept, point.end)
+        last = self.kept[end - 1] if end else 0
+        return last if last >= point.first else None
+
+    def shown(self, name: ModelName, points: Sequence[ChangePoint]) -> list[Shown]:
+        """Read what the versions showed of a model, oldest first.
+
+        Raises:
+            UsageError: What the last one showed is not known.
+        """
+        found: list[Shown] = []
+        for point in reversed(points):
+            one = self._read(name, point)
+            if one is None:
+                break
+            found.append(one)
+        if not found:
+            raise UsageError(
+                f"it is not known what '{PRODUCTION}' shows of {name}", hint="publish again"
+            )
+        return found[::-1]
+
+    def _read(self, name: ModelName, point: ChangePoint) -> Shown | None:
+        number = self._kept_of(point) or 0
+        versions = self.warehouse.store.versions
+        if number not in self.versions:
+            read = versions.at(PRODUCTION, number)
+            self.versions[number] = PinnedVersion(self.warehouse, read) if read else None
+        reader = self.versions[number]
+        if reader is None:
             return None
-    made_by = versions.publication(PRODUCTION, point.first) or ""
-    return replace(version, version=point.first, publication_id=made_by), side
+        side: Side | None = None
+        if point.shown:
+            try:
+                side = read_side(self.warehouse, reader.version, name, reader)
+            except UsageError:
+                return None
+        made_by = versions.publication(PRODUCTION, point.first) or ""
+        return replace(reader.version, version=point.first, publication_id=made_by), side
