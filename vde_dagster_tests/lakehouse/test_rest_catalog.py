@@ -225,6 +225,31 @@ def test_a_request_that_is_refused_says_what_the_server_says(rest_server: str) -
         server.register(["db"], "a", "file:///no/such/file.metadata.json")
 
 
+@pytest.mark.server
+def test_a_credential_is_given_for_a_token_once(
+    rest_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import requests
+
+    asked: list[tuple[str, str | None]] = []
+    request = requests.Session.request
+
+    def noted(self: Any, method: str, url: str, **said: Any) -> Any:
+        asked.append((url, (said.get("headers") or {}).get("Authorization")))
+        return request(self, method, url, **said)
+
+    monkeypatch.setattr(requests.Session, "request", noted)
+    properties = {"header.x-team": "blue"}
+    server = RestServer(RestAccess(rest_server, credential="me:secret", properties=properties))
+    assert not server.has_namespace(["a"])
+    assert not server.has_namespace(["b"])
+    (token, _), *others = asked
+    assert token == f"{rest_server}/v1/oauth/tokens"
+    assert len(others) == 3
+    assert all(who is not None and who.startswith("Bearer ") for _, who in others)
+    assert len({who for _, who in others}) == 1
+
+
 def test_without_changes_nothing_but_the_table_is_required() -> None:
     metadata = first_metadata(NewTable(A, (("a", "INT", None),), "x", {}), None, 0)
     needed, changes = table_changes(metadata, metadata)
