@@ -36,6 +36,7 @@ class Answer(NamedTuple):
 
 def ask(session: SparkSession, query: str) -> Answer:
     """Run a query; its errors are answers too."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
@@ -43,6 +44,8 @@ def ask(session: SparkSession, query: str) -> Answer:
         rows = tuple(tuple(repr(value) for value in row) for row in frame.collect())
     except PySparkException as error:
         return Answer(error=str(error.getCondition()))
+    except Py4JJavaError:  # So it is told where a job fails whose rows are broadcast.
+        return Answer(error="a job failed")
     return Answer(tuple(field.dataType.simpleString() for field in frame.schema.fields), rows)
 
 
