@@ -56,7 +56,8 @@ def test_a_preview_is_read_by_those_who_ask_for_its_environment(tmp_path: Path) 
     with serving(folder.root) as server:
         assert shown(connect(server, "prod"), "marts.daily") == (["day", "id", "amount"], 8)
         columns, count = shown(connect(server, "dev"), "marts.daily")
-        assert (columns[0], count) == ("more", 12)
+        # The third day waits for the orders, which production makes.
+        assert (columns[0], count) == ("more", 8)
 
 
 def test_what_was_published_before_a_column_came_is_read_without_it(tmp_path: Path) -> None:
