@@ -344,7 +344,7 @@ class Workspace:
         return result
 
     def _follow(self, environment: str, who: str | None, *, first: bool = False) -> None:
-        from vde_dagster.execution.changes.views import follow
+        from vde_dagster.execution.changes.follow import follow
 
         follow(self.warehouse, environment, who or current_user(), first=first)
 

@@ -7,7 +7,6 @@ writes them, and so does the clean-up before it forgets versions that they read.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ConflictError, UsageError, VdeError
+from vde_dagster.errors import UsageError
 from vde_dagster.execution.changes.between import ModelChanges
 from vde_dagster.execution.changes.by_version import Shown, columns_of_steps, steps_of
 from vde_dagster.execution.changes.sides import Side, read_side
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from vde_dagster.planning.environment import Environment
     from vde_dagster.state.change_points import ChangePoint
 
-_LOG = logging.getLogger(__name__)
 _SOON = timedelta(hours=1)
 """Versions that are forgotten so soon are read by no new view."""
 _POINTS, _FORM = "vde.changes_since", 1
@@ -51,37 +49,6 @@ class ChangeViews:
 
     changed: tuple[TableRef, ...] = ()
     without: tuple[tuple[ModelName, str], ...] = ()
-
-
-def follow(warehouse: Warehouse, environment: str, who: str, *, first: bool = False) -> None:
-    """Let the views of changes follow a publication; a failure is logged, and made up for later.
-
-    Args:
-        warehouse: The project's warehouse.
-        environment: What was published.
-        who: For the record.
-        first: Whether something else may only happen once they have followed.
-
-    Raises:
-        StoreError: Only where they have to follow first.
-    """
-    if environment != PRODUCTION:
-        return
-    try:
-        found = refresh_change_views(warehouse, who)
-    except ConflictError as error:
-        _LOG.info("%s", error.message)  # Whoever was faster writes them.
-    except VdeError as error:
-        if first:
-            raise
-        _LOG.warning(
-            "the views of changes do not show the last publication yet, which the next apply, "
-            "run or clean-up makes up for: %s",
-            error.message,
-        )
-    else:
-        for name, why in found.without:
-            _LOG.warning("there is no view of the changes of %s: %s", name, why)
 
 
 def refresh_change_views(warehouse: Warehouse, who: str) -> ChangeViews:

@@ -1,0 +1,60 @@
+"""Who publishes lets production's views of changes follow.
+
+A module of its own: a project that has no such views reads nothing for them, and parses no SQL.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import ConflictError, VdeError
+from vde_dagster.planning.changes.view import SUFFIX
+from vde_dagster.planning.environment import PRODUCTION
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+
+_LOG = logging.getLogger(__name__)
+
+
+def follow(warehouse: Warehouse, environment: str, who: str, *, first: bool = False) -> None:
+    """Let the views of changes follow a publication; a failure is logged, and made up for later.
+
+    Args:
+        warehouse: The project's warehouse.
+        environment: What was published.
+        who: For the record.
+        first: Whether something else may only happen once they have followed.
+
+    Raises:
+        StoreError: Only where they have to follow first.
+    """
+    if environment != PRODUCTION:
+        return
+    try:
+        if not _concerned(warehouse):
+            return
+        from vde_dagster.execution.changes.views import refresh_change_views
+
+        found = refresh_change_views(warehouse, who)
+    except ConflictError as error:
+        _LOG.info("%s", error.message)  # Whoever was faster writes them.
+    except VdeError as error:
+        if first:
+            raise
+        _LOG.warning(
+            "the views of changes do not show the last publication yet, which the next apply, "
+            "run or clean-up makes up for: %s",
+            error.message,
+        )
+    else:
+        for name, why in found.without:
+            _LOG.warning("there is no view of the changes of %s: %s", name, why)
+
+
+def _concerned(warehouse: Warehouse) -> bool:
+    """Say whether there are such views, or should be."""
+    return bool(
+        warehouse.settings.change_views or warehouse.lakehouse.views_ending(PRODUCTION, SUFFIX)
+    )
