@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.pinned_version import PinnedVersion
-from vde_dagster.execution.query import (
+from vde_dagster.execution.query_parts import (
     Expand,
     QueryResult,
     as_written,

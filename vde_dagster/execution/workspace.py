@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.freeze import FreezeResult
     from vde_dagster.execution.linting.lint import Linter
     from vde_dagster.execution.plan_tests import PlanTests
-    from vde_dagster.execution.query import QueryResult
+    from vde_dagster.execution.query_parts import QueryResult
     from vde_dagster.execution.rollback import RollbackResult
     from vde_dagster.execution.whats_missing import Missing
     from vde_dagster.lakehouse import Lakehouse
