@@ -101,7 +101,7 @@ class PhysicalTable:
     preview: Preview | None = None
     computed_from: tuple[str, ...] = ()
     mixed: bool = False
-    lacks: Lacks = field(default_factory=dict)
+    lacks: Lacks = field(default_factory=dict, hash=False)
 
     @property
     def branch(self) -> str | None:

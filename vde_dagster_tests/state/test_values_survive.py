@@ -198,7 +198,7 @@ def test_plan_in_the_form_of_before_is_read() -> None:
 _EMPTY = {
     "name": None, "change": Change.UNCHANGED, "category": None, "reasons": (), "snapshot_id": None,
     "previous_snapshot_id": None, "table": None, "builds": False, "intervals": IntervalSet(),
-    "audits": False, "restate": False, "layout": False,
+    "audits": False, "restate": False, "catches_up": False, "layout": False,
     "breaks": (), "records_only": False, "skippable": False, "skips": None, "always": "",
     "in_place": None,
 }  # fmt: skip
@@ -219,6 +219,7 @@ def several_plans() -> Plan:
         intervals=days(1, 2),
         audits=True,
         restate=True,
+        catches_up=True,
         records_only=True,
         layout=True,
         skippable=True,
