@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.execution.make_plans import plan_run
 from vde_dagster.planning.environment import PRODUCTION, protected_tables
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.outdated import Changed
 from vde_dagster.planning.plan import Plan
-from vde_dagster.planning.restatement import restate_published
+from vde_dagster.planning.restatement import require_what_is_shown, restate_published
+from vde_dagster.planning.table import PhysicalTable
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
@@ -29,9 +31,11 @@ def plan_restatement(
 
     Raises:
         UsageError: There is no such environment; a pattern selects nothing; none of the models
-            can be computed again; or other choices make no sense beside it.
+            can be computed again; the environment would show less than it does; or other choices
+            make no sense beside it.
     """
     run = plan_run(warehouse, environment, replace(options, full=True), save=False)
+    require_what_is_shown(run, _shown_tables(warehouse, environment))
     production = warehouse.store.environments.get(PRODUCTION)
     plan = restate_published(
         run, options, protected_tables(environment, production), warehouse.changed_files
@@ -40,6 +44,19 @@ def plan_restatement(
     if save and not plan.is_empty:
         warehouse.store.plans.save(plan)
     return plan
+
+
+def _shown_tables(warehouse: Warehouse, environment: str) -> dict[ModelName, PhysicalTable]:
+    """Return the tables that an environment shows, by model."""
+    current = warehouse.store.environments.get(environment)
+    if current is None:
+        return {}
+    tables = warehouse.store.tables.load(current.tables)
+    return {
+        name: tables[entry.table_id]
+        for name, entry in current.entries.items()
+        if entry.table_id is not None and entry.table_id in tables
+    }
 
 
 def with_outdated(warehouse: Warehouse, plan: Plan) -> Plan:

@@ -17,6 +17,7 @@ from vde_dagster.planning.plan import Plan, PlanKind, PlannedModel
 from vde_dagster.planning.plan_request import refills
 from vde_dagster.planning.redo import NOTHING, Redo, redo
 from vde_dagster.planning.snapshot import Snapshot
+from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.project.selection import Changed as ChangedFiles
 from vde_dagster.project.selection import select
 
@@ -126,6 +127,31 @@ def restate_published(
     if first is not None and chosen <= {refused.name for refused in restated.refused}:
         raise UsageError(first.reason, hint=first.hint or None)
     return restated.plan
+
+
+def require_what_is_shown(run: Plan, shown: Mapping[ModelName, PhysicalTable]) -> None:
+    """Make sure that a restatement, which fills nothing else, would show no emptier tables.
+
+    A run gives a model another table where what it reads is served by another one by now, say by a
+    preview, since production has moved away from the table that both showed.
+
+    Args:
+        run: A run's plan of the environment.
+        shown: The tables that it shows now, by model.
+
+    Raises:
+        UsageError: A model would get a table that lacks ranges of the one that is shown.
+    """
+    for model in run.models:
+        before = shown.get(model.name)
+        if model.table is None or before is None or model.table.id == before.id:
+            continue
+        if before.available - model.table.available:
+            raise UsageError(
+                f"'{run.environment}' would show less of {model.name} than it does: it gets "
+                "another table, which a restatement does not fill",
+                hint=f"fill it first: vde run {run.environment}",
+            )
 
 
 class _Seen:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.table import PhysicalTable
@@ -109,3 +110,35 @@ def test_what_is_only_computed_again_whole_replaces_all_that_the_branch_had(
     assert engine.filled == [(days(1, 4), True)]
     assert workspace.apply(workspace.plan_run("dev", now=NOW + timedelta(days=1))).published
     assert engine.filled[1:] == [(days(5, 5), False)]
+
+
+def test_nothing_is_restated_where_a_reader_would_get_an_empty_table_for_it(
+    tmp_path: Path, engine: Watched
+) -> None:
+    week = "MODEL (name db.week, kind FULL); SELECT max(a) AS a FROM db.daily"
+    daily = MODEL.format(kind=KINDS["by time"].replace(", forward_only true", ""))
+    folder = ProjectFolder(
+        tmp_path / "project", {"models/daily.sql": daily, "models/week.sql": week}
+    )
+    again = {"restate": ["db.daily"], "start": FIRST.replace(day=4), "end": FIRST.replace(day=5)}
+    with open_fake(folder.root, engine) as opened:
+        for environment in ("prod", "dev"):
+            opened.apply(opened.plan(environment, now=NOW))
+        folder.edit("models/daily.sql", "'a'", "'b'")
+        opened.reload()
+        opened.apply(opened.plan("dev", now=NOW, forward_only=True))
+        folder.edit("models/daily.sql", "'b'", "'c'")
+        opened.reload()
+        # Production gets a table of its own, so what dev's preview is read by is dev's alone now.
+        opened.apply(opened.plan("prod", now=NOW))
+        before = opened.store.environments.get("dev")
+        with pytest.raises(UsageError, match=r"would show less of db\.week") as refused:
+            opened.plan("dev", now=NOW, **again)
+        assert refused.value.hint == "fill it first: vde run dev"
+        assert opened.store.environments.get("dev") == before
+        opened.apply(opened.plan_run("dev", now=NOW))
+        assert opened.apply(opened.plan("dev", now=NOW, **again)).published
+        shown = opened.store.environments.get("dev")
+        assert shown is not None
+        tables = opened.store.tables.load(shown.tables)
+        assert all(table.available for table in tables.values())
