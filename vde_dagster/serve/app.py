@@ -17,6 +17,7 @@ from vde_dagster.serve.catalog_routes import catalog_routes
 from vde_dagster.serve.data_routes import data_routes
 from vde_dagster.serve.errors import answer_errors
 from vde_dagster.serve.loading import Loader
+from vde_dagster.serve.request_bodies import TakeBodies
 from vde_dagster.serve.served import Versions
 from vde_dagster.serve.token_route import token_route
 
@@ -69,6 +70,7 @@ def make_app(
         app.include_router(router, dependencies=[Depends(may_read)])
     app.include_router(token_route())
     answer_errors(app)
+    app.add_middleware(TakeBodies)
     app.add_middleware(AccessLog, file=log)
     return app
 

@@ -98,10 +98,14 @@ def serve(
                     f"the catalog is at {server.url} (Ctrl-C stops it)", soft_wrap=True
                 ),
             )
+            # A shell that starts it in the background lets it ignore what ends it all the same.
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)
             try:
                 server.run()
             except KeyboardInterrupt:
                 raise Cancelled from None
+            finally:
+                signal.signal(signal.SIGINT, before)
 
 
 def _stopped(number: int, frame: Any) -> None:
