@@ -542,19 +542,10 @@ class Workspace:
             UsageError: There is no such environment, model or version, or the data of the version
                 to go to are gone.
         """
-        from vde_dagster.execution.changes.reading import find_changes
+        from vde_dagster.execution.changes.reading import read_changes
 
-        name = ModelName.parse(model, self.settings.default_namespace)
-        return find_changes(
-            self.warehouse,
-            environment_name(environment),
-            name,
-            since=since,
-            until=until,
-            cursor=cursor,
-            limit=limit,
-            each=each,
-        )
+        planned = self._plan_changes(environment, model, since, until, cursor, each)
+        return read_changes(self.warehouse, planned, cursor, limit)
 
     def changes_arrow(
         self,
@@ -572,19 +563,10 @@ class Workspace:
         Raises:
             UsageError: As `changes`.
         """
-        from vde_dagster.execution.changes.reading import find_arrow_changes
+        from vde_dagster.execution.changes.reading import read_arrow_changes
 
-        name = ModelName.parse(model, self.settings.default_namespace)
-        return find_arrow_changes(
-            self.warehouse,
-            environment_name(environment),
-            name,
-            since=since,
-            until=until,
-            cursor=cursor,
-            limit=limit,
-            each=each,
-        )
+        planned = self._plan_changes(environment, model, since, until, cursor, each)
+        return read_arrow_changes(self.warehouse, planned, cursor, limit)
 
     def changes_between(
         self,
@@ -600,11 +582,22 @@ class Workspace:
         Raises:
             UsageError: As `changes`.
         """
+        return self._plan_changes(environment, model, since, until, None, each)
+
+    def _plan_changes(
+        self,
+        environment: str,
+        model: str,
+        since: int | None,
+        until: int | None,
+        cursor: str | None,
+        each: bool,
+    ) -> ModelChanges:
         from vde_dagster.execution.changes.reading import plan_changes
 
         name = ModelName.parse(model, self.settings.default_namespace)
         where = environment_name(environment)
-        return plan_changes(self.warehouse, where, name, since, until, None, each=each)
+        return plan_changes(self.warehouse, where, name, since, until, cursor, each=each)
 
     def acknowledge(self, found: FoundChanges | ArrowChanges, *, who: str | None = None) -> None:
         """Move the cursor by which changes were read, once the caller has kept them.

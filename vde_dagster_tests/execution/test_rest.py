@@ -68,22 +68,9 @@ def test_who_comes_next_finishes_what_a_dead_process_began(
     empty_database: Path,
     rest_server: str,
 ) -> None:
-    whole = OnRest(tmp_path / "whole", empty_database, rest_server)
-    count = whole.run(before(whole)).changes
-    for number in range(count, 0, -max(1, count // SAMPLES)):
-        made = OnRest(tmp_path / str(number), empty_database, rest_server)
-        command = before(made)
-        with pytest.raises(other.Death):
-            made.run(command, other.Dies(number, after))
-        made.clock.advance(minutes=5)
-        made.run(command)
-        seen, wanted = made.look(), whole.look()
-        assert sorted(seen.filled.values()) == sorted(wanted.filled.values())
-        assert seen.environments["prod"][2].keys() == wanted.environments["prod"][2].keys()
-        for _ in range(3):
-            made.clock.advance(days=2)
-            made.run(lambda workspace: workspace.janitor())
-        assert made.look().branches() == {}
+    other.finishes_what_a_dead_process_began(
+        lambda name: OnRest(tmp_path / name, empty_database, rest_server), before, after, SAMPLES
+    )
 
 
 class Mirrored(OnRest):

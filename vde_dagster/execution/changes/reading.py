@@ -54,38 +54,21 @@ class ArrowChanges:
     cursor: str | None = None
 
 
-def find_arrow_changes(
-    warehouse: Warehouse,
-    environment: str,
-    model: ModelName,
-    *,
-    since: int | None = None,
-    until: int | None = None,
-    cursor: str | None = None,
-    limit: int | None = None,
-    each: bool = False,
+def read_arrow_changes(
+    warehouse: Warehouse, changes: ModelChanges, cursor: str | None, limit: int | None
 ) -> ArrowChanges:
-    """Read the changes of a model into Arrow; see `Workspace.changes_arrow`."""
-    changes = plan_changes(warehouse, environment, model, since, until, cursor, each=each)
+    """Read changes into Arrow; see `Workspace.changes_arrow`."""
     # Also where nothing changed: the engine knows what Arrow's types are.
-    table = warehouse.engine().query_arrow(ordered(changes), limit + 1 if limit else None)
+    wanted = limit + 1 if limit is not None else None
+    table = warehouse.engine().query_arrow(ordered(changes), wanted)
     more = limit is not None and table.num_rows > limit
     return ArrowChanges(changes, table.slice(0, limit) if more else table, more, cursor)
 
 
-def find_changes(
-    warehouse: Warehouse,
-    environment: str,
-    model: ModelName,
-    *,
-    since: int | None = None,
-    until: int | None = None,
-    cursor: str | None = None,
-    limit: int | None = None,
-    each: bool = False,
+def read_changes(
+    warehouse: Warehouse, changes: ModelChanges, cursor: str | None, limit: int | None
 ) -> FoundChanges:
-    """Read the changes of a model; see `Workspace.changes`."""
-    changes = plan_changes(warehouse, environment, model, since, until, cursor, each=each)
+    """Read changes; see `Workspace.changes`."""
     rows: Sequence[tuple[Any, ...]] = ()
     if changes.method == "resync":
         marks = ("resync", 0, None, changes.until, changes.publication_id)
