@@ -45,6 +45,7 @@ SIZES = {
     "publish_pins": Size("--tables 30 --versions 4 --moved 3"),
     # Its quick size starts no JVM.
     "publish_views": Size("--sizes 50 --stores sqlite --without-spark", spark=True),
+    "rest_sweep": Size("--only plan --modes kill_before", "--stride 20", spark=True),
     "semantics_on_spark": Size("--queries 20 --expressions 200", spark=True),
     "semantics_soundness": Size("--pairs 100 --dense 20"),
     "semantics_speed": Size("--models 30"),

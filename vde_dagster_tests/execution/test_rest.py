@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,16 @@ from vde_dagster.lakehouse.catalog import Catalog
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog
 from vde_dagster.state.effects import Effects
 from vde_dagster_tests.execution import test_other_catalog as other
+from vde_dagster_tests.execution.crash_world import OPERATIONS
 from vde_dagster_tests.execution.look import Warehouse, look
+from vde_dagster_tests.execution.rest_world import RestStage, check_case
 from vde_dagster_tests.execution.test_nessie import MODELS
+from vde_dagster_tests.faults import Fault
 from vde_dagster_tests.lakehouse.oracle import Elsewhere, Pointers
 from vde_dagster_tests.lakehouse.rest_process import new_part, pointers_in
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.served_process import serving
+from vde_dagster_tests.state.postgres_server import PostgresServer
 
 SAMPLES = 3
 
@@ -121,6 +126,28 @@ def test_a_rollback_writes_views_that_were_never_mirrored(
     )
     later.run(command)
     assert later.look().views.keys() >= {"marts.daily", "marts.week"}
+
+
+LAST = [
+    Fault("publish.commit", "kill_after"),
+    Fault("catalog.swap", "lose_answer"),
+    Fault("mirror.write", "kill_after"),
+    Fault("mirror.end.commit", "kill_before"),
+]
+"""What goes wrong at the last passage of a side effect; the benchmark `rest_sweep` tries all."""
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", ["apply of a change", "rollback of data"])
+def test_with_the_state_in_postgresql_a_repeated_command_finishes_and_views_follow(
+    name: str, postgres: PostgresServer, empty_postgres: str, empty_database: Path, rest_server: str
+) -> None:
+    (operation,) = (one for one in OPERATIONS if one.name == name)
+    stage = RestStage(operation, empty_database, rest_server, (postgres, empty_postgres))
+    for number, fault in enumerate(LAST):
+        last = replace(fault, occurrence=stage.points.count(fault.point))
+        check_case(stage, last, clean=number % 2 == 1)
+    stage.close()
 
 
 @pytest.mark.server

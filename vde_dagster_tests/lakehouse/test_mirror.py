@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -19,10 +18,12 @@ from vde_dagster.lakehouse.catalogs.rest_server import RestAccess
 from vde_dagster.lakehouse.catalogs.rest_views import RestViews
 from vde_dagster.lakehouse.janitor import clean
 from vde_dagster.lakehouse.mirror import HASH, follow, verify
+from vde_dagster.lakehouse.view_metadata import new_view_metadata
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import StateStore
 from vde_dagster.state.effects import Effects, NoEffects
-from vde_dagster.state.mirror import WATCHED, MirrorStanding, MirrorStore
+from vde_dagster.state.leases import LeaseStore
+from vde_dagster.state.mirror import WATCHED, MirrorStanding, MirrorStore, WantedView
 from vde_dagster_tests.lakehouse.protocol import RETENTION
 from vde_dagster_tests.lakehouse.rest_process import Part, new_part
 from vde_dagster_tests.state.builders import FakeClock, environment, view
@@ -96,9 +97,13 @@ class World:
 
 
 @pytest.fixture
-def world(empty_database: Path, tmp_path: Path, rest_server: str) -> World:
-    shutil.copy(empty_database, tmp_path / "vde.db")
-    url = f"sqlite:///{tmp_path / 'vde.db'}"
+def backend() -> str:
+    """The kind of database, where a test asks for no other."""
+    return "sqlite"
+
+
+@pytest.fixture
+def world(url: str, tmp_path: Path, rest_server: str) -> World:
     return World(url, tmp_path / "warehouse", new_part(rest_server), FakeClock())
 
 
@@ -156,6 +161,13 @@ def test_a_name_of_another_environment_is_refused_and_nothing_is_published(world
     assert world.shown() == {"db.a": ONE}
 
 
+def test_what_another_environment_shows_is_not_taken_away(world: World) -> None:
+    process = world.process()
+    publish(process, 0, a=ONE)
+    process.publish(Publication(environment("dev"), 0, (view("b", TWO),), (A,)))
+    assert world.shown() == {"db.a": ONE, "db.b": TWO}
+
+
 def test_a_view_of_somebody_else_stays_and_is_named(world: World) -> None:
     publish(world.process(), 0, b=ONE)
     theirs = {
@@ -183,7 +195,9 @@ def test_a_view_of_somebody_else_stays_and_is_named(world: World) -> None:
     assert world.shown() == {"db.a": ONE, "db.b": TWO}
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("backend", "after"), [("sqlite", False), ("sqlite", True), ("postgresql", True)]
+)
 def test_who_comes_next_finishes_what_a_dead_process_began(world: World, after: bool) -> None:
     """A process dies at every one of its side effects, from the publication to its last view."""
     effects = Interrupted()
@@ -251,19 +265,125 @@ def dead_writers_request_comes_late(world: World) -> None:
     world.clock.advance(minutes=2)
     publish(world.process(), 2, a=THREE)
     assert world.shown() == {"db.a": THREE}
-    late = world.process()
-    views = late.catalog.mirror
+    _arrives(world, under_way[0])
+
+
+def dead_writers_view_appears_late(world: World) -> None:
+    """Anna dies while she makes a view, which Ben's publication has no longer."""
+    publish(world.process(), 0, b=ONE)
+    anna = Interrupted()
+
+    def die() -> None:
+        raise Death
+
+    anna.before["mirror.write"] = die
+    with suppress(Death):
+        publish(world.process(anna), 1, a=TWO, b=ONE)
+    world.clock.advance(minutes=2)
+    decide(world, dropped="a", b=ONE)
+    follow(world.process())
+    assert world.shown() == {"db.b": ONE}
+    late = world.process().catalog.mirror
+    assert late is not None
+    made = new_view_metadata(view("a", TWO), None, "", 0)
+    late.write(A, None, {**made, "properties": {**made["properties"], HASH: "stale"}})
+    world.process().recover()
+    assert world.shown() == {"db.b": ONE}, "a view that nobody knows of is shown for good"
+    world.clock.advance(seconds=WATCHED.total_seconds() + 1)
+    follow(world.process())
+    assert world.standing() == MirrorStanding(1, 0, None, None)
+
+
+def lost_request_comes_late(world: World) -> None:
+    """Anna is told that the catalog cannot be reached; her request arrives after Ben's."""
+    publish(world.process(), 0, a=ONE)
+    anna, under_way = Interrupted(), list[Any]()
+
+    def lose() -> None:
+        under_way.append(world.part.load(["db"], "views", "a"))
+        raise StoreError("no answer", hint="wait")
+
+    anna.before["mirror.write"] = lose
+    publish(world.process(anna), 1, a=TWO)
+    publish(world.process(), 2, a=THREE)
+    assert world.shown() == {"db.a": THREE}
+    _arrives(world, under_way[0])
+
+
+def _arrives(world: World, made_from: Any) -> None:
+    """Let a request of version 2 arrive, and see whether whoever comes by finds that."""
+    views = world.process().catalog.mirror
     assert views is not None
     found = views.load(A)
     assert found is not None
-    from vde_dagster.lakehouse.view_metadata import new_view_metadata
-
     stale = new_view_metadata(view("a", TWO), found, "", 0)
     stale["properties"] = {**stale["properties"], HASH: "stale"}
-    views.write(A, under_way[0]["metadata"], stale)
+    views.write(A, made_from["metadata"], stale)
     assert world.shown() == {"db.a": TWO}
     world.process().recover()
     assert world.shown() == {"db.a": THREE}, "an older publication is shown for good"
+
+
+def decide(world: World, dropped: str = "", **views: str) -> None:
+    """Let a publication be decided whose process dies before any view follows."""
+    process = world.process()
+    wanted = tuple(view(name, sql) for name, sql in views.items())
+    gone = tuple(TableRef("db", name) for name in dropped)
+    publication = Publication(environment("prod"), 2, wanted, gone)
+    process.store.database.run_transaction(lambda conn: mirror.want(conn, process, publication))
+
+
+def newer_publication_while_a_view_is_written(world: World) -> None:
+    """What Anna has written is of before by the time that she says so."""
+    publish(world.process(), 0, a=ONE)
+    anna = Interrupted()
+    anna.after["mirror.write"] = lambda: decide(world, a=THREE)
+    publish(world.process(anna), 1, a=TWO)
+    world.process().recover()
+    assert world.shown() == {"db.a": THREE}, "the newer publication is never shown"
+
+
+def newer_publication_while_a_watched_view_is_looked_at(world: World) -> None:
+    """Anna finds that a view is right, and begins when it is no longer."""
+    publish(world.process(), 0, a=ONE)
+    dead = Interrupted()
+
+    def die() -> None:
+        raise Death
+
+    dead.after["mirror.write"] = die
+    with suppress(Death):
+        publish(world.process(dead), 1, a=TWO)
+    world.clock.advance(minutes=2)
+    follow(world.process())
+    world.clock.advance(seconds=WATCHED.total_seconds() + 1)
+    load = RestViews.load
+
+    def meanwhile(self: RestViews, ref: TableRef) -> Any:
+        found = load(self, ref)
+        RestViews.load = load  # type: ignore[method-assign]
+        decide(world, a=THREE)
+        return found
+
+    RestViews.load = meanwhile  # type: ignore[method-assign]
+    follow(world.process())
+    world.process().recover()
+    assert world.shown() == {"db.a": THREE}, "the newer publication is never shown"
+
+
+def who_lost_the_lease_goes_on(world: World) -> None:
+    """Anna stalls between two views, and Ben writes both."""
+    publish(world.process(), 0, a=ONE, b=ONE)
+    anna = Interrupted()
+
+    def ben() -> None:
+        world.clock.advance(minutes=5)
+        publish(world.process(), 2, a=THREE, b=THREE)
+
+    anna.after["mirror.end.commit"] = ben
+    publish(world.process(anna), 1, a=TWO, b=TWO)
+    assert world.shown() == {"db.a": THREE, "db.b": THREE}
+    assert anna.passed.count("mirror.write") == 1, "two write at a time"
 
 
 def somebody_replaces_a_view(world: World) -> None:
@@ -272,8 +392,6 @@ def somebody_replaces_a_view(world: World) -> None:
     process = world.process()
     views = process.catalog.mirror
     assert views is not None
-    from vde_dagster.lakehouse.view_metadata import new_view_metadata
-
     found = views.load(A)
     assert found is not None
     other = new_view_metadata(view("a", TWO), found, "", 0)
@@ -293,6 +411,7 @@ def the_catalog_is_out_of_reach(world: World) -> None:
     assert process.store.environments.get("prod").version == 2  # type: ignore[union-attr]
     since = world.clock.now()
     world.clock.advance(hours=1)
+    publish(process, 2, a=THREE)
     standing = world.standing()
     assert standing is not None
     assert standing.since is not None, "nobody says that the views are not those of the state"
@@ -300,7 +419,7 @@ def the_catalog_is_out_of_reach(world: World) -> None:
     assert "cannot be reached" in str(standing.failure)
     world.part.access = reached
     world.process().recover()
-    assert world.shown() == {"db.a": TWO}, "the views never follow"
+    assert world.shown() == {"db.a": THREE}, "the views never follow"
 
 
 Scenario = Callable[[World], None]
@@ -312,6 +431,26 @@ SCENARIOS: dict[str, tuple[Scenario, Callable[[pytest.MonkeyPatch], None]]] = {
     "what a dead writer began is watched": (
         dead_writers_request_comes_late,
         lambda patch: patch.setattr("vde_dagster.state.mirror.WATCHED", timedelta(0)),
+    ),
+    "what is to be gone is watched": (
+        dead_writers_view_appears_late,
+        lambda patch: patch.setattr("vde_dagster.state.mirror.WATCHED", timedelta(0)),
+    ),
+    "what was lost is watched": (
+        lost_request_comes_late,
+        lambda patch: patch.setattr(MirrorStore, "end", _end_without_the_writer),
+    ),
+    "what is wanted by now is asked at the end": (
+        newer_publication_while_a_view_is_written,
+        lambda patch: patch.setattr(MirrorStore, "end", _end_whatever_is_wanted),
+    ),
+    "what is wanted by now is asked at the beginning": (
+        newer_publication_while_a_watched_view_is_looked_at,
+        lambda patch: patch.setattr(WantedView, "__eq__", lambda self, other: True),
+    ),
+    "the lease is checked before every view": (
+        who_lost_the_lease_goes_on,
+        lambda patch: patch.setattr(LeaseStore, "check", lambda *said: None),
     ),
     "the janitor looks at every view": (
         somebody_replaces_a_view,
@@ -345,6 +484,28 @@ def _end_without_looking(
         lambda conn: conn.execute(update(mirrored_views).values(writer=writer)), name="test"
     )
     _END(self, catalog, done, writer, *more)
+
+
+def _end_without_the_writer(
+    self: MirrorStore, catalog: str, done: Any, writer: str, failure: str | None = None
+) -> None:
+    """As `end`, but who failed is not remembered."""
+    from sqlalchemy import update
+
+    from vde_dagster.state.schema import mirrored_views
+
+    _END(self, catalog, done, writer, failure)
+    self.database.run_transaction(
+        lambda conn: conn.execute(update(mirrored_views).values(writer=None)), name="test"
+    )
+
+
+def _end_whatever_is_wanted(
+    self: MirrorStore, catalog: str, done: Any, writer: str, failure: str | None = None
+) -> None:
+    """As `end`, but what was written is taken for what is wanted."""
+    (now,) = (one.wanted for one in self.views(catalog) if one.wanted.ref == done.ref)
+    _END(self, catalog, now, writer, failure)
 
 
 def _same_hash(lakehouse: Lakehouse, wanted: Any) -> bool:

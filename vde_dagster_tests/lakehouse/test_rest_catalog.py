@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalog import TABLE, PointerMovedError, Swap
 from vde_dagster.lakehouse.catalogs.rest import CHANGE, RestCatalog
-from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestServer
+from vde_dagster.lakehouse.catalogs.rest_server import RestAccess, RestConflict, RestServer
 from vde_dagster.lakehouse.catalogs.table_changes import table_changes
 from vde_dagster.lakehouse.commit import change_table, read_table
 from vde_dagster.lakehouse.locations import next_file
@@ -146,6 +147,58 @@ def test_whoever_was_slower_changes_nothing(
     assert {"vde_p1", "b", "main"} == now["refs"].keys()
     assert len(now["snapshots"]) == 6
     assert "theirs" in [field["name"] for field in now["schemas"][-1]["fields"]]
+
+
+def moved(lakehouse: Lakehouse, filled: PhysicalTable, requirement: Metadata) -> None:
+    """Change a table so that one requirement, and no other, does not hold any more."""
+    catalog = lakehouse.catalog
+    state = read_table(lakehouse, filled.ref)
+    if requirement["type"] == "assert-ref-snapshot-id":
+        branch = requirement["ref"]
+        FakeEngine(lakehouse).fill(filled, day(7), "p8", *([branch] if branch != "main" else []))
+        return
+    after = next_file(state.metadata["location"], state.location)
+    if requirement["type"] == "assert-table-uuid":
+        other = {**state.metadata, "table-uuid": str(uuid.uuid4())}
+        lakehouse.files.write_all([(after, json.dumps(other).encode())], "test")
+        catalog.swap([Swap(filled.ref, TABLE, state.location, None)])
+        catalog.swap([Swap(filled.ref, TABLE, None, after)])
+        return
+    if requirement["type"] == "assert-current-schema-id":
+        changed = with_types(state.metadata, state.location, {"c1": "BIGINT"}, 0)
+    else:
+        changed = with_columns(state.metadata, state.location, [("theirs", "INT")], 0)
+        changed = {**changed, "current-schema-id": state.metadata["current-schema-id"]}
+    catalog.swap([Swap(filled.ref, TABLE, state.location, after, metadata=changed)])
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("backend", ["sqlite"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_each_requirement_alone_refuses_what_it_is_for(
+    change: str, lakehouse: Lakehouse, filled: PhysicalTable
+) -> None:
+    """Without it, the server would make the change over what somebody else did."""
+    server = lakehouse.catalog.server  # type: ignore[attr-defined]
+    place = (filled.ref.namespace,), "tables", filled.ref.name
+    first = read_table(lakehouse, filled.ref).location
+    wanted = CHANGES[change](*_read(lakehouse, filled), 0)
+    needed, changes = table_changes(_read(lakehouse, filled)[0], wanted)
+    for one in needed:
+        lakehouse.catalog.swap([Swap(filled.ref, TABLE, _read(lakehouse, filled)[1], None)])
+        lakehouse.catalog.swap([Swap(filled.ref, TABLE, None, first)])
+        moved(lakehouse, filled, one)
+        theirs = _read(lakehouse, filled)[0]
+        with pytest.raises(RestConflict):
+            server.commit(*place, needed, changes)
+        assert _read(lakehouse, filled)[0] == theirs
+        server.commit(*place, [other for other in needed if other != one], changes)
+        assert _read(lakehouse, filled)[0] != theirs
+
+
+def _read(lakehouse: Lakehouse, filled: PhysicalTable) -> tuple[Metadata, str]:
+    state = read_table(lakehouse, filled.ref)
+    return state.metadata, state.location
 
 
 @pytest.mark.server
