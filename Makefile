@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 ENVIRONMENT ?= prod
+# Where a shell forbids bytecode, every process compiles all of its modules again, and every worker
+# of pytest rewrites all assertions.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run ui test test-fast test-proof test-sqlglot test-slow trino check format bench pictures lock clean machine
 
