@@ -25,7 +25,6 @@ SETTINGS = """
     [tool.vde.spark.config]
     "spark.driver.memory" = "1g"
     "spark.sql.shuffle.partitions" = "2"
-    "spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """
 
 
