@@ -23,7 +23,7 @@ def changes_json(found: FoundChanges) -> dict[str, Any]:
     changes = found.changes
     cursor = None
     if found.cursor is not None:
-        cursor = {"name": found.cursor, "ack": f"{changes.since}-{changes.until}"}
+        cursor = {"name": found.cursor, "ack": _ack(found)}
     return {
         **changes.to_json(),
         **rows_json(changes.columns, found.rows),
@@ -60,9 +60,16 @@ def changes_notes(found: FoundChanges | ArrowChanges, rows: int) -> Iterator[str
     if changes.method != "resync":
         more = ", and there are more" if found.more else ""
         yield f"[dim]{count(rows, 'change')} {versions}{more}[/]"
-    if found.cursor is not None:
-        ack = f"{changes.since}-{changes.until}"
+    ack = _ack(found)
+    if ack is not None:
         yield f"[dim]when you have them: --cursor {found.cursor} --ack {ack}[/]"
+
+
+def _ack(found: FoundChanges | ArrowChanges) -> str | None:
+    """Return what a consumer acknowledges; None where nobody may, or not all was read."""
+    if found.cursor is None or found.more:
+        return None
+    return f"{found.changes.since}-{found.changes.until}"
 
 
 def _own(found: FoundChanges) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,10 @@ def write_rows(rows: pa.Table, form: str, file: Path | None) -> None:
         sys.stdout.buffer.flush()
         return
     part = file.with_name(f"{file.name}.part")
-    part.write_bytes(content)
+    with part.open("wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())  # A cursor that moves behind it is durable, too.
     part.replace(file)
 
 

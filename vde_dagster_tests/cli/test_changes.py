@@ -37,6 +37,8 @@ def test_changes_are_shown_and_consumed(
         *(("update_before", 2, "b"), ("update_after", 2, "B")),
         *(("delete", 3, "c"), ("insert", 4, "d")),
     ]
+    part = vde(*at, "--cursor", "copy", "--limit", "3", "--json").json
+    assert (part["more"], part["cursor"]["ack"]) == (True, None)
     shown = vde(*at, "--from", "1", "--limit", "3")
     assert "update_after" in shown.out
     assert "3 changes from version 1 to 2 of 'prod', and there are more" in shown.err

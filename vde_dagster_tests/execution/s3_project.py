@@ -13,6 +13,7 @@ from pathlib import Path
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.state.clock import SystemClock
+from vde_dagster_tests.execution.change_copies import follow_everywhere
 
 NEWEST = "models/newest.sql"
 READ = "SELECT CAST(d AS STRING), one FROM sales.shown"
@@ -51,6 +52,7 @@ def main(root: Path) -> dict[str, object]:
         workspace.rollback("prod", 1)
         seen["rolled back"] = workspace.query("prod", READ).rows
         seen["without Spark"] = workspace.read("prod", "sales.orders").to_pylist()
+        seen["changes"] = follow_everywhere(workspace, "sales.newest", "sales.orders")
         seen["damage"] = workspace.fsck()
         workspace.drop_environment("dev")
     for days in (60, 65):

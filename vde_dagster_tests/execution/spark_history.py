@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
 from vde_dagster.errors import UsageError
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster_tests.execution.changes_world import migrated
+from vde_dagster_tests.execution.change_copies import Copies
 from vde_dagster_tests.projects import ProjectFolder
 
-Row = tuple[Any, ...]
-GONE, COME = ("delete", "update_before"), ("insert", "update_after")
 HOW = {
     "copy-on-write": "'write.merge.mode' = 'copy-on-write'",
     "merge-on-read": "'write.merge.mode' = 'merge-on-read', 'write.delete.mode' = 'merge-on-read'",
@@ -40,11 +37,6 @@ STEPS = (
 )
 
 
-def bag(found: Iterable[Iterable[Any]]) -> Counter[Row]:
-    """Count equal rows."""
-    return Counter(tuple(row) for row in found)
-
-
 @dataclass
 class History:
     """A project that is edited, run, restated, rolled back and frozen at random.
@@ -62,12 +54,11 @@ class History:
     how: str
     seed: int
     versions: int = 3
-    seen: dict[tuple[int, str], tuple[list[str], Counter[Row]]] = field(default_factory=dict)
-    views: dict[tuple[int, str], tuple[list[str], list[Row]]] = field(default_factory=dict)
     did: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
+        self.copies = Copies(lambda: self.workspace)
         self.day, self.frozen = 2, 0
         self.shape: dict[str, Any] = {"column": "kind", "rows": 4, "more": "", "leaves": False}
         self.folder.write("pyproject.toml", SETTINGS.format(versions=self.versions))
@@ -76,13 +67,6 @@ class History:
         self._publish()
         self.day += 1
         self._publish(run=True)
-
-    @property
-    def last(self) -> int:
-        """The current version."""
-        current = self.workspace.store.environments.get("prod")
-        assert current is not None
-        return current.version
 
     def _write(self) -> None:
         grain = "grain id," if self.seed % 2 else ""
@@ -100,19 +84,19 @@ class History:
         """Do something, and note what readers see then."""
         what = self.dice.choice(STEPS)
         self.did.append(what)
-        older = [number for number, model in self.seen if model == MODELS[0]][:-1]
+        older = [number for number, model in self.copies.seen if model == MODELS[0]][:-1]
         if what in ("rollback", "definitions"):
             only = what == "definitions"
             try:
                 self.workspace.rollback("prod", self.dice.choice(older), definitions_only=only)
             except UsageError as error:
                 assert "no earlier version" in error.message, error  # noqa: PT017
-            self._note()
+            self.copies.note()
             return
         if what == "freeze":
             self.frozen += 1
             name = f"kept_{self.frozen}"
-            self.workspace.freeze(f"prod@{self.dice.choice([*older, self.last])}", name)
+            self.workspace.freeze(f"prod@{self.dice.choice([*older, self.copies.last])}", name)
             return
         if what == "rename":
             self.shape["column"] = "sort" if self.shape["column"] == "kind" else "kind"
@@ -135,91 +119,4 @@ class History:
             said["restate"] = [self.dice.choice(["shop.orders", "shop.whole"])]
         make = self.workspace.plan_run if run else self.workspace.plan
         self.workspace.apply(make("prod", **said))
-        self._note()
-
-    def _note(self) -> None:
-        current = self.workspace.store.environments.get("prod")
-        assert current is not None
-        session = self.workspace.engine().session  # type: ignore[attr-defined]
-        catalog = self.workspace.settings.catalog
-        for entry in current.entries.values():
-            model = str(entry.name)
-            found = session.sql(f"SELECT * FROM {catalog}.{model}")
-            self.seen[current.version, model] = found.columns, bag(found.collect())
-            if entry.table_id is not None:
-                found = session.sql(f"SELECT * FROM {catalog}.{model}__changes")
-                self.views[current.version, model] = (
-                    found.columns,
-                    [tuple(row) for row in found.collect()],
-                )
-
-    def check_net(self, model: str, since: int, until: int) -> str | None:
-        """Apply the net changes between two versions to a copy; return how they were found."""
-        before, after = self.seen.get((since, model)), self.seen.get((until, model))
-        if before is None and after is None:
-            return None
-        found = self.workspace.changes("prod", model, since=since, until=until)
-        names = [name for name, _ in found.changes.columns][5:]
-        copy = self._copy(before, after, found.changes.events, names)
-        gone, come = _split(found.rows)
-        assert gone.total() + come.total() == len(found.rows)
-        assert not gone & come, "a row was carried over"
-        assert gone <= copy, "a row goes that is not there"
-        assert copy - gone + come == (after[1] if after else Counter())
-        return found.changes.method
-
-    def check_each(self, model: str, since: int, until: int) -> int:
-        """Apply each version's changes to a copy, which is each version; return how many."""
-        before, after = self.seen.get((since, model)), self.seen.get((until, model))
-        if since > until or (before is None and after is None):
-            return 0
-        found = self.workspace.changes("prod", model, since=since, until=until, each=True)
-        names = [name for name, _ in found.changes.columns][5:]
-        copy = self._copy(before, after, found.changes.events, names)
-        for ordinal, step in enumerate(found.changes.steps):
-            rows = [row for row in found.rows if row[1] == ordinal]
-            assert {row[3] for row in rows} <= {step.until}
-            gone, come = _split(rows)
-            assert gone <= copy, "a row goes that is not there"
-            copy = copy - gone + come
-            shown = self.seen.get((step.until, model))
-            if shown is None or shown[0] == names:
-                assert copy == (shown[1] if shown else Counter()), f"at version {step.until}"
-        assert copy == (after[1] if after else Counter())
-        return len(found.changes.steps)
-
-    def check_view(self, model: str, since: int, until: int) -> str | None:
-        """Let a copy of a version follow by what the view of changes showed at a later one."""
-        before, after = self.seen.get((since, model)), self.seen.get((until, model))
-        if (until, model) not in self.views or after is None:
-            return None
-        columns, rows = self.views[until, model]
-        told = [row for row in rows if row[3] > since]
-        events = () if before is None else self._events(model, since, until)
-        copy = None
-        for version in sorted({row[3] for row in told}):
-            step = [row for row in told if row[3] == version]
-            if any(row[0] == "resync" for row in step):
-                copy = Counter[Row]()
-            elif copy is None:
-                copy = self._copy(before, after, events, columns[5:])
-            gone, come = _split(step)
-            assert gone <= copy, "a row goes that is not there"
-            copy = copy - gone + come
-        if copy is None:
-            copy = self._copy(before, after, events, columns[5:])
-        assert copy == after[1], f"the view of version {until}"
-        return "resync" if any(row[0] == "resync" for row in told) else "steps"
-
-    def _events(self, model: str, since: int, until: int) -> Any:
-        return self.workspace.changes_between("prod", model, since, until, each=True).events
-
-    def _copy(self, before: Any, after: Any, events: Any, names: list[str]) -> Counter[Row]:
-        if before is None:
-            return Counter()
-        return migrated(before[0], before[1], events, names)
-
-
-def _split(rows: Iterable[Row]) -> tuple[Counter[Row], Counter[Row]]:
-    rows = list(rows)
-    return bag(r[5:] for r in rows if r[0] in GONE), bag(r[5:] for r in rows if r[0] in COME)
+        self.copies.note()

@@ -23,15 +23,15 @@ def test_copies_follow_a_random_history(
     for _ in range(6):
         history.step()
     found: Counter[str | None] = Counter()
-    last = history.last
+    last = history.copies.last
     for model in MODELS:
         for until in range(1, last + 1):
             for since in range(until + 1):
-                found[history.check_view(model, since, until)] += 1
+                found[history.copies.check_view(model, since, until)] += 1
         for _ in range(3):
             since, until = (history.dice.randint(1, last) for _ in range(2))
-            history.check_net(model, since, until)
-        history.check_each(model, history.dice.randint(0, last), last)
+            history.copies.check_net(model, since, until)
+        history.copies.check_each(model, history.dice.randint(0, last), last)
     assert min(found["resync"], found["steps"]) > 5, (history.did, found)
 
 
@@ -43,8 +43,8 @@ def test_each_step_reads_its_own_commits(
     history._publish(run=True)
     between = history.workspace.changes_between("prod", "shop.days", 1, each=True)
     assert [step.method for step in between.steps] == ["commits", "commits"]
-    assert history.check_each("shop.days", 1, 3) == 2
-    assert history.check_view("shop.days", 1, 3) == "steps"
+    assert history.copies.check_each("shop.days", 1, 3) == 2
+    assert history.copies.check_view("shop.days", 1, 3) == "steps"
     parts = [f"SELECT day FROM changes('shop.days', {v}, {v + 1})" for v in (1, 2)]
     both = " UNION ALL ".join(parts)
     days = {str(row[0]) for row in history.workspace.query("prod", both).rows}

@@ -132,6 +132,32 @@ def test_copies_that_apply_changes_equal_the_view(
     ]
 
 
+ODD = """MODEL (name shop.odd, kind {kind});
+SELECT id, map('k', CAST(IF(id = {n}, NULL, 0) AS INT), 'l', 0) AS m,
+  named_struct('a b', array(map(1, CAST(IF(id = {n}, NULL, 0.0D) AS DOUBLE)))) AS s,
+  map('x', map('y', IF(id = {n}, NULL, false))) AS deep FROM range(3)"""
+
+
+@pytest.mark.parametrize("kind", ["FULL", "VIEW"])
+def test_null_in_a_map_is_not_zero(
+    kind: str, tmp_path: Path, open_workspace: Callable[[ProjectFolder], Workspace]
+) -> None:
+    folder = ProjectFolder(tmp_path / "shop")
+    for n in (0, 1):
+        folder.write("models/odd.sql", ODD.format(kind=kind, n=n))
+        workspace = open_workspace(folder)
+        workspace.apply(workspace.plan("prod"))
+    found = workspace.changes("prod", "shop.odd", since=1)
+    zero = [{"k": 0, "l": 0}, {"a b": [{1: 0.0}]}, {"x": {"y": False}}]
+    null = [{"k": None, "l": 0}, {"a b": [{1: None}]}, {"x": {"y": None}}]
+    assert sorted(([row[0], *row[5:]] for row in found.rows), key=lambda row: row[:2]) == [
+        ["delete", 0, *null],
+        ["delete", 1, *zero],
+        ["insert", 0, *zero],
+        ["insert", 1, *null],
+    ]
+
+
 def pin(workspace: Workspace, version: int, model: str) -> int | None:
     shown = workspace.store.versions.at("prod", version)
     assert shown is not None

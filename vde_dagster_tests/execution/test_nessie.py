@@ -15,6 +15,7 @@ from vde_dagster.lakehouse.catalogs.nessie import NessieCatalog
 from vde_dagster.lakehouse.catalogs.nessie_server import NessieServer
 from vde_dagster.state.effects import Effects
 from vde_dagster_tests.execution import test_other_catalog as other
+from vde_dagster_tests.execution.change_copies import follow_everywhere
 from vde_dagster_tests.lakehouse.nessie_process import new_branch, pointers_on
 from vde_dagster_tests.lakehouse.oracle import Elsewhere, Pointers
 from vde_dagster_tests.projects import ProjectFolder
@@ -106,7 +107,8 @@ def test_spark_fills_and_reads_a_project_on_nessie(
     tmp_path: Path, open_workspace: Callable[[ProjectFolder], Workspace], nessie: str
 ) -> None:
     branch = new_branch(nessie)
-    settings = f'[tool.vde.nessie]\nuri = "{nessie}"\nref = "{branch}"\n'
+    settings = f'[tool.vde]\nchange_views = ["sales.*"]\n[tool.vde.nessie]\nuri = "{nessie}"\n'
+    settings += f'ref = "{branch}"\n'
     folder = ProjectFolder(tmp_path / "shop", {**MODELS, "pyproject.toml": settings})
     workspace = open_workspace(folder)
     workspace.apply(workspace.plan("prod"))
@@ -124,6 +126,7 @@ def test_spark_fills_and_reads_a_project_on_nessie(
     assert again.query("prod", read).rows == (("2024-01-03", 1),)
     names = {f"{place}.{name}" for place, name, *_ in pointers_on(nessie, branch)}
     assert {"sales.orders", "sales.newest", "sales.shown", "sales__dev.shown"} <= names
+    assert follow_everywhere(again, "sales.newest").keys() >= {"nothing", "versions"}
     assert again.plan("prod").entries
 
 

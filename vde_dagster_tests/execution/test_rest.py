@@ -14,6 +14,7 @@ from vde_dagster.lakehouse.catalog import Catalog
 from vde_dagster.lakehouse.catalogs.rest import RestCatalog
 from vde_dagster.state.effects import Effects
 from vde_dagster_tests.execution import test_other_catalog as other
+from vde_dagster_tests.execution.change_copies import follow_everywhere
 from vde_dagster_tests.execution.crash_world import OPERATIONS
 from vde_dagster_tests.execution.look import Warehouse, look
 from vde_dagster_tests.execution.rest_world import RestStage, check_case
@@ -198,6 +199,7 @@ def test_spark_fills_and_vde_serve_shows_a_project_of_a_rest_catalog(
     again.freeze("prod@2", "close")
     assert again.query("close", read).rows == (("2024-01-01", 1),)
     assert views_in(rest_server) == others, "those of other tests"
+    assert follow_everywhere(again, "sales.newest", "sales.shown").keys() >= {"nothing", "versions"}
     assert [d.outcome for d in again.janitor().decisions if d.outcome == "failed"] == []
     assert again.fsck() == ()
     assert again.plan("prod").entries

@@ -49,6 +49,7 @@ def test_a_warehouse_in_s3_is_built_edited_published_rolled_back_and_cleaned_up(
     settings = f"""
         [tool.vde]
         warehouse = "s3://lake/warehouse"
+        change_views = ["sales.*"]
 
         [tool.vde.io]
         "s3.endpoint" = "{store}"
@@ -76,6 +77,7 @@ def test_a_warehouse_in_s3_is_built_edited_published_rolled_back_and_cleaned_up(
     assert seen["first"] == seen["prod meanwhile"] == seen["version 1"] == newest
     assert seen["dev"] == seen["second"] == oldest
     assert seen["rolled back"] == newest
+    assert seen["changes"].keys() >= {"nothing", "versions"}
     assert sorted(row["id"] for row in seen["without Spark"]) == [1, 3]
     assert seen["damage"] == seen["damage at the end"] == []
     assert seen["at the end"] == [{"d": "2024-01-03"}]

@@ -11,6 +11,7 @@ from typing import Literal
 from vde_dagster.base.names import quote
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, written_alike
 from vde_dagster.planning.changes.commits import ByLineage, Leg
+from vde_dagster.planning.changes.grouping import grouped_by
 
 Change = Literal["insert", "delete", "update_before", "update_after", "resync"]
 
@@ -190,14 +191,10 @@ def changes_query(
         step: What is said of every change.
     """
     names = [f"c{i}" for i in range(len(columns))]
-    plain = [not _is_variant(column) for column in columns]
-    grouped = [
-        name if one else f"concat(schema_of_variant({name}), to_json({name}))"
-        for name, one in zip(names, plain, strict=True)
-    ]
+    grouped = [grouped_by(name, c.type) for name, c in zip(names, columns, strict=True)]
     kept = [
-        name if one else f"any_value({name}) AS {name}"
-        for name, one in zip(names, plain, strict=True)
+        name if name == one else f"any_value({name}) AS {name}"
+        for name, one in zip(names, grouped, strict=True)
     ]
     net = (
         f"SELECT {', '.join(kept)}, CAST(sum(w) AS BIGINT) AS w FROM ({weighed}) AS weighed "
@@ -268,7 +265,3 @@ def _places(columns: Sequence[ViewColumn], types: Mapping[str, str], of: str = "
 
 def _as(name: str, has: str, wanted: str) -> str:
     return quote(name) if written_alike(has, wanted) else f"CAST({quote(name)} AS {wanted})"
-
-
-def _is_variant(column: ViewColumn) -> bool:
-    return column.type.lower() == "variant"
