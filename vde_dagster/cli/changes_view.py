@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.cli.output import simple_table
 from vde_dagster.cli.plan_view import count
 from vde_dagster.cli.rows_view import rows_json, show_rows
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from vde_dagster.base.names import ModelName
     from vde_dagster.execution.changes.reading import ArrowChanges, FoundChanges
     from vde_dagster.planning.changes.columns import ColumnEvent
+    from vde_dagster.state.change_cursors import ChangeCursor
 
 _SHOWN, _SHOWN_OF_STEPS = ("_change_type",), ("_change_type", "_version")
 """Of the columns in front, those that differ within one answer: the table shows no others."""
@@ -30,6 +33,44 @@ def changes_json(found: FoundChanges) -> dict[str, Any]:
         "more": found.more,
         "cursor": cursor,
     }
+
+
+def cursors_json(
+    environment: str, model: ModelName, last: int | None, cursors: Iterable[ChangeCursor]
+) -> dict[str, Any]:
+    """Return the documented JSON form of a model's cursors.
+
+    Args:
+        environment: The environment.
+        model: The model.
+        last: The environment's current version; None where it is gone.
+        cursors: The cursors.
+    """
+    return {
+        "environment": environment,
+        "model": str(model),
+        "current": last,
+        "cursors": [
+            {
+                "name": one.name,
+                "version": one.version,
+                "behind": last - one.version if last is not None else None,
+                "moved_at": one.moved_at.isoformat(),
+                "moved_by": one.moved_by,
+            }
+            for one in cursors
+        ],
+    }
+
+
+def show_cursors(console: Console, found: dict[str, Any]) -> None:
+    """Print a model's cursors as a table, from their JSON form."""
+    columns = ("name", "version", "behind", "moved_at", "moved_by")
+    rows = [[one[column] for column in columns] for one in found["cursors"]]
+    if rows:
+        console.print(simple_table(("cursor", *columns[1:]), rows))
+    else:
+        console.print(f"no cursor of {found['model']} in '{found['environment']}' was moved yet")
 
 
 def show_changes(console: Console, found: FoundChanges) -> None:

@@ -54,12 +54,16 @@ class ChangeCursorStore:
         with self.database.reading() as conn:
             return conn.execute(query).scalar() or 0
 
-    def of(self, environment: str) -> list[ChangeCursor]:
-        """Return the cursors of an environment, by model and name."""
+    def of(self, environment: str, model: ModelName) -> list[ChangeCursor]:
+        """Return the cursors of a model in an environment, by name."""
         query = (
             select(schema.change_cursors)
-            .where(_CURSOR.environment == environment)
-            .order_by(_CURSOR.model_namespace, _CURSOR.model_name, _CURSOR.name)
+            .where(
+                _CURSOR.environment == environment,
+                _CURSOR.model_namespace == model.namespace,
+                _CURSOR.model_name == model.name,
+            )
+            .order_by(_CURSOR.name)
         )
         with self.database.reading() as conn:
             return [

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
+from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.projects import ProjectFolder
 
+DOCS = Path(__file__).parents[2] / "docs/changes.md"
 ROWS = """MODEL (name shop.rows, kind FULL, grain id);
 SELECT * FROM VALUES (1, 'a'), (2, 'b'), (3, 'c') AS t(id, name)"""
 
 
 @pytest.mark.spark
 def test_changes_are_shown_and_consumed(
-    tmp_path_factory: pytest.TempPathFactory, spark_engine: SparkEngine, vde: Vde
+    tmp_path_factory: pytest.TempPathFactory,
+    spark_engine: SparkEngine,
+    vde: Vde,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shop = ProjectFolder(tmp_path_factory.mktemp("changes") / "shop", {"models/rows.sql": ROWS})
     at = ("changes", "prod", "shop.rows", "--project", shop.root)
@@ -49,6 +57,11 @@ def test_changes_are_shown_and_consumed(
     other = vde(*at, "--cursor", "copy", "--ack", "0-1")
     assert (other.code, "is at version 2, not at 0" in other.err) == (1, True)
     assert "no row changed" in vde(*at, "--cursor", "copy").out
+    listed = vde(*at, "--cursors", "--json").json
+    assert listed["current"] == 2
+    (cursor,) = listed["cursors"]
+    assert (cursor["name"], cursor["version"], cursor["behind"]) == ("copy", 2, 0)
+    assert "copy" in vde(*at, "--cursors").out
     each = vde(*at, "--from", "0", "--each", "--json").json
     assert [(row[0], row[1], row[3]) for row in each["rows"]] == [
         *[("insert", 0, 1)] * 3,
@@ -81,6 +94,28 @@ def test_changes_are_shown_and_consumed(
         assert workspace.query("prod", counted).rows == ((3,),)
         assert workspace.query("prod@2", counted.replace(", 1)", ")")).rows == ((3,),)
     assert vde(*at, "--cursor", "copy", "--forget", "--json").json["forgotten"] is True
+    _follow_as_the_docs_say(shop, monkeypatch)
+
+
+def _follow_as_the_docs_say(shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that has what was not acknowledged is right in the end."""
+    (example,) = re.findall(r"```python\n(from pathlib.*?)```", DOCS.read_text(), re.DOTALL)
+    monkeypatch.chdir(shop.root)
+    index: dict[int, object] = {}
+
+    def follow() -> dict[int, object]:
+        exec(example.replace("sales.orders", "shop.rows"), {"index": index})
+        return {id_: row["name"] for id_, row in index.items()}  # type: ignore[index]
+
+    assert follow() == {1: "a", 2: "B", 4: "d"}
+    shop.edit("models/rows.sql", "(2, 'B')", "(2, 'b')")
+    with Workspace.open(shop.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        name = ModelName("shop", "rows")
+        workspace.store.change_cursors.move("prod", name, "search", 2, 1, "dead")
+        net = workspace.changes("prod", "shop.rows", cursor="search")
+    assert [row[5] for row in net.rows] == [3, 4]
+    assert follow() == {1: "a", 2: "b", 4: "d"}
 
 
 @pytest.mark.parametrize(
@@ -93,6 +128,8 @@ def test_changes_are_shown_and_consumed(
         (["--cursor", "a", "--ack", "1-2", "--forget"], "exclude each other"),
         (["--cursor", "a", "--forget", "--limit", "1"], "read nothing"),
         (["--cursor", "a", "--ack", "1-2", "--each"], "read nothing"),
+        (["--cursor", "a", "--cursors"], "reads no changes"),
+        (["--cursors", "--format", "csv"], "no row is read"),
         (["--from", "1", "--format", "xml"], "'xml' is no form of rows"),
         (["--from", "1", "--format", "csv", "--json"], "not as both"),
         (["--from", "1", "--format", "csv", "--sql"], "no row is read"),

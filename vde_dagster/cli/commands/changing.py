@@ -44,6 +44,9 @@ Ack = Annotated[
     ),
 ]
 Forget = Annotated[bool, typer.Option("--forget", help="Forget the cursor; reads nothing.")]
+Cursors = Annotated[
+    bool, typer.Option("--cursors", help="List the model's cursors; reads no changes.")
+]
 RowLimit = Annotated[int | None, typer.Option("--limit", min=1, help="The most rows to return.")]
 SqlOnly = Annotated[
     bool, typer.Option("--sql", help="Print the Spark SQL that returns the changes; runs nothing.")
@@ -71,6 +74,7 @@ def changes(
     commit: Commit = False,
     ack: Ack = None,
     forget: Forget = False,
+    cursors: Cursors = False,
     limit: RowLimit = None,
     sql: SqlOnly = False,
     form: Format = None,
@@ -87,14 +91,17 @@ def changes(
     """
     as_json = as_json or form == "json"
     output = Output(as_json)
-    check_form(form, file, as_json=as_json, alone=sql or forget or ack is not None)
-    _check(since, to, cursor, commit, ack, forget, limit, sql, each)
+    check_form(form, file, as_json=as_json, alone=sql or forget or cursors or ack is not None)
+    _check(since, to, cursor, commit, ack, forget, cursors, limit, sql, each)
     with opened(project) as workspace:
         from vde_dagster.base.names import ModelName
         from vde_dagster.planning.environment import environment_name
 
         name = ModelName.parse(model, workspace.settings.default_namespace)
         where = environment_name(environment)
+        if cursors:
+            _list(output, workspace, where, name)
+            return
         if ack is not None or forget:
             assert cursor is not None
             _move(output, workspace, where, name, cursor, ack)
@@ -130,6 +137,7 @@ def _check(
     commit: bool,
     ack: str | None,
     forget: bool,
+    cursors: bool,
     limit: int | None,
     sql: bool,
     each: bool,
@@ -148,6 +156,11 @@ def _check(
         )
     alone = ack is not None or forget
     reads = since is not None or to is not None or limit is not None
+    if cursors and (reads or alone or cursor is not None or sql or each):
+        raise UsageError(
+            "--cursors reads no changes, so that other options mean nothing",
+            hint="give it alone",
+        )
     if alone and (reads or commit or sql or each):
         raise UsageError(
             "--ack and --forget read nothing, so that other options mean nothing",
@@ -191,6 +204,16 @@ def _move(
         {**said, "version": last},
         lambda console: console.print(f"the cursor '{cursor}' is at version {last}"),
     )
+
+
+def _list(output: Output, workspace: Workspace, environment: str, model: ModelName) -> None:
+    from vde_dagster.cli.changes_view import cursors_json, show_cursors
+
+    current = workspace.store.environments.get(environment)
+    last = current.version if current is not None else None
+    known = workspace.store.change_cursors.of(environment, model)
+    value = cursors_json(environment, model, last, known)
+    output.result(value, lambda console: show_cursors(console, value))
 
 
 def _show_sql(
