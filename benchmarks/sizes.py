@@ -38,6 +38,7 @@ SIZES = {
     "fuzz_project_files": Size("--count 40"),
     "kills_on_spark": Size("--seconds 60", "--seconds 1200", spark=True),
     "large_state": Size("--environments 8 --versions 5 --models 40"),
+    "mirror_views": Size("--views 20 --rounds 1", spark=True),
     "opaque_queries": Size(needs="--folder FOLDER, queries of a warehouse"),
     "planning_intervals": Size("--models 2 --holes 1000"),
     "planning_oracle": Size("--projects 5"),

@@ -7,13 +7,13 @@ import gzip
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.errors import ExecutionError
+from vde_dagster.lakehouse.at_once import each
 from vde_dagster.state.effects import Effects
 
 if TYPE_CHECKING:
@@ -68,10 +68,7 @@ class MetadataFiles:
 
     def each(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Run work that reads or writes on every item, several at once where files are remote."""
-        if self._local or len(items) < 2:
-            return [work(item) for item in items]
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return list(pool.map(work, items))
+        return [work(item) for item in items] if self._local else each(work, items, _THREADS)
 
     def read_json(self, location: str) -> dict[str, Any]:
         """Read a metadata file, gzipped or plain.

@@ -11,12 +11,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
 from vde_dagster.errors import ConflictError, LeaseLostError, StoreError, VdeError
+from vde_dagster.lakehouse.at_once import each
 from vde_dagster.lakehouse.prepare import ref_of
 from vde_dagster.lakehouse.view_metadata import definition_hash, new_view_metadata
 from vde_dagster.planning.table import TableRef
@@ -36,6 +37,8 @@ HASH = "vde.mirror"
 _TRIES = 3
 _IN_VAIN = 3
 """After so many views in a row that the catalog did not take, the others wait for the next time."""
+_AT_ONCE = 8
+"""Views that are written at the same time, each on a thread of its own."""
 _WAIT_SECONDS = 75.0
 """Longer than the lease of a dead writer lasts."""
 
@@ -125,29 +128,55 @@ def unmirrored(lakehouse: Lakehouse, refs: Iterable[TableRef]) -> set[TableRef]:
 def _write_all(
     lakehouse: Lakehouse, views: Sequence[MirroredView], writer: str, lease: Lease
 ) -> None:
-    store, catalog = lakehouse.store, lakehouse.catalog.name
+    journal, catalog = lakehouse.store.mirror, lakehouse.catalog.name
     _make_namespaces(lakehouse, views)
     in_vain = 0
-    for view in views:
-        if in_vain == _IN_VAIN:
+    for some in _batches(views):
+        if in_vain >= _IN_VAIN:
             return  # it would take as long with every view; they stay behind
-        right = view.behind_since is None and _is_still_right(lakehouse, view.wanted)
-        until, now = view.watched_until, store.database.clock.now()
-        if right and until is not None and until > now:
-            continue  # looked at again until nobody can come late
-        wanted = store.mirror.begin(catalog, view, writer, lease)
-        if wanted is None:
-            continue
-        failure = None
-        try:
-            if not (right and wanted == view.wanted):
-                _write(lakehouse, wanted)
-        except VdeError as error:
-            failure = str(error)
+        right = _still_right(lakehouse, some)
+        now = lakehouse.store.database.clock.now()
+        due = [
+            view
+            for view in some
+            # Looked at again until nobody can come late.
+            if not (view.wanted in right and view.watched_until and view.watched_until > now)
+        ]
+        begun = journal.begin(catalog, due, writer, lease)
+        errors = each(
+            lambda one, right=right: None if one in right else _failure(lakehouse, one),  # type: ignore[misc]
+            begun,
+            _AT_ONCE,
+        )
+        for error in errors:
             in_vain = in_vain + 1 if isinstance(error, StoreError) else 0
-        else:
-            in_vain = 0
-        store.mirror.end(catalog, wanted, writer, failure)
+        ended = zip(begun, errors, strict=True)
+        failures = [(one, str(error) if error is not None else None) for one, error in ended]
+        journal.end(catalog, failures, writer)
+
+
+def _batches(views: Sequence[MirroredView]) -> Iterator[Sequence[MirroredView]]:
+    """Split views that are written at once, few at first: perhaps the catalog takes none."""
+    done, size = 0, 1
+    while done < len(views):
+        yield views[done : done + size]
+        done, size = done + size, min(2 * size, _AT_ONCE)
+
+
+def _still_right(lakehouse: Lakehouse, views: Sequence[MirroredView]) -> list[WantedView]:
+    """Return what views are to be that are not behind, and that the catalog has so."""
+    known = [view.wanted for view in views if view.behind_since is None]
+    found = each(lambda one: _is_still_right(lakehouse, one), known, _AT_ONCE)
+    return [one for one, right in zip(known, found, strict=True) if right]
+
+
+def _failure(lakehouse: Lakehouse, wanted: WantedView) -> VdeError | None:
+    """Write a view; return why that was not possible."""
+    try:
+        _write(lakehouse, wanted)
+    except VdeError as error:
+        return error
+    return None
 
 
 def _make_namespaces(lakehouse: Lakehouse, views: Sequence[MirroredView]) -> None:

@@ -165,73 +165,81 @@ class MirrorStore:
         return standings
 
     def begin(
-        self, catalog: str, view: MirroredView, writer: str, lease: Lease
-    ) -> WantedView | None:
-        """Say that somebody writes a view from now on; return what it is to be by now.
+        self, catalog: str, views: Sequence[MirroredView], writer: str, lease: Lease
+    ) -> list[WantedView]:
+        """Say that somebody writes views from now on.
 
         Returns:
-            None where there is nothing to do any more.
+            What they are to be by now; those that nobody knows of any more are left out.
 
         Raises:
             LeaseLostError: Somebody else writes.
         """
 
-        def work(conn: Connection) -> WantedView | None:
+        def work(conn: Connection) -> list[WantedView]:
             self.leases.check(conn, lease)
-            row = conn.execute(select(_TABLE).where(*_at(catalog, view.wanted.ref))).one_or_none()
-            if row is None:
-                return None
-            found = _view(row)
-            values: dict[str, Any] = {"writer": writer}
-            if row.writer is not None and row.writer != writer:
-                values["watched_until"] = self.database.clock.now() + WATCHED
-            self._set(conn, catalog, found.wanted.ref, values)
-            return found.wanted
+            begun = []
+            for view in views:
+                row = self._row(conn, catalog, view.wanted.ref)
+                if row is None:
+                    continue
+                values: dict[str, Any] = {"writer": writer}
+                if row.writer is not None and row.writer != writer:
+                    values["watched_until"] = self.database.clock.now() + WATCHED
+                self._set(conn, catalog, view.wanted.ref, values)
+                begun.append(_view(row).wanted)
+            return begun
 
-        return self.database.run_transaction(work, name="mirror.begin")
+        return self.database.run_transaction(work, name="mirror.begin") if views else []
 
-    def end(self, catalog: str, done: WantedView, writer: str, failure: str | None = None) -> None:
-        """Say how the write of a view ended, whether or not somebody else writes by now.
+    def end(self, catalog: str, done: Sequence[tuple[WantedView, str | None]], writer: str) -> None:
+        """Say how the writes of views ended, whether or not somebody else writes by now.
 
         Args:
             catalog: The catalog.
-            done: What was written.
+            done: What was written, and why it was not; then it stays behind.
             writer: Who wrote.
-            failure: Why it was not; then it stays behind.
         """
 
         def work(conn: Connection) -> None:
-            row = conn.execute(select(_TABLE).where(*_at(catalog, done.ref))).one_or_none()
-            if row is None:
-                return
-            now = self.database.clock.now()
-            behind = row.behind_since or now
-            if row.writer != writer:
-                # Somebody else writes, or wrote: which of the two came last is not known.
-                return self._set(
-                    conn,
-                    catalog,
-                    done.ref,
-                    {"behind_since": behind, "watched_until": now + WATCHED},
-                )
-            if failure is not None:
-                # It may have happened all the same, so the writer stays.
-                values = {"behind_since": behind, "failure": failure[:1000]}
-                return self._set(conn, catalog, done.ref, values)
-            if row.wanted_hash != done.hash:
-                return self._set(conn, catalog, done.ref, {"writer": None, "failure": None})
+            for view, failure in done:
+                self._end(conn, catalog, view, writer, failure)
+
+        if done:
+            self.database.run_transaction(work, name="mirror.end")
+
+    def _end(
+        self, conn: Connection, catalog: str, done: WantedView, writer: str, failure: str | None
+    ) -> None:
+        row = self._row(conn, catalog, done.ref)
+        if row is None:
+            return
+        now = self.database.clock.now()
+        behind = row.behind_since or now
+        values: dict[str, Any]
+        if row.writer != writer:
+            # Somebody else writes, or wrote: which of the two came last is not known.
+            values = {"behind_since": behind, "watched_until": now + WATCHED}
+        elif failure is not None:
+            # It may have happened all the same, so the writer stays.
+            values = {"behind_since": behind, "failure": failure[:1000]}
+        elif row.wanted_hash != done.hash:
+            values = {"writer": None, "failure": None}
+        else:
             watched = row.watched_until if (row.watched_until or now) > now else None
             if done.hash is None and watched is None:
                 conn.execute(_TABLE.delete().where(*_at(catalog, done.ref)))
                 return
-            self._set(
-                conn,
-                catalog,
-                done.ref,
-                {"writer": None, "failure": None, "behind_since": None, "watched_until": watched},
-            )
+            values = {
+                "writer": None,
+                "failure": None,
+                "behind_since": None,
+                "watched_until": watched,
+            }
+        self._set(conn, catalog, done.ref, values)
 
-        self.database.run_transaction(work, name="mirror.end")
+    def _row(self, connection: Connection, catalog: str, ref: TableRef) -> Any:
+        return connection.execute(select(_TABLE).where(*_at(catalog, ref))).one_or_none()
 
     def strayed(self, catalog: str, ref: TableRef) -> None:
         """Say that a view is not what it was left as."""

@@ -39,8 +39,8 @@ def written(mirror: MirrorStore, view: WantedView, failure: str | None = None) -
     """Say that a view was written, or why not."""
     (found,) = [one for one in mirror.views("lakehouse") if one.wanted.ref == view.ref]
     with mirror.leases.holding("mirror", "me") as held:
-        mirror.begin("lakehouse", found, "me", held.lease)
-        mirror.end("lakehouse", view, "me", failure)
+        mirror.begin("lakehouse", [found], "me", held.lease)
+        mirror.end("lakehouse", [(view, failure)], "me")
 
 
 def test_environments_say_since_when_their_mirror_is_behind(tmp_path: Path, vde: Vde) -> None:

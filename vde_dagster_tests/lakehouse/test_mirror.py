@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -45,16 +46,18 @@ class Interrupted:
         self.passed: list[str] = []
         self.deadly: tuple[int, bool] | None = None
         self._dead = False
+        self._lock = Lock()
 
     @contextmanager
     def at(self, point: str, detail: str = "") -> Iterator[None]:
-        if self._dead:
-            raise Death
-        self.passed.append(point)
-        number, after = self.deadly or (0, False)
-        self._dead = len(self.passed) == number
-        if self._dead and not after:
-            raise Death
+        with self._lock:
+            if self._dead:
+                raise Death
+            self.passed.append(point)
+            number, after = self.deadly or (0, False)
+            self._dead = len(self.passed) == number
+            if self._dead and not after:
+                raise Death
         self.before.pop(point, lambda: None)()
         yield
         self.after.pop(point, lambda: None)()
@@ -190,9 +193,41 @@ def test_a_view_of_somebody_else_stays_and_is_named(world: World) -> None:
     assert standing is not None
     assert (standing.views, standing.behind) == (2, 1)
     assert "db.a that vde did not publish" in str(standing.failure)
+    publish(world.process(), 2, dropped="a", b=TWO)
+    assert world.shown() == {"db.a": "SELECT 9", "db.b": TWO}
+    standing = world.standing()
+    assert standing is not None
+    assert standing.since is None, "it is theirs, and no trouble"
+    publish(world.process(), 3, a=ONE, b=TWO)
     world.part.drop(["db"], "views", "a")
     assert not world.process().recover()
     assert world.shown() == {"db.a": ONE, "db.b": TWO}
+
+
+def test_a_view_that_was_made_anew_is_not_written_over(world: World) -> None:
+    publish(world.process(), 0, a=ONE)
+    views = world.process().catalog.mirror
+    assert views is not None
+    found = views.load(A)
+    assert found is not None
+    world.part.drop(["db"], "views", "a")
+    views.write(A, None, new_view_metadata(view("a", THREE), None, "", 0))
+    with pytest.raises(ConflictError, match=r"refused the view db\.a"):
+        views.write(A, found, new_view_metadata(view("a", TWO), found, "", 0))
+    assert world.shown() == {"db.a": THREE}
+
+
+def test_a_view_of_another_definition_strays_though_its_query_is_the_same(world: World) -> None:
+    process = world.process()
+    publish(process, 0, a=ONE)
+    views = process.catalog.mirror
+    assert views is not None
+    found = views.load(A)
+    assert found is not None
+    views.write(A, found, {**found, "properties": {**found["properties"], HASH: "another"}})
+    assert verify(process) == 1
+    follow(process)
+    assert verify(process) == 0
 
 
 @pytest.mark.parametrize(
@@ -472,9 +507,7 @@ SCENARIOS: dict[str, tuple[Scenario, Callable[[pytest.MonkeyPatch], None]]] = {
 _END = MirrorStore.end
 
 
-def _end_without_looking(
-    self: MirrorStore, catalog: str, done: Any, writer: str, *more: Any
-) -> None:
+def _end_without_looking(self: MirrorStore, catalog: str, done: Any, writer: str) -> None:
     """As `end`, but whoever ends is taken for the writer."""
     from sqlalchemy import update
 
@@ -483,29 +516,25 @@ def _end_without_looking(
     self.database.run_transaction(
         lambda conn: conn.execute(update(mirrored_views).values(writer=writer)), name="test"
     )
-    _END(self, catalog, done, writer, *more)
+    _END(self, catalog, done, writer)
 
 
-def _end_without_the_writer(
-    self: MirrorStore, catalog: str, done: Any, writer: str, failure: str | None = None
-) -> None:
+def _end_without_the_writer(self: MirrorStore, catalog: str, done: Any, writer: str) -> None:
     """As `end`, but who failed is not remembered."""
     from sqlalchemy import update
 
     from vde_dagster.state.schema import mirrored_views
 
-    _END(self, catalog, done, writer, failure)
+    _END(self, catalog, done, writer)
     self.database.run_transaction(
         lambda conn: conn.execute(update(mirrored_views).values(writer=None)), name="test"
     )
 
 
-def _end_whatever_is_wanted(
-    self: MirrorStore, catalog: str, done: Any, writer: str, failure: str | None = None
-) -> None:
+def _end_whatever_is_wanted(self: MirrorStore, catalog: str, done: Any, writer: str) -> None:
     """As `end`, but what was written is taken for what is wanted."""
-    (now,) = (one.wanted for one in self.views(catalog) if one.wanted.ref == done.ref)
-    _END(self, catalog, now, writer, failure)
+    now = {one.wanted.ref: one.wanted for one in self.views(catalog)}
+    _END(self, catalog, [(now[one.ref], failure) for one, failure in done], writer)
 
 
 def _same_hash(lakehouse: Lakehouse, wanted: Any) -> bool:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
-from vde_dagster.errors import ProjectError, StoreError
+from vde_dagster.errors import ProjectError, StoreError, UsageError
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalog import TABLE, PointerMovedError, Swap
@@ -270,6 +271,44 @@ def test_a_server_that_is_not_there_is_named() -> None:
         server.has_namespace(["a"])
 
 
+def test_nessies_endpoint_of_this_protocol_is_refused_as_it_keeps_no_branches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = RestServer(RestAccess("http://127.0.0.1:9/iceberg"))
+    said = {"nessie.is-nessie-catalog": "true", "nessie.core-base-uri": "http://n:19120/api/"}
+    answer = requests.Response()
+    answer.status_code, answer._content = 200, json.dumps({"overrides": said}).encode()
+    monkeypatch.setattr(requests.Session, "request", lambda *about, **more: answer)
+    with pytest.raises(UsageError, match=r"keeps no branches of tables.*http://n:19120/api/v2"):
+        server.has_namespace(["a"])
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("backend", ["sqlite"])
+def test_a_server_that_does_not_keep_a_branch_that_it_took_is_told(
+    lakehouse: Lakehouse, filled: PhysicalTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Nessie's endpoint answers: the change is made, and the table has `main` only."""
+    server = lakehouse.catalog.server  # type: ignore[attr-defined]
+    commit = server.commit
+
+    def forgets(*said: Any) -> Any:
+        made = commit(*said)
+        made["metadata"]["refs"] = {"main": made["metadata"]["refs"]["main"]}
+        return made
+
+    monkeypatch.setattr(server, "commit", forgets)
+    state = read_table(lakehouse, filled.ref)
+    with pytest.raises(StoreError, match="took the branch 'b' of vde_physical"):
+        change_table(
+            lakehouse,
+            state,
+            filled.ref,
+            with_branch(state.metadata, state.location, "b", 0),
+            "fill.test",
+        )
+
+
 @pytest.mark.server
 def test_a_request_that_is_refused_says_what_the_server_says(rest_server: str) -> None:
     server = new_part(rest_server)
@@ -282,8 +321,6 @@ def test_a_request_that_is_refused_says_what_the_server_says(rest_server: str) -
 def test_a_credential_is_given_for_a_token_once(
     rest_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import requests
-
     asked: list[tuple[str, str | None]] = []
     request = requests.Session.request
 

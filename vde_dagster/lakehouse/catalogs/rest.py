@@ -8,12 +8,13 @@ says, and views are at most a mirror of it (`lakehouse/mirror.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
+from vde_dagster.errors import StoreError
+from vde_dagster.lakehouse.at_once import each
 from vde_dagster.lakehouse.catalog import (
     TABLE,
     Pointer,
@@ -34,8 +35,6 @@ from vde_dagster.state.effects import Effects
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-T = TypeVar("T")
-R = TypeVar("R")
 CHANGE = "vde.change"
 """The table property that names the last change of ours: whether one has happened is asked here."""
 _TABLES = "tables"
@@ -98,7 +97,7 @@ class RestCatalog:
                 there = set(self.server.names(_parts(namespace), _TABLES))
                 named = [ref for ref in named if ref.name in there]
             wanted += named
-        found = _each(lambda ref: (ref, self._pointer(ref)), wanted)
+        found = each(lambda ref: (ref, self._pointer(ref)), wanted, _THREADS)
         return {ref: pointer for ref, pointer in found if pointer is not None}
 
     def all_pointers(self) -> dict[TableRef, Pointer]:
@@ -109,7 +108,7 @@ class RestCatalog:
             parts = waiting.pop()
             refs += [TableRef(".".join(parts), name) for name in self.server.names(parts, _TABLES)]
             waiting += self.server.namespaces(parts)
-        found = _each(lambda ref: (ref, self._pointer(ref)), sorted(refs, key=str))
+        found = each(lambda ref: (ref, self._pointer(ref)), sorted(refs, key=str), _THREADS)
         return {ref: pointer for ref, pointer in found if pointer is not None}
 
     def in_use(self, locations: Sequence[str]) -> set[str]:
@@ -153,12 +152,13 @@ class RestCatalog:
         after = {**after, "properties": {**after.get("properties", {}), CHANGE: swap.after}}
         needed, changes = table_changes(loaded["metadata"], after)
         with self._effects.at("catalog.swap", str(swap.ref)):
-            self.server.commit(namespace, _TABLES, name, needed, changes)
+            made = self.server.commit(namespace, _TABLES, name, needed, changes)
+        _require_branches(swap.ref, made, changes)
 
     def namespaces(self, names: Iterable[str], within: Connection | None = None) -> set[str]:
         """Return those of the namespaces that the catalog has."""
         wanted = list(dict.fromkeys(names))
-        found = _each(lambda name: (name, self.server.has_namespace(_parts(name))), wanted)
+        found = each(lambda name: (name, self.server.has_namespace(_parts(name))), wanted, _THREADS)
         return {name for name, there in found if there}
 
     def create_namespaces(
@@ -228,13 +228,17 @@ def _pointer(loaded: Mapping[str, Any] | None) -> Pointer | None:
     return Pointer(loaded["metadata-location"], TABLE, change)
 
 
+def _require_branches(ref: TableRef, made: Mapping[str, Any], changes: Sequence[Any]) -> None:
+    """Make sure that a server keeps the branches that it took: audited rows are told by them."""
+    there = made.get("metadata", {}).get("refs", {})
+    wanted = [one["ref-name"] for one in changes if one["action"] == "set-snapshot-ref"]
+    lost = [name for name in wanted if name not in there]
+    if lost:
+        raise StoreError(
+            f"the REST catalog took the branch '{lost[0]}' of {ref} and does not have it",
+            hint="rows wait for their audits on branches: use a catalog that keeps them",
+        )
+
+
 def _parts(namespace: str) -> tuple[str, ...]:
     return tuple(namespace.split("."))
-
-
-def _each(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """Ask the server several things at once."""
-    if len(items) < 2:
-        return [work(item) for item in items]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(work, items))

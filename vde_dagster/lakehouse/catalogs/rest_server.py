@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from vde_dagster.errors import StoreError
+from vde_dagster.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from requests import Response, Session
@@ -156,8 +156,11 @@ class RestServer:
         name: str,
         requirements: Sequence[Json],
         updates: Sequence[Json],
-    ) -> None:
+    ) -> Json:
         """Change one of a namespace's `tables` or `views`.
+
+        Returns:
+            `metadata-location` and `metadata` of what became of it.
 
         Raises:
             RestConflict: A requirement does not hold, or there is none.
@@ -168,8 +171,11 @@ class RestServer:
             "updates": list(updates),
         }
         place = f"{self._place(namespace)}/{what}/{quote(name, safe='')}"
-        if self._send("POST", place, body, absent=None) is None:
+        answer = self._send("POST", place, body, absent=None)
+        if answer is None:
             raise RestConflict(f"there is no {name} any more")
+        made: Json = answer.json()
+        return made
 
     def drop(self, namespace: Sequence[str], what: str, name: str) -> bool:
         """Remove one of a namespace's `tables` or `views`, but no file; say whether it did."""
@@ -205,7 +211,9 @@ class RestServer:
                 if not answer.ok:
                     raise self._refused(answer)
                 found: Json = answer.json()
-                self._config = {**found.get("defaults", {}), **found.get("overrides", {})}
+                config = {**found.get("defaults", {}), **found.get("overrides", {})}
+                _require_branches_of_tables(self.access.uri, config)
+                self._config = config
             return self._config
 
     def _url(self, place: str, prefix: str = "", base: str = "") -> str:
@@ -282,6 +290,15 @@ class RestServer:
     def _refused(self, answer: Response) -> StoreError:
         return StoreError(
             f"the REST catalog at {self.access.uri} refused: {_reason(answer)}", hint=_SETTING
+        )
+
+
+def _require_branches_of_tables(uri: str, config: Mapping[str, str]) -> None:
+    if config.get("nessie.is-nessie-catalog") == "true":
+        base = config.get("nessie.core-base-uri", "http://…/api/").rstrip("/")
+        raise UsageError(
+            f"{uri} is Nessie's endpoint for Iceberg REST, which keeps no branches of tables",
+            hint=f'use its own API: uri = "{base}/v2" under [tool.vde.nessie], not [tool.vde.rest]',
         )
 
 
