@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 from vde_dagster.execution.workspace import Workspace
@@ -16,7 +17,14 @@ GONE, COME = ("delete", "update_before"), ("insert", "update_after")
 
 
 def plain(value: Any) -> Any:
-    """Return a value that equals what Spark's GROUP BY takes for the same, and can be counted."""
+    """Return a value that equals what Spark's GROUP BY takes for the same, and can be counted.
+
+    Whether PySpark or the engine read it: the one has instants in this process's own time zone.
+    """
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc)
+    if hasattr(value, "asDict"):
+        value = value.asDict()
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     if isinstance(value, Mapping):
@@ -174,7 +182,7 @@ def _split(rows: Iterable[Row]) -> tuple[Counter[Row], Counter[Row]]:
 
 
 def follow_everywhere(workspace: Workspace, *models: str) -> Counter[str | None]:
-    """Let copies of production's versions follow to all others, as queries of these show them.
+    """Let copies of production's versions follow to the last and back, as queries show them.
 
     By net changes, version by version, in a query, into Arrow, by a cursor, and by the catalog's
     view where there is one.
@@ -194,8 +202,8 @@ def follow_everywhere(workspace: Workspace, *models: str) -> Counter[str | None]
             shown = workspace.query(f"prod@{version}", f"SELECT * FROM {model}")
             copies.seen[version, model] = [name for name, _ in shown.columns], bag(shown.rows)
         for since in versions:
-            methods.update(copies.check_net(model, since, until) for until in versions)
-            copies.check_each(model, since, last)
+            methods[copies.check_net(model, since, last)] += 1
+            methods[copies.check_net(model, last, since)] += 1
         assert copies.check_each(model, 0, last)
         told = f"SELECT count(*) AS n FROM changes('{model}', 0) WHERE _change_type = 'insert'"
         rows = copies.seen[last, model][1].total()

@@ -206,6 +206,7 @@ def test_an_environment_that_was_dropped_and_made_again_begins_empty(tmp_path: P
     shop = Shop(tmp_path)
     workspace = shop.workspace
     shop.apply(workspace.plan("dev"))
+    workspace.acknowledge(workspace.changes("dev", "raw.orders", cursor="copy"))
     workspace.drop_environment("dev")
     workspace.janitor()
     with pytest.raises(UsageError, match="no environment 'dev'"):
@@ -220,6 +221,23 @@ def test_an_environment_that_was_dropped_and_made_again_begins_empty(tmp_path: P
     assert workspace.changes_between("dev", "marts.daily", 1).method == "nothing"
     with pytest.raises(UsageError, match="is its end"):
         workspace.changes_between("dev", "marts.daily", 1, 2)
+    followed = workspace.changes("dev", "raw.orders", cursor="copy").changes
+    assert (followed.since, followed.until, followed.method) == (1, 3, "nothing")
+    workspace.close()
+
+
+def test_a_consumer_follows_a_rollback_and_one_back_from_it(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    workspace = shop.workspace
+    pins = [shop.pin(version, "marts.daily") for version in (1, 3)]
+    workspace.acknowledge(workspace.changes("prod", "marts.daily", cursor="copy"))
+    for to, before, after in ((1, pins[1], pins[0]), (3, pins[0], pins[1])):
+        workspace.rollback("prod", to)
+        told = workspace.changes("prod", "marts.daily", cursor="copy")
+        assert (told.changes.since, told.changes.until) in ((3, 4), (4, 5))
+        b, _, a = told.changes.query.partition(" UNION ALL ")
+        assert (f"VERSION AS OF {before}" in b, f"VERSION AS OF {after}" in a) == (True, True)
+        workspace.acknowledge(told)
     workspace.close()
 
 

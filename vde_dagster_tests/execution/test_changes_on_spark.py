@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster_tests.execution.change_copies import follow_everywhere
 from vde_dagster_tests.execution.changes_world import migrated
 from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.state.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.spark
 
@@ -138,11 +140,20 @@ SELECT id, map('k', CAST(IF(id = {n}, NULL, 0) AS INT), 'l', 0) AS m,
   map('x', map('y', IF(id = {n}, NULL, false))) AS deep FROM range(3)"""
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("kind", ["FULL", "VIEW"])
 def test_null_in_a_map_is_not_zero(
-    kind: str, tmp_path: Path, open_workspace: Callable[[ProjectFolder], Workspace]
+    kind: str,
+    tmp_path: Path,
+    open_workspace: Callable[[ProjectFolder], Workspace],
+    postgres: PostgresServer,
+    empty_postgres: str,
 ) -> None:
-    folder = ProjectFolder(tmp_path / "shop")
+    settings = "[tool.vde]\n"
+    if kind == "FULL":
+        url = postgres.url(postgres.create_database(empty_postgres))
+        settings += f'change_views = ["shop.*"]\nstate_url = "{url}"\n'
+    folder = ProjectFolder(tmp_path / "shop", {"pyproject.toml": settings})
     for n in (0, 1):
         folder.write("models/odd.sql", ODD.format(kind=kind, n=n))
         workspace = open_workspace(folder)
@@ -156,6 +167,7 @@ def test_null_in_a_map_is_not_zero(
         ["insert", 0, *zero],
         ["insert", 1, *null],
     ]
+    assert follow_everywhere(workspace, "shop.odd") == Counter(nothing=2, versions=2)
 
 
 def pin(workspace: Workspace, version: int, model: str) -> int | None:

@@ -27,6 +27,7 @@ from vde_dagster.spark.digests import Digester
 from vde_dagster.spark.failures import cause_line, has_java_cause
 from vde_dagster.spark.remote_table import RemoteTable
 from vde_dagster.spark.tables_of_sessions import load_table
+from vde_dagster_tests.execution.change_copies import follow_everywhere
 
 LONG = "SELECT count(*) FROM range(1000000000000) WHERE sqrt(id) * rand() < 0"
 
@@ -55,6 +56,7 @@ def main(root: Path) -> None:
         mistakes_are_told(workspace, engine)
         causes_are_told(session)
         a_day_in_a_file_of_three_is_replaced(workspace)
+        assert follow_everywhere(workspace, "m.daily").total() == 4
         cancelling_stops_what_runs(engine)
 
 
