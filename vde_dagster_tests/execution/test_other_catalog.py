@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vde_dagster.execution.workspace import Workspace
-from vde_dagster.lakehouse import Lakehouse
+from vde_dagster.lakehouse import Lakehouse, settle
 from vde_dagster.lakehouse.catalog import Catalog
 from vde_dagster.state.effects import Effects
 from vde_dagster_tests.execution.crash_world import (
@@ -29,6 +29,7 @@ from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
 
 SAMPLES = 5
+Command = Callable[[Workspace], object]
 
 
 class Death(BaseException):
@@ -185,6 +186,63 @@ def test_commands_do_what_they_do_elsewhere(
     made = Warehouses(tmp_path, empty_database)
     made.run(before(made))
     assert made.look().environments["prod"][2]
+
+
+def data_rolled_back_and_filled_again(made: Warehouses) -> tuple[Command, Command]:
+    made.run(next_day(made))
+
+    def meanwhile(workspace: Workspace) -> None:
+        made.project.edit("models/marts/week.sql", "sum(revenue)", "max(revenue)")
+        made.run(apply)
+        made.clock.advance(days=1)
+        made.run(run_what_is_due)
+
+    return lambda workspace: workspace.rollback("prod", 1), meanwhile
+
+
+def model_added_and_removed(made: Warehouses) -> tuple[Command, Command]:
+    made.run(apply)
+    path = made.project.root / "models/marts/more.sql"
+    path.write_text("MODEL (name marts.more, kind FULL); SELECT revenue FROM marts.week")
+
+    def meanwhile(workspace: Workspace) -> None:
+        path.unlink()
+        made.run(apply)
+
+    return apply, meanwhile
+
+
+@pytest.mark.parametrize(
+    ("stalls", "before"),
+    [
+        ("_settle_table", data_rolled_back_and_filled_again),
+        ("_settle_views", model_added_and_removed),
+    ],
+)
+def test_who_stalls_after_the_decision_moves_nothing_that_others_moved_since(
+    stalls: str,
+    before: Callable[[Warehouses], tuple[Command, Command]],
+    tmp_path: Path,
+    empty_database: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Warehouses(tmp_path, empty_database)
+    command, meanwhile = before(made)
+    original = getattr(settle, stalls)
+    seen: list[Warehouse] = []
+
+    def stalled(*said: object) -> None:
+        monkeypatch.setattr(settle, stalls, original)
+        made.clock.advance(minutes=10)
+        made.run(lambda workspace: workspace.lakehouse.recover())
+        made.run(meanwhile)
+        seen.append(made.look())
+        original(*said)
+
+    monkeypatch.setattr(settle, stalls, stalled)
+    made.run(command)
+    now, then = made.look(), seen[0]
+    assert (now.visible(), now.filled) == (then.visible(), then.filled)
 
 
 def finishes_what_a_dead_process_began(
