@@ -95,3 +95,7 @@ def _require_own_name(request: Request) -> None:
         raise ServeError(
             403, f"this server is not '{sent}'; without a token it is only this machine's"
         )
+    # Whoever follows a link sees the answer himself; who embeds or fetches it is refused.
+    cross = request.headers.get("sec-fetch-site", "").lower() == "cross-site"
+    if cross and request.headers.get("sec-fetch-dest", "").lower() != "document":
+        raise ServeError(403, "without a token, pages of other sites are not answered")

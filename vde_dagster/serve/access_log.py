@@ -47,7 +47,8 @@ class AccessLog:
 
 def _line(scope: Scope, seen: dict[str, int], took: float) -> str:
     state: dict[str, Any] = scope.get("state", {})
-    client = (scope.get("client") or ["-"])[0]
+    # A proxy says whose request it is, and whoever is on this machine can be one.
+    client = quote((scope.get("client") or ["-"])[0], safe=":.%[]") or "-"
     at = datetime.now(timezone.utc)
     # What a client sends stays on one line, and in ASCII.
     path = quote(scope["path"], safe="/@+~:=,")

@@ -14,7 +14,8 @@ from vde_dagster.lakehouse.object_stores import for_clients
 from vde_dagster.serve.access import Access
 from vde_dagster.serve.access_log import AccessLog
 from vde_dagster.serve.catalog_routes import catalog_routes
-from vde_dagster.serve.data_routes import data_routes
+from vde_dagster.serve.data_routes import ROWS_AT_ONCE, data_routes
+from vde_dagster.serve.docs_page import docs_route
 from vde_dagster.serve.errors import answer_errors
 from vde_dagster.serve.loading import Loader
 from vde_dagster.serve.request_bodies import TakeBodies
@@ -24,7 +25,7 @@ from vde_dagster.serve.token_route import token_route
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
 
-_THREADS = 12
+_THREADS = 15 - ROWS_AT_ONCE
 
 
 def make_app(
@@ -45,7 +46,7 @@ def make_app(
 
     @asynccontextmanager
     async def few_threads(app: FastAPI) -> AsyncIterator[None]:
-        # Each may hold one of the database's connections, which are fifteen.
+        # Each, and each that reads rows, may hold one of the database's fifteen connections.
         to_thread.current_default_thread_limiter().total_tokens = _THREADS
         yield
 
@@ -56,6 +57,8 @@ def make_app(
         version="1",
         # Clients would follow with their token, to whatever name and scheme a proxy left.
         redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
     )
     versions = Versions(warehouse)
     settings = warehouse.settings
@@ -69,6 +72,7 @@ def make_app(
         _answer_head(router)
         app.include_router(router, dependencies=[Depends(may_read)])
     app.include_router(token_route())
+    app.include_router(docs_route(app))
     answer_errors(app)
     app.add_middleware(TakeBodies)
     app.add_middleware(AccessLog, file=log)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Annotated
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
+from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 
+from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.lakehouse.files import encode_metadata
 from vde_dagster.serve.cursors import Cursor
-from vde_dagster.serve.errors import ServeError
+from vde_dagster.serve.errors import missing
 from vde_dagster.serve.etags import is_known
 from vde_dagster.serve.loading import Loader
+from vde_dagster.serve.places import Places
 from vde_dagster.serve.read_rows import RowRequest, read_rows
 from vde_dagster.serve.row_formats import MEDIA, Format, chosen_format, written
 from vde_dagster.serve.served import ServedVersion, Versions
 from vde_dagster.serve.warehouse_names import WarehouseName
 
 MOST_ROWS = 10_000
-_AT_ONCE = 8
+ROWS_AT_ONCE = 8
 _WAIT_SECONDS = 20.0
 
 Version = Annotated[
@@ -54,7 +55,7 @@ def data_routes(versions: Versions, loader: Loader) -> APIRouter:
         loader: Loads tables.
     """
     router = APIRouter(tags=["Rows"])
-    places = threading.BoundedSemaphore(_AT_ONCE)
+    places = Places(ROWS_AT_ONCE, _WAIT_SECONDS)
 
     @router.get("/data/{version}")
     def models(version: Version) -> Response:
@@ -68,14 +69,15 @@ def data_routes(versions: Versions, loader: Loader) -> APIRouter:
             "models": readable,
             "views": sorted(map(str, served.views.keys() - served.doubled.keys())),
         }
-        return Response(encode_metadata(answer), headers=_headers(served), media_type=MEDIA["json"])
+        headers = _headers(served, served.version.publication_id)
+        return Response(encode_metadata(answer), headers=headers, media_type=MEDIA["json"])
 
     @router.get(
         "/data/{version}/{model}",
         responses={200: {"content": {media: {} for media in MEDIA.values()}}, 304: {}},
         response_class=Response,
     )
-    def rows(
+    async def rows(
         request: Request,
         version: Version,
         model: Model,
@@ -89,14 +91,6 @@ def data_routes(versions: Versions, loader: Loader) -> APIRouter:
         if_none_match: Annotated[str, Header()] = "",
     ) -> Response:
         """Return a page of a model's rows; the pages behind are of the same version."""
-        name = WarehouseName.parse(version)
-        behind = Cursor.read(cursor) if cursor is not None else None
-        if behind is not None:
-            name = name.at(behind.version)
-        served = versions.find(name)
-        headers = _headers(served)
-        if is_known(headers["ETag"], if_none_match):
-            return Response(status_code=304, headers=headers)
         wanted = RowRequest(
             ModelName.parse(model),
             _listed(columns),
@@ -105,22 +99,48 @@ def data_routes(versions: Versions, loader: Loader) -> APIRouter:
             limit,
             request.state.row_filter,
         )
-        with _place(places):
-            page = read_rows(served, loader, wanted, behind)
-        form = chosen_format(format, accept)
+        behind = Cursor.read(cursor) if cursor is not None else None
+        name = WarehouseName.parse(version)
+        if behind is not None:
+            name = name.at(behind.version)
+        served = await to_thread.run_sync(versions.find, name)
+        headers = _headers(served, await to_thread.run_sync(_state, served, wanted))
+        if is_known(headers["ETag"], if_none_match):
+            return Response(status_code=304, headers=headers)
+        page = await places.run(partial(read_rows, served, loader, wanted, behind))
         if page.next is not None:
             query = {**request.query_params, "cursor": page.next.text()}
-            headers["Link"] = f'<{request.url.path}?{urlencode(query)}>; rel="next"'
-        content = written(page, form, served.version, str(wanted.model))
+            headers["Link"] = f'<{quote(request.scope["path"])}?{urlencode(query)}>; rel="next"'
+        form = chosen_format(format, accept)
+        content = await to_thread.run_sync(written, page, form, served.version, str(wanted.model))
         return Response(content, headers=headers, media_type=MEDIA[form])
 
     return router
 
 
-def _headers(served: ServedVersion) -> dict[str, str]:
+def _state(served: ServedVersion, wanted: RowRequest) -> str:
+    """Return what changes when a model's rows, or those of them that may be read, change."""
+    if not served.has(wanted.model):
+        version = served.version
+        raise missing(
+            "Table", f"there is no {wanted.model} in version {version.version} of '{version.name}'"
+        )
+    parts = [served.version.publication_id]
+    if wanted.allowed is not None:
+        parts.append(wanted.allowed)
+    if wanted.model in served.externals:
+        # Others write it, without a publication.
+        ref = served.externals[wanted.model]
+        parts.append(served.warehouse.lakehouse.metadata_location(ref) or "")
+    return parts[0] if len(parts) == 1 else digest("rows", *parts)[:32]
+
+
+def _headers(served: ServedVersion, state: str) -> dict[str, str]:
     return {
         # Weak: the same rows have several forms.
-        "ETag": f'W/"{served.version.publication_id}"',
+        "ETag": f'W/"{state}"',
+        # What models hold is no page and no script, whatever it looks like.
+        "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, no-cache",
         "Vary": "Accept, Authorization",
         "X-Vde-Version": f"{served.version.name}@{served.version.version}",
@@ -129,14 +149,3 @@ def _headers(served: ServedVersion) -> dict[str, str]:
 
 def _listed(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
-
-
-@contextmanager
-def _place(places: threading.BoundedSemaphore) -> Iterator[None]:
-    """Wait until few enough others read rows, which takes memory."""
-    if not places.acquire(timeout=_WAIT_SECONDS):
-        raise ServeError(503, "too many are reading rows; try again", headers={"Retry-After": "5"})
-    try:
-        yield
-    finally:
-        places.release()

@@ -88,9 +88,18 @@ def read_rows(
             f"{request.model} has no table of its own, so only engines can read it",
             hint="read it with Spark or Trino, or give its model another kind, such as FULL",
         )
-    if cursor is not None and cursor.request != request.known_by:
+    if cursor is not None and cursor.request.partition("/")[0] != request.known_by:
         raise UsageError("the cursor is of another request", hint="begin again without a cursor")
     metadata = loader.rows_metadata(served, request.model)
+    known_by = request.known_by
+    if request.model in served.externals:
+        known_by += f"/{metadata.get('current-snapshot-id')}"
+    if cursor is not None and cursor.request != known_by:
+        raise UsageError(
+            f"{request.model} was written since the page before: others write it, so no version "
+            "keeps what it held",
+            hint="begin again without a cursor",
+        )
     table = _table(metadata, served.warehouse.lakehouse.files.file_io(metadata["location"]))
     condition = _condition(table, request)
     columns = _columns(table, request.columns)
@@ -116,7 +125,7 @@ def read_rows(
     page = found.slice(0, request.limit)
     following = None
     if found.num_rows > request.limit:
-        following = _cursor(served, request, page, keys, behind)
+        following = _cursor(served.version.version, known_by, page, keys, behind)
     return Page(page.select(columns), following)
 
 
@@ -138,7 +147,8 @@ def _condition(table: Table, request: RowRequest) -> BooleanExpression:
         try:
             bind_filter(allowed, table.schema(), "the filter of this token")
         except UsageError as error:
-            raise ServeError(403, str(error)) from error
+            # Without the hint, which has columns of what this token does not read.
+            raise ServeError(403, error.message) from error
         condition = allowed
     if request.condition is not None:
         asked = parse_filter(request.condition)
@@ -192,23 +202,22 @@ def _only(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
 
 
 def _cursor(
-    served: ServedVersion,
-    request: RowRequest,
+    version: int,
+    known_by: str,
     page: pa.Table,
     keys: Sequence[SortKey],
     behind: Behind | None,
 ) -> Cursor:
     """Return the place behind a page's last row."""
-    version = served.version.version
     if not keys:
         before = behind.given if behind is not None else 0
-        return Cursor(version, request.known_by, (), before + page.num_rows)
+        return Cursor(version, known_by, (), before + page.num_rows)
     last, given = _keys(page, keys, page.num_rows - 1), 0
     while given < page.num_rows and _keys(page, keys, page.num_rows - 1 - given) == last:
         given += 1
     if given == page.num_rows and behind is not None and last == tuple(map(to_key, behind.keys)):
         given += behind.given
-    return Cursor(version, request.known_by, last, given)
+    return Cursor(version, known_by, last, given)
 
 
 def _keys(page: pa.Table, keys: Sequence[SortKey], row: int) -> tuple[Any, ...]:

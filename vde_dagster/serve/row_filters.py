@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
 _LONGEST = 2_000
+_MOST_BRACKETS = 100
 
 
 def parse_filter(text: str) -> BooleanExpression:
@@ -22,10 +23,17 @@ def parse_filter(text: str) -> BooleanExpression:
         UsageError: It is none, or too long.
     """
     from pyiceberg.expressions import BooleanExpression, parser
+    from pyiceberg.expressions.visitors import rewrite_not
 
     if len(text) > _LONGEST:
         raise UsageError(
             f"a filter of {len(text)} characters is too long", hint=f"use at most {_LONGEST}"
+        )
+    # Each bracket is read again for everything that may stand before it.
+    if text.count("(") > _MOST_BRACKETS:
+        raise UsageError(
+            f"a filter of {text.count('(')} brackets is too deep",
+            hint=f"use at most {_MOST_BRACKETS}",
         )
     try:
         found = parser.parse(text)
@@ -34,7 +42,21 @@ def parse_filter(text: str) -> BooleanExpression:
         raise _unreadable(text, _place(text, error)) from error
     if not isinstance(found, BooleanExpression):
         raise _unreadable(text, "no condition")
-    return found
+    return _as_in_sql(rewrite_not(found))
+
+
+def _as_in_sql(condition: BooleanExpression) -> BooleanExpression:
+    """Return a condition without NOT that no row fulfils by a NULL, but for IS NULL.
+
+    PyIceberg lets NULLs through NOT IN and NOT LIKE, though not through `!=`.
+    """
+    from pyiceberg.expressions import And, NotIn, NotNull, NotStartsWith, Or
+
+    if isinstance(condition, (And, Or)):
+        return type(condition)(_as_in_sql(condition.left), _as_in_sql(condition.right))
+    if isinstance(condition, (NotIn, NotStartsWith)):
+        return And(NotNull(term=condition.term), condition)
+    return condition
 
 
 def bind_filter(condition: BooleanExpression, schema: Schema, whose: str) -> None:

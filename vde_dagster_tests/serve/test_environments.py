@@ -164,13 +164,23 @@ def test_a_table_that_others_write_is_there_as_it_is_now(tmp_path: Path) -> None
         theirs.append(rates)
         publish(folder)
         with serving(folder.root) as server:
+            page = server.ask("/data/prod/lake.rates?limit=1&sort=rate")
+            assert page.json["rows"] == [{"rate": 1}]
+            tag = page.headers["etag"]
+            assert server.ask("/data/prod/lake.rates", If_None_Match=tag).status == 304
             session = connect(server, "prod@1")
             assert ("lake",) in session.list_namespaces()
             assert session.list_tables("lake") == [("lake", "rates")]
             assert shown(session, "lake.rates") == (["rate"], 2)
             theirs.append(rates)
             assert shown(session, "lake.rates") == (["rate"], 4)
-            assert len(server.ask("/data/prod/lake.rates").json["rows"]) == 4
+            # There was no publication, and yet other rows are there.
+            again = server.ask("/data/prod/lake.rates", If_None_Match=tag)
+            assert (again.status, len(again.json["rows"])) == (200, 4)
+            path = page.headers["link"].partition("<")[2].partition(">")[0]
+            behind = server.ask(path)
+            assert behind.status == 400
+            assert "written since" in behind.json["error"]["message"]
             view = server.ask("/v1/prod@1/namespaces/marts/views/rates").json["metadata"]
             (spark, *_) = view["versions"][0]["representations"]
             assert "FROM `lake`.`rates`" in spark["sql"]

@@ -67,6 +67,8 @@ def sent(server: Served, path: str, method: str = "GET", **headers: str) -> Answ
         (f"/data/prod@{LONG}/raw.orders", 404, "NoSuchWarehouseException"),
         ("/data/prod/..%2F..%2Fetc", 404, "NotFoundException"),
         ("/data/prod/a.b.c", 400, "BadRequestException"),
+        ("/data/prod/%E2%82%AC.orders", 404, "NoSuchTableException"),
+        ("/redoc", 404, "NotFoundException"),
     ],
 )
 def test_what_is_not_there_is_told_as_the_specification_has_it(
@@ -168,6 +170,42 @@ def test_other_methods_are_told_which_there_are(server: Served, path: str) -> No
     answer = sent(server, path, "OPTIONS")
     assert (answer.status, answer.json["error"]["type"]) == (405, "UnsupportedOperationException")
     assert answer.headers["allow"] == "GET"
+
+
+@pytest.mark.parametrize("path", ["/data/prod", "/data/prod/raw.orders?format=csv"])
+def test_a_page_elsewhere_embeds_nothing_of_a_server_without_tokens(
+    server: Served, path: str
+) -> None:
+    for dest in ("script", "image", "empty", "iframe"):
+        answer = sent(server, path, Sec_Fetch_Site="cross-site", Sec_Fetch_Dest=dest)
+        assert (answer.status, answer.json["error"]["type"]) == (403, "ForbiddenException")
+    followed = sent(server, path, Sec_Fetch_Site="cross-site", Sec_Fetch_Dest="document")
+    assert followed.status == 200
+    assert followed.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_path_with_any_sign_has_a_next_page(server: Served) -> None:
+    """A name is read without blanks around it, of which there are more than one sort."""
+    for path in ("/data/prod/raw%E2%80%83.orders", "/data/prod/raw.orders%0D%0A"):
+        link = sent(server, f"{path}?limit=3&sort=number").headers["link"]
+        assert link.isascii()
+        rest = sent(server, link.partition("<")[2].partition(">")[0])
+        assert [row["number"] for row in rest.json["rows"]] == [4]
+
+
+@pytest.mark.parametrize("path", ["/data/prod/nope.nope", "/data/nope/raw.orders"])
+def test_what_is_not_there_is_not_unchanged(server: Served, path: str) -> None:
+    assert sent(server, path, If_None_Match="*").status == 404
+
+
+def test_the_page_of_the_routes_runs_no_script(server: Served) -> None:
+    answer = sent(server, "/docs")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    text = answer.body.decode()
+    assert "<code>GET /data/{version}/{model}</code>" in text
+    assert "tenant = 7 AND day &gt;= &#x27;2026-01-01&#x27;" in text
+    for outside in ("<script", "http://", "https://", "//"):
+        assert outside not in text
 
 
 def test_nobody_exchanges_a_secret_for_a_token(server: Served) -> None:

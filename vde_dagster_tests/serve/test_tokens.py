@@ -176,6 +176,78 @@ def test_a_filter_that_does_not_fit_a_model_lets_nothing_through(guarded: Guarde
     answer = guarded.server.ask("/data/prod/marts.daily", **bearer(guarded.some))
     assert answer.status == 403
     assert "tenant" in answer.json["error"]["message"]
+    assert "amount" not in answer.json["error"]["message"], "what the model has is not told"
+
+
+def test_what_one_token_has_is_not_what_another_is_told_to_keep(guarded: Guarded) -> None:
+    path = "/data/prod/raw.orders"
+    tags = {}
+    for token in (guarded.prod, guarded.some):
+        tags[token] = guarded.server.ask(path, **bearer(token)).headers["etag"]
+        again = guarded.server.ask(path, **bearer(token), If_None_Match=tags[token])
+        assert (again.status, again.body) == (304, b"")
+    some = guarded.server.ask(path, **bearer(guarded.some), If_None_Match=tags[guarded.prod])
+    assert {row["id"] for row in some.json["rows"]} == {1, 2}
+    every = guarded.server.ask(path, **bearer(guarded.prod), If_None_Match=tags[guarded.some])
+    assert len(every.json["rows"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("allowed", "ids"),
+    [
+        ("tenant NOT IN (8, 9)", {1, 2}),
+        ("NOT (tenant IN (8, 9) OR id > 3)", {1, 2}),
+        ("NOT (tenant = 8)", {1, 2}),
+        ("word NOT LIKE 'a%'", {3, 4}),
+        ("tenant IS NULL OR tenant NOT IN (7, 8)", {4}),
+    ],
+)
+def test_a_filter_lets_null_through_only_where_it_says_so(
+    guarded: Guarded, allowed: str, ids: set[int]
+) -> None:
+    made = guarded.token("create", "prod", "--filter", allowed)["token"]
+    for token, asked in ((made, ""), (guarded.prod, f"?filter={quote(allowed)}")):
+        answer = guarded.server.ask(f"/data/prod/raw.orders{asked}", **bearer(token))
+        assert {row["id"] for row in answer.json["rows"]} == ids
+
+
+def test_a_filter_is_about_a_models_columns_whatever_its_table_calls_them(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop", FILES)
+    publish(folder)
+    # What was `id` is `tenant` from here on, in the same table.
+    folder.edit(
+        "models/orders.sql",
+        "SELECT CAST(v.id AS INT) AS id, CAST(v.tenant AS BIGINT) AS tenant",
+        "SELECT CAST(v.id AS INT) AS tenant, CAST(v.tenant AS BIGINT) AS id",
+    )
+    publish(folder, 4)
+    token = vde("token", "create", "prod", "--filter", "tenant = 3", root=folder.root)["token"]
+    with serving(folder.root) as server:
+        for version, found in ((1, []), (2, [{"tenant": 3, "id": 8}])):
+            path = f"/data/prod@{version}/raw.orders?columns=tenant,id&sort=-id"
+            assert server.ask(path, **bearer(token)).json["rows"] == found
+        for path in ("raw.orders?columns=id&filter=id%20=%207", "raw.orders?sort=id&filter=id>8"):
+            assert server.ask(f"/data/prod@2/{path}", **bearer(token)).json["rows"] == []
+
+
+def test_of_two_warehouses_in_a_query_the_one_that_is_read_is_checked(guarded: Guarded) -> None:
+    for first, last in (("prod", "dev"), ("dev", "prod")):
+        path = f"/v1/config?warehouse={first}&warehouse={last}"
+        answer = guarded.server.ask(path, **bearer(guarded.dev))
+        assert (answer.status == 200) == (last == "dev")
+        assert answer.status == 403 or answer.json["overrides"]["prefix"] == "dev@1"
+
+
+def test_who_claims_to_be_a_proxy_makes_no_line_of_the_log(guarded: Guarded) -> None:
+    told = "6.6.6.6 somebody GET /forged 200 1B 1ms"
+    guarded.server.ask("/data/prod?by=proxy", **bearer(guarded.prod), X_Forwarded_For=told)
+    line, deadline = "", time.monotonic() + 20
+    while not line and time.monotonic() < deadline:
+        text = (guarded.root / "access.log").read_text()
+        line = next((one for one in text.splitlines() if "by=proxy" in one), "")
+    _, client, who, method, path, *_ = line.split(" ")
+    assert client.startswith("6.6.6.6%20somebody")
+    assert (who, method, path) == (guarded.prod.split("_")[1], "GET", "/data/prod?by=proxy")
 
 
 def test_tokens_end_by_time_and_by_revocation(guarded: Guarded) -> None:
