@@ -50,6 +50,7 @@ SIZES = {
     "semantics_on_spark": Size("--queries 20 --expressions 200", spark=True),
     "semantics_soundness": Size("--pairs 100 --dense 20"),
     "semantics_speed": Size("--models 30"),
+    "serve_busy": Size("--seconds 5 --clients 2"),
     "serve_catalog": Size("--models 20 --clients 2 --publications 2"),
     "skipped_runs": Size("--projects 1 --days 4"),
     "skipped_runs_on_spark": Size("--days 2 --models 4", spark=True),

@@ -5,6 +5,7 @@ Source: https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,7 @@ _TOLD = {
     404: "there is nothing at this path; /docs says what there is",
     405: "this path answers GET",
 }
+_AWAY = "the state cannot be read now; why is in the server's output"
 
 
 class ServeError(Exception):
@@ -77,6 +79,10 @@ def answer_errors(app: FastAPI) -> None:
         return error.answer()  # type: ignore[no-any-return]
 
     async def ours(request: Request, error: Any) -> JSONResponse:
+        if isinstance(error, StoreError):
+            # Where the state is, and as whom it is read, is nothing for whoever may have no token.
+            print(error, file=sys.stderr, flush=True)
+            return ServeError(503, _AWAY, headers={"Retry-After": "5"}).answer()
         status = 400 if isinstance(error, UsageError) else _status(error)
         return ServeError(status, str(error)).answer()
 
@@ -109,6 +115,4 @@ def refused_write() -> ServeError:
 
 
 def _status(error: VdeError) -> int:
-    if isinstance(error, StoreError):
-        return 503
     return 404 if isinstance(error, ExecutionError) else 500

@@ -45,10 +45,12 @@ class Served:
     Args:
         url: Where it listens.
         headers: What is sent with every request.
+        process: The server's process.
     """
 
     url: str
     headers: dict[str, str] = field(default_factory=dict)
+    process: int = 0
 
     def ask(
         self, path: str, method: str = "GET", body: bytes | None = None, **headers: str
@@ -111,7 +113,7 @@ def serving(root: Path, *arguments: str) -> Iterator[Served]:
             # The result is one JSON object, on one line or several.
             while told.strip() and not told.rstrip().endswith("}"):
                 told += process.stdout.readline()
-            yield Served(json.loads(told)["url"])
+            yield Served(json.loads(told)["url"], process=process.pid)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
@@ -103,6 +104,63 @@ def test_a_state_on_postgresql_is_served(
         answer = server.ask("/data/prod/raw.orders", Authorization=f"Bearer {token}")
         assert {row["id"] for row in answer.json["rows"]} == {1, 2}
     postgres.drop_database(name)
+
+
+def test_while_the_state_is_away_clients_are_told_so_and_not_where_it_is(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    away = PostgresServer()
+    try:
+        url = away.url(away.create_database())
+        folder = ProjectFolder(tmp_path / "shop", FILES)
+        folder.write("pyproject.toml", f'[tool.vde]\nstate_url = "{url}"')
+        publish(folder)
+        with serving(folder.root) as server:
+            paths = ("/v1/config?warehouse=prod", "/data/prod/raw.orders", "/data/prod")
+            first = [server.ask(path).json for path in paths]
+            away.end()
+            for path in paths:
+                answer = server.ask(path)
+                assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+                assert answer.json["error"]["type"] == "ServiceUnavailableException"
+                for secret in (b"postgres", b"127.0.0.1", b"vde@", str(away.port).encode()):
+                    assert secret not in answer.body
+            away.start()
+            assert [server.ask(path).json for path in paths] == first
+    finally:
+        away.stop()
+    assert "the state store postgresql" in capfd.readouterr().err, "whoever runs the server is told"
+
+
+def test_a_page_that_is_being_sent_is_sent_to_its_end(tmp_path: Path) -> None:
+    """The answer is larger than what a line takes at once, and its reader slow."""
+    words = """
+        MODEL (name raw.words, kind FULL);
+        SELECT explode(sequence(1, 10000)) AS id, repeat('x', 2000) AS word
+    """
+    folder = ProjectFolder(tmp_path / "shop", {"models/words.sql": words})
+    publish(folder)
+    command = [*VDE, "serve", "--port", "0", "--project", str(folder.root), "--json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=REPOSITORY
+    ) as process:
+        assert process.stdout is not None
+        told = "".join(iter(process.stdout.readline, "}\n")) + "}"
+        host, _, port = json.loads(told)["url"].removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port)), timeout=60) as line:
+            line.sendall(
+                b"GET /data/prod/raw.words?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            )
+            stream = line.makefile("rb")
+            head = b"".join(iter(stream.readline, b"\r\n")).lower()
+            length = int(head.partition(b"content-length: ")[2].split()[0])
+            assert length > 20_000_000
+            process.send_signal(signal.SIGTERM)
+            time.sleep(1)
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((host, int(port)), timeout=60)
+            assert len(json.loads(stream.read(length))["rows"]) == 10_000
+        process.wait(60)
 
 
 def test_clients_are_told_of_the_storage_what_is_configured(

@@ -63,6 +63,36 @@ FILES = {
         MODEL (name marts.timed, kind SCD_TYPE_2_BY_TIME (unique_key id, updated_at_name at));
         SELECT id, word, CAST(day AS TIMESTAMP) AS at FROM raw.seeded
     """,
+    "models/kept.sql": """
+        MODEL (name marts.kept, kind CUSTOM (materialization 'whole'));
+        SELECT id, word, day FROM raw.seeded
+    """,
+    "materializations/whole.py": """
+        from pyspark.sql import functions as f
+
+        from vde_dagster import materialization
+
+
+        @materialization("whole")
+        def write(rows, target):
+            target.writer(rows).overwrite(f.lit(True))
+    """,
+    "models/coded.py": """
+        from vde_dagster import model
+
+
+        @model("marts.coded", columns={"day": "DATE", "n": "BIGINT"}, depends_on=["raw.seeded"])
+        def execute(context, start, end, execution_time, **more):
+            seeded = context.resolve_table("raw.seeded")
+            return context.spark.sql(f"SELECT day, count(*) AS n FROM {seeded} GROUP BY day")
+    """,
+    "external_models.yaml": """
+        - name: lake.rates
+          columns: {rate: int, day: date}
+    """,
+    "models/rated.sql": """
+        MODEL (name marts.rated, kind FULL); SELECT max(rate) AS rate FROM lake.rates
+    """,
     "models/picked.sql": """
         MODEL (name marts.picked, kind VIEW); SELECT word, id AS number FROM raw.seeded
     """,
@@ -75,9 +105,11 @@ FILES = {
         MODEL (name marts.seen_again, kind VIEW); SELECT day, n FROM marts.seen WHERE n > 1
     """,
 }
+EXTERNAL = "lake.rates"
 TABLES = (
     *("raw.seeded", "marts.whole", "marts.daily", "marts.keyed", "marts.lives", "marts.timed"),
-    *("marts.parts", "marts.added", "marts.picked"),
+    *("marts.parts", "marts.added", "marts.picked", "marts.kept", "marts.coded", "marts.rated"),
+    EXTERNAL,
 )
 VIEWS = ("marts.seen", "marts.seen_again")
 Open = Callable[[ProjectFolder], Workspace]
@@ -118,10 +150,17 @@ def test_engines_read_what_vde_query_reads(
         done = workspace.apply(workspace.plan("prod", now=now))
         assert done.environment is not None
         for model in (*TABLES, *VIEWS):
-            found = workspace.query("prod", f"SELECT * FROM {model}")
+            shown = f"lakehouse.{model}" if model == EXTERNAL else model
+            found = workspace.query("prod", f"SELECT * FROM {shown}")
             names = [name for name, _ in found.columns]
             expected[done.environment.version, model] = (names, rows(found.rows))
 
+    session = open_workspace(folder).engine().session  # type: ignore[attr-defined]
+    session.sql("CREATE NAMESPACE IF NOT EXISTS lakehouse.lake")
+    session.sql(
+        "CREATE OR REPLACE TABLE lakehouse.lake.rates USING iceberg PARTITIONED BY (day) AS "
+        "SELECT * FROM VALUES (1, DATE '2024-01-01'), (2, DATE '2024-01-02') AS v(rate, day)"
+    )
     publish()
     folder.edit("seeds/seeded.csv", "1,a,2024-01-01\n", "1,z,2024-01-01\n4,d,2024-01-03\n")
     # A column renamed, the column of the partitions dropped, the others in another order.
@@ -131,6 +170,7 @@ def test_engines_read_what_vde_query_reads(
         "SELECT CAST(id AS DECIMAL(10, 2)) AS sum, word, id",
     )
     folder.edit("models/whole.sql", ", partitioned_by (day)", "")
+    folder.edit("models/kept.sql", "SELECT id, word, day", "SELECT day AS at, id")
     publish()
     # Another name of a column, which is in the table once.
     folder.edit("models/parts.sql", "SELECT id, day", "SELECT id, day, id AS also")

@@ -30,18 +30,8 @@ class PostgresServer:
         self._give(self._folder)
         self._run("initdb", "-D", str(self._data), "-U", "vde", "-A", "trust", "-E", "UTF8", "-N")
         self._log = (self._folder / "log").open("wb")
-        self._process = subprocess.Popen(
-            [
-                str(self._bin / "postgres"),
-                *("-D", str(self._data), "-h", "127.0.0.1", "-p", str(self.port)),
-                *("-k", "", "-c", "max_connections=200", "-c", "fsync=off"),
-            ],
-            user=self._user,
-            stdout=self._log,
-            stderr=self._log,
-        )
-        self._wait()
         self._count = 0
+        self.start()
 
     def url(self, database: str, port: int | None = None) -> str:
         """The URL of a database, by default on the server's own port."""
@@ -61,10 +51,33 @@ class PostgresServer:
         with psycopg.connect(self.url("postgres"), autocommit=True) as conn:
             conn.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
-    def stop(self) -> None:
-        """End the server and who is connected, and remove its data."""
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        self._process = subprocess.Popen(
+            [
+                str(self._bin / "postgres"),
+                *("-D", str(self._data), "-h", "127.0.0.1", "-p", str(self.port)),
+                *("-k", "", "-c", "max_connections=200", "-c", "fsync=off"),
+            ],
+            user=self._user,
+            stdout=self._log,
+            stderr=self._log,
+        )
+        self._wait()
+
+    def end(self) -> None:
+        """End the server and who is connected; its data stay."""
         self._process.send_signal(signal.SIGINT)  # A SIGTERM waits until they have gone.
         self._process.wait(60)
+
+    def restart(self) -> None:
+        """End the server and start it again."""
+        self.end()
+        self.start()
+
+    def stop(self) -> None:
+        """End the server and who is connected, and remove its data."""
+        self.end()
         self._log.close()
         shutil.rmtree(self._folder)
 
