@@ -18,7 +18,7 @@ from vde_dagster.state.effects import Effects
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.execution.look import Warehouse, look
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
-from vde_dagster_tests.lakehouse.oracle import query
+from vde_dagster_tests.lakehouse.oracle import disconnect, query
 from vde_dagster_tests.lakehouse.protocol import fast_folder
 from vde_dagster_tests.projects import SHOP, ProjectFolder
 from vde_dagster_tests.state.builders import FakeClock
@@ -352,7 +352,7 @@ class Stage:
         self._folder = Path(fast_folder())
         self._kept = self._folder.with_name(self._folder.name + "-kept")
         ProjectFolder(self._folder / "project", FILES)
-        world = World(self._folder, state_url=self._copied_database({}))
+        world = World(self._folder, state_url=self._copied_database())
         (self._folder / "project" / ".vde").mkdir()
         shutil.copy(empty_database, self._folder / "project" / ".vde" / "vde.db")
         operation.before(world)
@@ -361,6 +361,9 @@ class Stage:
         self._shared = world.shared
         self._template = self._database
         self._release()
+        # The copies' connections are to another database; that they all have one name lets them
+        # keep what SQLAlchemy has compiled.
+        self._shared.pop("engine", None)
         shutil.copytree(self._folder, self._kept)
         self.old = look(world.url).visible()
         world = self.world()
@@ -374,13 +377,16 @@ class Stage:
         self._release()
         shutil.rmtree(self._folder)
         shutil.copytree(self._kept, self._folder)
-        url = self._copied_database(self._shared)
+        url = self._copied_database()
         clock = FakeClock(self._time)
         return World(self._folder, clock, self._failing, url, self._shared, self._sources)
 
     def close(self) -> None:
         """Remove everything."""
         self._release()
+        if self._server is not None:
+            self._server.drop_database(self._database)
+            self._server.drop_database(self._template)
         shutil.rmtree(self._folder)
         shutil.rmtree(self._kept)
 
@@ -405,15 +411,16 @@ class Stage:
         """Close all connections: the database that they are to goes now, or is copied."""
         if "engine" in self._shared:
             self._shared["engine"].dispose()
+        disconnect()
 
-    def _copied_database(self, shared: dict[str, Any]) -> str | None:
+    def _copied_database(self) -> str | None:
         """Copy the prepared database of a server, and return the copy's URL."""
         if self._server is None:
             return None
-        if self._database != self._template:
-            self._server.drop_database(self._database)
-        self._database = self._server.create_database(self._template)
-        shared.pop("engine", None)
+        again = None if self._database == self._template else self._database
+        if again is not None:
+            self._server.drop_database(again)
+        self._database = self._server.create_database(self._template, again)
         return self._server.url(self._database)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,31 @@ def query(url: str, sql: str) -> Iterator[tuple[Any, ...]]:
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as conn:
             yield from conn.execute(sql).fetchall()
     else:
-        with psycopg.connect(url) as conn:
-            yield from conn.execute(sql).fetchall()
+        yield from _on_postgres(url, sql)
+
+
+_KEPT: dict[tuple[int, str], psycopg.Connection[tuple[Any, ...]]] = {}
+"""The connection of this process to the database that was read last."""
+
+
+def _on_postgres(url: str, sql: str) -> list[tuple[Any, ...]]:
+    """Read by the connection that is kept: a new one costs the server more than the query."""
+    place = os.getpid(), url
+    if place in _KEPT:
+        # The database was perhaps dropped, and made again, or the server ended the connection.
+        with suppress(psycopg.OperationalError):
+            return _KEPT[place].execute(sql).fetchall()
+    disconnect()
+    _KEPT[place] = psycopg.connect(url, autocommit=True)
+    return _KEPT[place].execute(sql).fetchall()
+
+
+def disconnect() -> None:
+    """Close the connection that is kept: nobody may be connected to a template."""
+    for process, url in list(_KEPT):
+        connection = _KEPT.pop((process, url))
+        if process == os.getpid():
+            connection.close()
 
 
 def load(location: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from vde_dagster.state.pinned_fills import filled_now, load_filled
 from vde_dagster.state.policy import Retention
 from vde_dagster_tests.lakehouse.fake_engine import FakeEngine
 from vde_dagster_tests.lakehouse.folder_catalog import FolderCatalog
-from vde_dagster_tests.lakehouse.oracle import Seen, look
+from vde_dagster_tests.lakehouse.oracle import Seen, disconnect, look
 from vde_dagster_tests.state.builders import (
     day,
     days,
@@ -380,6 +380,7 @@ def _engine(url: str) -> Engine:
 def close_connections(url: str) -> None:
     """Let nobody of this process be connected to a database any more."""
     _engine(url).dispose()
+    disconnect()
 
 
 def fast_folder() -> str:

@@ -51,10 +51,12 @@ class Copies:
 
     def fresh(self) -> World:
         """Throw the last copy away and make another; files lie where their pointers say."""
+        name = self._current
         self._drop()
         shutil.rmtree(self.folder / "warehouse", ignore_errors=True)
         shutil.copytree(self._kept, self.folder / "warehouse")
-        self._current = self.server.create_database(self._template)
+        # The same name, so that what SQLAlchemy has compiled for it is of use again.
+        self._current = self.server.create_database(self._template, name)
         clock = FakeClock(self._time)
         return World(self.server.url(self._current), self.folder / "warehouse", clock)
 

@@ -16,14 +16,20 @@ from pathlib import Path
 import psycopg
 
 
+NEEDED_BYTES = 2 << 30
+"""How much room in memory a server is given: an empty database of ours has 10 MB."""
+
+
 class PostgresServer:
     """A server on a free TCP port of this machine, with its data in a temporary folder.
+
+    In memory where there is enough: making a database and dropping it write many small files.
 
     PostgreSQL refuses to run as root; as root, it is run as `nobody`.
     """
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="vde-postgres-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="vde-postgres-", dir=_memory()))
         self._user = "nobody" if os.geteuid() == 0 else None
         self._bin = self._programs()
         self.port = _free_port()
@@ -37,10 +43,10 @@ class PostgresServer:
         """The URL of a database, by default on the server's own port."""
         return f"postgresql://vde@127.0.0.1:{port or self.port}/{database}"
 
-    def create_database(self, template: str | None = None) -> str:
-        """Make a database and return its name."""
+    def create_database(self, template: str | None = None, name: str | None = None) -> str:
+        """Make a database, by default with a name of its own, and return its name."""
         self._count += 1
-        name = f"test_{self._count}"
+        name = name or f"test_{self._count}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as conn:
             suffix = f" TEMPLATE {template}" if template else ""
             conn.execute(f"CREATE DATABASE {name}{suffix}")
@@ -121,6 +127,12 @@ class PostgresServer:
                 if time.monotonic() > deadline or self._process.poll() is not None:
                     raise
                 time.sleep(0.05)
+
+
+def _memory() -> Path | None:
+    memory = Path("/dev/shm")
+    enough = memory.is_dir() and shutil.disk_usage(memory).free > NEEDED_BYTES
+    return memory if enough else None
 
 
 def _readable_by_all(path: Path) -> bool:
