@@ -15,7 +15,6 @@ from pathlib import Path
 
 import psycopg
 
-
 NEEDED_BYTES = 2 << 30
 """How much room in memory a server is given: an empty database of ours has 10 MB."""
 
