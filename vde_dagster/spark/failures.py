@@ -10,6 +10,7 @@ from pathlib import Path
 from vde_dagster.base.failures import QueryPlace
 from vde_dagster.errors import ExecutionError, SourceLocation, VdeError
 from vde_dagster.project.python.runtime import project_file
+from vde_dagster.spark.ended import MEMORY_HINT, ended_error
 
 _HINTS = {
     "TABLE_OR_VIEW_NOT_FOUND": "check the table's name, or plan and apply its model first",
@@ -20,7 +21,7 @@ _HINTS = {
     "NUMERIC_VALUE_OUT_OF_RANGE": "declare a wider type for the column",
     "MISSING_AGGREGATION": "add the column to GROUP BY, or aggregate it",
     "AMBIGUOUS_REFERENCE": "give the columns different names",
-    "OutOfMemoryError": "give Spark more memory: spark.driver.memory under [tool.vde.spark.config]",
+    "OutOfMemoryError": MEMORY_HINT,
 }
 
 
@@ -56,6 +57,9 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
     """
     if isinstance(error, VdeError):
         return error
+    ended = ended_error(error)
+    if ended is not None:
+        return ended
     cause = cause_line(error)
     hint = next((hint for key, hint in _HINTS.items() if key in cause), None)
     raised = ExecutionError(f"{what} failed: {cause}", hint=hint, location=project_frame(error))

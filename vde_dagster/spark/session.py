@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vde_dagster.base.names import quote
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.spark.connect import connect, is_remote, is_server, use_catalog
+from vde_dagster.spark.ended import MEMORY, Launched, forget_ended, has_ended, remember
 from vde_dagster.spark.failures import hush_pyspark
 from vde_dagster.spark.java import check_java
 from vde_dagster.spark.joining import check_catalog
@@ -109,7 +110,8 @@ def stop_session(session: SparkSession) -> None:
             session.stop()
             return
         if not _users and _started_here:
-            session.sparkContext.stop()
+            if not has_ended():
+                session.sparkContext.stop()
             _started_here = False
 
 
@@ -136,6 +138,9 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
             )
         check_catalog(root.conf.getAll, settings)
     else:
+        if has_ended():
+            forget_ended()
+            _users.clear()
         if SparkContext._active_spark_context is None:
             _launch(settings)
             _started_here = True
@@ -172,6 +177,9 @@ def _launch(settings: SessionSettings) -> None:
                 raise _launch_failure(log_file, settings) from error
         if settings.log_file is None:
             atexit.register(log_file.unlink, missing_ok=True)
+        if gateway.proc is not None:
+            local = config["spark.master"].startswith("local")
+            remember(Launched(gateway.proc, log_file, config[MEMORY], local))
     hush_pyspark()
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     SparkSession.builder.config(conf=conf).getOrCreate()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.errors import StoreError
 from vde_dagster.spark.connect import is_remote
+from vde_dagster.spark.ended import has_ended
 from vde_dagster.spark.iceberg import iceberg_catalog
 from vde_dagster.spark.session import new_session, start_session, stop_session
 from vde_dagster.spark.settings import SessionSettings
@@ -114,5 +115,7 @@ class Sessions:
         if is_remote(session):
             if session is not self._shared:
                 session.stop()
+            return
+        if has_ended():
             return
         iceberg_catalog(session, self._settings.catalog).close()

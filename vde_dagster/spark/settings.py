@@ -118,6 +118,8 @@ def context_config(settings: SessionSettings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.driver.memory": "2g",
+        # A thread that lacks memory dies alone, and who waits for Spark's scheduler waits for ever.
+        "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
         **settings.config,
     }
     if settings.master.startswith("local"):

@@ -1,0 +1,86 @@
+"""What is said when Spark's JVM is gone, told from its process and from what it wrote."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from vde_dagster.errors import ExecutionError, StoreError
+from vde_dagster.spark import ended
+from vde_dagster.spark.ended import Launched, has_ended, remember
+from vde_dagster.spark.failures import execution_error
+from vde_dagster.spark.settings import context_config
+from vde_dagster_tests.conftest import small_spark
+
+REFUSED = ConnectionRefusedError(111, "Connection refused")
+OUT_OF_MEMORY = "Terminating due to java.lang.OutOfMemoryError: Java heap space\n"
+
+
+@pytest.fixture(autouse=True)
+def _own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the JVM that tests share where it is noted."""
+    monkeypatch.setattr(ended, "_launched", [])
+
+
+def launched(tmp_path: Path, code: str, log: str = "", *, local: bool = True) -> Launched:
+    """Note a process in the JVM's place."""
+    (tmp_path / "spark.log").write_text(log)
+    process = subprocess.Popen([sys.executable, "-c", code])
+    found = Launched(process, tmp_path / "spark.log", "700m", local)
+    remember(found)
+    return found
+
+
+def told(error: Exception) -> StoreError:
+    """Return what is raised in place of an error."""
+    raised = execution_error(error, "db.big failed")
+    assert type(raised) is StoreError
+    return raised
+
+
+def test_memory_is_named_with_what_to_set(tmp_path: Path) -> None:
+    launched(tmp_path, "raise SystemExit(3)", f"starting\n{OUT_OF_MEMORY}")
+    raised = told(Py4JNetworkError("Answer from Java side is empty"))
+    assert raised.message == (
+        "Spark ran out of memory and was ended: its JVM, in which tasks run, has 700m "
+        "(Java heap space)"
+    )
+    assert raised.hint is not None
+    assert "spark.driver.memory under [tool.vde.spark.config]" in raised.hint
+    assert str(tmp_path / "spark.log") in raised.hint
+
+
+def test_on_a_cluster_it_is_the_driver(tmp_path: Path) -> None:
+    launched(tmp_path, "raise SystemExit(3)", OUT_OF_MEMORY, local=False)
+    assert told(REFUSED).message.startswith("Spark's driver ran out of memory")
+
+
+def test_a_kill_from_outside_is_told_from_an_end_of_its_own(tmp_path: Path) -> None:
+    one = launched(tmp_path, "import time; time.sleep(60)")
+    one.process.send_signal(signal.SIGKILL)
+    one.process.wait()
+    assert "SIGKILL" in told(REFUSED).message
+    launched(tmp_path, "raise SystemExit(1)").process.wait()
+    assert "exit code 1" in told(REFUSED).message
+
+
+def test_what_fails_while_spark_lives_is_the_models_own_failure(tmp_path: Path) -> None:
+    one = launched(tmp_path, "import time; time.sleep(60)", OUT_OF_MEMORY)
+    try:
+        assert not has_ended()
+        assert isinstance(execution_error(ValueError("of the model"), "db.big"), ExecutionError)
+    finally:
+        one.process.kill()
+        one.process.wait()
+
+
+def test_users_can_turn_it_off(tmp_path: Path) -> None:
+    """Spark puts the default options before the users' own, and Java takes the last one."""
+    config = context_config(small_spark(tmp_path))
+    assert config["spark.driver.defaultJavaOptions"] == "-XX:+ExitOnOutOfMemoryError"
+    assert "OutOfMemory" not in config["spark.driver.extraJavaOptions"]
