@@ -37,9 +37,17 @@ _TRACEBACK = "Traceback (most recent call last)"
 
 
 def hush_pyspark() -> None:
-    """Keep PySpark from logging every failed statement: its stack is in our exceptions already."""
+    """Keep PySpark from logging every failed statement: its stack is in our exceptions already.
+
+    Py4J logs to the root logger when the JVM ends amid a command.
+    """
+    logging.getLogger().addFilter(_is_not_of_py4j)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
 
 
 def as_subquery(sql: str) -> str:
