@@ -39,7 +39,14 @@ def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
         loader: Loads tables and views.
     """
     router = APIRouter(tags=["Iceberg REST catalog"])
+    _add_configuration(router, versions)
+    _add_namespaces(router, versions)
+    _add_tables(router, versions, loader)
+    _add_views(router, versions, loader)
+    return router
 
+
+def _add_configuration(router: APIRouter, versions: Versions) -> None:
     @router.get("/v1/config")
     def configuration(warehouse: str = Query(min_length=1)) -> Response:
         """Say under which prefix a warehouse is read: one publication's, unless it is live."""
@@ -54,6 +61,8 @@ def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
         }
         return _json(answer)
 
+
+def _add_namespaces(router: APIRouter, versions: Versions) -> None:
     @router.get(_NAMESPACES)
     def namespaces(prefix: str, parent: str = "") -> Response:
         """List namespaces; they have one level."""
@@ -76,6 +85,8 @@ def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
         """Say whether there is a namespace."""
         _require(_find(versions, prefix), namespace)
 
+
+def _add_tables(router: APIRouter, versions: Versions, loader: Loader) -> None:
     @router.get(_TABLES)
     def tables(prefix: str, namespace: str) -> Response:
         """List the models that have a table, and the tables that others write."""
@@ -104,6 +115,8 @@ def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
         if name not in served.tables and name not in served.externals:
             raise missing("Table", f"there is no table {name}")
 
+
+def _add_views(router: APIRouter, versions: Versions, loader: Loader) -> None:
     @router.get(_VIEWS)
     def views(prefix: str, namespace: str) -> Response:
         """List the models that are views."""
@@ -123,8 +136,6 @@ def catalog_routes(versions: Versions, loader: Loader) -> APIRouter:
         served, name = _named(versions, prefix, namespace, view)
         if name not in served.views:
             raise missing("View", f"there is no view {name}")
-
-    return router
 
 
 def _find(versions: Versions, prefix: str) -> ServedVersion:
