@@ -150,3 +150,34 @@ MODELS = {
         PIVOT (max(weight) FOR id IN (1 AS one, 2 AS two))
     """,
 }
+
+CODE = {
+    "models/marts/timed.sql": """
+        MODEL (name marts.timed, kind SCD_TYPE_2_BY_TIME (unique_key id, updated_at_name at));
+        SELECT id, customer, CAST(day AS TIMESTAMP) AS at FROM raw.orders
+    """,
+    "models/marts/kept.sql": """
+        MODEL (name marts.kept, kind CUSTOM (materialization 'whole'));
+        SELECT id, customer, amount FROM staging.orders
+    """,
+    "materializations/whole.py": """
+        from pyspark.sql import functions as f
+
+        from vde_dagster import materialization
+
+
+        @materialization("whole")
+        def write(rows, target):
+            target.writer(rows).overwrite(f.lit(True))
+    """,
+    "models/marts/coded.py": """
+        from vde_dagster import model
+
+
+        @model("marts.coded", columns={"day": "DATE", "n": "BIGINT"}, depends_on=["raw.orders"])
+        def execute(context, start, end, execution_time, **more):
+            orders = context.resolve_table("raw.orders")
+            return context.spark.sql(f"SELECT day, count(*) AS n FROM {orders} GROUP BY day")
+    """,
+}
+"""Models whose tables are written by code of the project or by an hour of change."""

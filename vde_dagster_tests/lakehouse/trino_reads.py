@@ -2,33 +2,29 @@
 
 It publishes a project to two environments, edits it, publishes again, freezes and rolls back, and
 after each of these has both engines read every model: Trino the views of the project's own catalog,
-and what `vde serve` has of the same version. Needs a Java for Trino (see `trino_server`), about
-5 GB of memory, and on the first run access to Maven Central.
+and what `vde serve` has of the same version; then the same kinds from a warehouse in S3, through
+`vde serve` with tokens (`trino_on_s3`). Needs a Java for Trino (see `trino_server`), about 5 GB of
+memory, and on the first run access to Maven Central.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from vde_dagster.base.names import ModelName, quote
-from vde_dagster.cli.values import json_value
-from vde_dagster.execution.published_version import published_version
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse.catalogs.sql_spark import jdbc_options
-from vde_dagster.planning.environment import ViewNames
+from vde_dagster_tests.lakehouse.trino_compare import Check, Readers
+from vde_dagster_tests.lakehouse.trino_on_s3 import on_s3
 from vde_dagster_tests.lakehouse.trino_project import (
+    CODE,
     CUSTOMERS,
     MODELS,
     ORDERS,
-    SPARK_ONLY,
     TRINO_CATALOG,
 )
 from vde_dagster_tests.lakehouse.trino_server import (
@@ -39,9 +35,9 @@ from vde_dagster_tests.lakehouse.trino_server import (
     install_trino,
     running_trino,
 )
-from vde_dagster_tests.lakehouse.trino_values import trino_json
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.served_process import Served, serving
+from vde_dagster_tests.serve.spark_reader import AWS
 from vde_dagster_tests.state.postgres_server import PostgresServer
 
 CACHE = Path.home() / ".cache" / "vde-dagster" / "trino"
@@ -51,12 +47,10 @@ SETTINGS = """
     state_url = "{url}"
     trino_catalog = "{catalog}"
     spark.master = "local[2]"
+    # Spark's JVM is started once, and the second part needs this.
+    spark.packages = ["{package}"]
 """
 
-Rows = tuple[str, ...]
-"""A view's column names, then its rows, sorted; all as JSON."""
-Place = tuple[str, str, str]
-"""A catalog's name in Trino, a schema, and a table or view."""
 SERVED = {
     "served_first": "prod@1",
     "served_second": "prod@2",
@@ -65,120 +59,6 @@ SERVED = {
     "served_close": "close",
 }
 """Warehouses of `vde serve` by the names that they have in Trino."""
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at.
-
-    Args:
-        step: What had just happened.
-        environment: The environment.
-        subject: The view, or what else.
-        rows: How many rows were compared, or None.
-        ok: Whether all is well.
-        verdict: What was found.
-    """
-
-    step: str
-    environment: str
-    subject: str
-    rows: int | None
-    ok: bool
-    verdict: str
-
-    def __str__(self) -> str:
-        rows = "" if self.rows is None else str(self.rows)
-        mark = "ok" if self.ok else "WRONG"
-        return (
-            f"{self.step:<16} {self.environment:<13} {self.subject:<26} {rows:>3}  "
-            f"{mark:<5}  {self.verdict}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Readers:
-    """Both engines on one project.
-
-    Args:
-        workspace: The project; queries it with Spark.
-        trino: The server.
-        read: What Trino read last, by environment and model.
-    """
-
-    workspace: Workspace
-    trino: TrinoServer
-    read: dict[str, dict[ModelName, Rows]] = field(default_factory=dict)
-
-    def compare(self, step: str, environment: str, served: str | None = None) -> Iterator[Check]:
-        """Read every model of an environment with both.
-
-        Args:
-            step: What had just happened.
-            environment: The environment, or a version of it: `prod@1`.
-            served: Trino's catalog of it that is behind `vde serve`; by default Trino reads the
-                environment's views.
-        """
-        models = self._models(environment)
-        where = served or environment
-        self.read[where] = {}
-        places = {model: self._place(model, environment, served) for model in models}
-        for model, place in sorted(places.items()):
-            yield self._compare(step, environment, where, model, place)
-        yield self._listed(step, where, set(places.values()))
-
-    def _models(self, environment: str) -> list[ModelName]:
-        store = self.workspace.store
-        found = published_version(store, environment) or store.environments.get(environment)
-        assert found is not None
-        snapshots = store.snapshots.load(entry.snapshot_id for entry in found.entries.values())
-        return [one.name for one in snapshots.values() if one.model.kind.is_shown]
-
-    def _place(self, model: ModelName, environment: str, served: str | None) -> Place:
-        if served is not None:
-            return (served, model.namespace, model.name)
-        ref = ViewNames(environment).ref(model)
-        return (TRINO_CATALOG, ref.namespace, ref.name)
-
-    def _compare(
-        self, step: str, environment: str, where: str, model: ModelName, place: Place
-    ) -> Check:
-        spark = self._with_spark(environment, model)
-        refused = str(model) in SPARK_ONLY
-        try:
-            trino = self._with_trino(place)
-        except TrinoError as error:
-            ok = refused and "unsupported dialect" in str(error)
-            verdict = f"Trino: {error}"
-        else:
-            self.read[where][model] = trino
-            ok = trino == spark and not refused
-            verdict = "same" if trino == spark else f"Spark {spark}, Trino {trino}"
-        return Check(step, where, str(model), len(spark) - 1, ok, verdict)
-
-    def _with_spark(self, environment: str, model: ModelName) -> Rows:
-        name = f"{quote(model.namespace)}.{quote(model.name)}"
-        answer = self.workspace.query(environment, f"SELECT * FROM {name}")
-        names = [column for column, _ in answer.columns]
-        return _rows(names, [[json_value(value) for value in row] for row in answer.rows])
-
-    def _with_trino(self, place: Place) -> Rows:
-        answer = self.trino.query(f"SELECT * FROM {'.'.join(map(_trino, place))}")
-        names = [column["name"] for column in answer.columns]
-        types = [column["typeSignature"] for column in answer.columns]
-        return _rows(names, [list(map(trino_json, row, types)) for row in answer.rows])
-
-    def _listed(self, step: str, where: str, wanted: set[Place]) -> Check:
-        found = {
-            (catalog, schema, name)
-            for catalog, schema in {place[:2] for place in wanted}
-            for (name,) in self.trino.query(
-                f"SHOW TABLES FROM {_trino(catalog)}.{_trino(schema)}"
-            ).rows
-        }
-        ok = found == wanted
-        verdict = "same" if ok else f"Trino lists {sorted(found)}"
-        return Check(step, where, "(list of the models)", len(wanted), ok, verdict)
 
 
 def main() -> None:
@@ -191,12 +71,14 @@ def main() -> None:
     java = find_trino_java(options.java)
     home = install_trino(options.folder, java, options.maven)
     print(f"Trino {VERSION}, run by {java}, against Spark: the rows of every view")
-    wrong = 0
-    with ExitStack() as stack:
-        for check in scenario(stack, home, java):
-            print(check, flush=True)
-            wrong += not check.ok
-    print(f"{wrong} wrong" if wrong else "Trino and Spark agree")
+    total = wrong = 0
+    for part in (scenario, on_s3):
+        with ExitStack() as stack:
+            for check in part(stack, home, java):
+                print(check, flush=True)
+                total += 1
+                wrong += not check.ok
+    print(f"{wrong} of {total} checks wrong" if wrong else f"{total} checks: Trino and Spark agree")
     sys.exit(1 if wrong else 0)
 
 
@@ -205,9 +87,9 @@ def scenario(stack: ExitStack, home: Path, java: Path) -> Iterator[Check]:
     root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vde-trino-reads-")))
     postgres = PostgresServer()
     stack.callback(postgres.stop)
-    folder = ProjectFolder(root / "project", MODELS)
+    folder = ProjectFolder(root / "project", MODELS | CODE)
     url = postgres.url(postgres.create_database())
-    folder.write("pyproject.toml", SETTINGS.format(url=url, catalog=TRINO_CATALOG))
+    folder.write("pyproject.toml", SETTINGS.format(url=url, catalog=TRINO_CATALOG, package=AWS))
     workspace = stack.enter_context(Workspace.open(folder.root))
     publish(workspace, "prod", "dev")
     properties = catalog_properties(workspace)
@@ -322,16 +204,6 @@ def _refused(trino: TrinoServer, statement: str) -> Check:
 
 def _claim(step: str, environment: str, text: str, holds: bool) -> Check:
     return Check(step, environment, f"({text})", None, holds, "yes" if holds else "NO")
-
-
-def _rows(names: list[str], rows: list[list[Any]]) -> Rows:
-    """Write an answer as the other engine's is written; Trino has all names in lower case."""
-    header = json.dumps([name.lower() for name in names], ensure_ascii=False)
-    return (header, *sorted(json.dumps(row, ensure_ascii=False) for row in rows))
-
-
-def _trino(identifier: str) -> str:
-    return '"' + identifier.replace('"', '""') + '"'
 
 
 if __name__ == "__main__":
