@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -105,6 +106,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 1 if item.get_closest_marker("proof") else 0
 
     items.sort(key=cost)
+
+
+def pytest_sessionstart() -> None:
+    """Look for no garbage while what is made stays: modules, and thousands of tests."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look at what tests make, and at nothing that was there before."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
