@@ -18,9 +18,10 @@ from vde_dagster.execution.virtual_update import run_virtual_update
 from vde_dagster.lakehouse import Publication
 from vde_dagster.lakehouse.mirror import unmirrored
 from vde_dagster.lakehouse.publication import Holding
+from vde_dagster.planning.cadence import ALWAYS
 from vde_dagster.planning.environment import Entry, Environment, Held
 from vde_dagster.planning.interval import IntervalSet
-from vde_dagster.planning.missing import ALWAYS, Window, infer_starts, missing_intervals
+from vde_dagster.planning.missing import Window, infer_starts, missing_intervals
 from vde_dagster.planning.order import in_order
 from vde_dagster.planning.resolver import Resolver
 from vde_dagster.planning.views import view_refs

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
+from vde_dagster.planning.cadence import ALWAYS
 from vde_dagster.planning.environment import PRODUCTION, Environment
-from vde_dagster.planning.missing import ALWAYS, Window, missing_intervals
+from vde_dagster.planning.missing import Window, missing_intervals
 from vde_dagster.planning.serve import (
     TablesByContent,
     choose_filler,

@@ -15,6 +15,7 @@ from vde_dagster.project.model import Model
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 BEGINNING = datetime(1, 1, 1, tzinfo=timezone.utc)
 FAR = datetime(9999, 12, 31, tzinfo=timezone.utc)
+ALWAYS = IntervalSet((Interval(BEGINNING, FAR),))
 
 
 class IntervalUnit(Enum):

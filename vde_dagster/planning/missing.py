@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.cadence import BEGINNING, FAR
+from vde_dagster.planning.cadence import FAR
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.snapshot import Snapshot
-
-ALWAYS = IntervalSet((Interval(BEGINNING, FAR),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ def missing_intervals(
         filled: What its table holds.
         window: The plan's range.
         starts: First instant of data by model.
-        available: Where the parents' data is complete, see `availability`.
+        available: Where the parents' data is complete, see `Holdings`.
         catches_up: Whether a table that is made whole lacks what its parents hold by now.
     """
     if filled and meaning_of(snapshot.model.kind).filled_once:
@@ -157,39 +155,6 @@ def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet)
     unit = snapshot.cadence.unit
     widened = IntervalSet.of(Interval(unit.shift(r.start, -lookback), r.end) for r in missing)
     return widened & within
-
-
-def availability(
-    snapshot: Snapshot,
-    parents: Mapping[ModelName, Snapshot],
-    complete: Mapping[ModelName, IntervalSet],
-    starts: Mapping[ModelName, datetime],
-    now: datetime,
-) -> IntervalSet:
-    """Return where the parents have what is due, or will have it when the plan has run.
-
-    An interval computed before its parent's would be recorded as filled and stay wrong.
-
-    Args:
-        snapshot: The child.
-        parents: Its parents' snapshots.
-        complete: Per incremental ancestor, what is filled or planned; of one that is made whole
-            all but what is due and not there; VIEW parents pass on what their own parents have.
-        starts: First instant of data by model: earlier ranges have nothing to wait for.
-        now: The present (UTC).
-    """
-    out = ALWAYS
-    for name, parent in parents.items():
-        known = complete.get(name)
-        if known is None:
-            continue
-        before = starts.get(name, BEGINNING)
-        free = [Interval(BEGINNING, before)] if before > BEGINNING else []
-        end = parent.model.end_at(now)
-        if end is not None and end < FAR:
-            free.append(Interval(end, FAR))
-        out = out & (known | IntervalSet.of(free))
-    return out
 
 
 def infer_starts(

@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.assign_tables import assign_tables, is_deployed_already
+from vde_dagster.planning.assign_tables import assign_tables
 from vde_dagster.planning.audits_due import own_audits_due, with_audits_of_others
 from vde_dagster.planning.compare import becomes_table, classify, reasons
 from vde_dagster.planning.contracts import ContractBreak, Shown, contract_breaks
 from vde_dagster.planning.environment import PRODUCTION, Entry, ViewNames
-from vde_dagster.planning.in_place import TableChange
 from vde_dagster.planning.interval import IntervalSet
-from vde_dagster.planning.lacks import Holdings
-from vde_dagster.planning.missing import (
-    ALWAYS,
-    availability,
-    infer_starts,
-    missing_intervals,
-)
+from vde_dagster.planning.missing import infer_starts
 from vde_dagster.planning.plan import Category, Change, Plan, PlanKind, PlannedModel
-from vde_dagster.planning.plan_request import (
-    PlanRequest,
-    filled_of,
-    fills,
-    refills,
-    units_from,
-    window_for,
-)
+from vde_dagster.planning.plan_request import PlanRequest
 from vde_dagster.planning.planned_views import planned_views
-from vde_dagster.planning.readiness import Readiness
+from vde_dagster.planning.planned_work import ModelWork, PlannedWork
 from vde_dagster.planning.repeatable import may_be_skipped, why_always
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.standalone_audits import audited_range
@@ -123,119 +109,127 @@ def _planned(
         for name, snapshot in snapshots.items()
         if name in old and old[name].id != snapshot.id
     }
-    protected = state.protected(request.environment)
-    shown = state.base.tables if state.base is not None else frozenset[str]()
-    complete: dict[ModelName, IntervalSet] = {}
+    works = PlannedWork(request, state, starts)
     building: set[ModelName] = set()
     moving: set[ModelName] = set()
-    readiness = Readiness(request.ready)
-    window = request.window
-    holdings = Holdings(starts, window.now, window.ignore_cron)
     for name, snapshot in snapshots.items():
-        change, category = classify(snapshot, old.get(name))
+        before, table = old.get(name), tables.get(name)
+        verdict = Verdict(*classify(snapshot, before), reasons(snapshot, before, changed))
         if not snapshot.model.kind.is_read:
             start, last = starts.get(name), state.audited.get(name)
-            due = audited_range(request, snapshot, old.get(name), moving, start, last)
-            why = reasons(snapshot, old.get(name), changed)
-            yield _planned_audit(snapshot, old.get(name), change, category, why, due)
+            due = audited_range(request, snapshot, before, moving, start, last)
+            yield _planned_audit(snapshot, before, verdict, due)
             continue
-        table = tables.get(name)
-        parents = {parent: snapshots[parent] for parent in snapshot.parents}
-        available = availability(snapshot, parents, complete, starts, request.window.now)
-        own = table is not None and table.id not in protected
-        why = reasons(snapshot, old.get(name), changed)
-        if name in state.left_out:
-            change, category, why = Change.MODIFIED, Category.BREAKING, (_UNREADABLE,)
-        if _begins_anew(name, snapshot, table, state):
-            why = (*why, _ANEW)
-            category = Category.BREAKING if category is not Category.AFFECTED else category
-        by = request.previewed.get(name)
-        if by:
-            why = (*why, f"goes on forward-only, as previewed in {', '.join(by)}")
-        intervals = IntervalSet()
-        in_place = None
-        again = catches_up = False
-        if table is not None:
-            in_place = _in_place(request, snapshot, table, state)
-            if own and fills(request, snapshot, table, shown):
-                catches_up = holdings.catches_up(snapshot, table)
-                intervals = missing_intervals(
-                    snapshot,
-                    filled_of(request, snapshot, table),
-                    window_for(request, snapshot, table),
-                    starts,
-                    available,
-                    catches_up=catches_up,
-                )
-            if in_place is not None and in_place.effective_from is not None:
-                outdated = units_from(
-                    in_place.effective_from, snapshot, table.intervals & available
-                )
-                again, intervals = bool(outdated), intervals | outdated
-            intervals = readiness.let_pass(snapshot, intervals)
-            catches_up = catches_up and bool(intervals) and not intervals - table.intervals
-            if catches_up:
-                why = (*why, _CATCHES_UP)
-            holdings.note(snapshot, table, intervals)
-            if snapshot.is_incremental:
-                complete[name] = table.available | intervals
-            elif owed := holdings.owed(name):
-                complete[name] = ALWAYS - owed
-        else:
-            readiness.let_pass(snapshot, intervals)
-            holdings.note(snapshot, None, intervals)
-            if any(parent in complete for parent in snapshot.parents):
-                complete[name] = available
-        if intervals and category is Category.REUSE and becomes_table(snapshot, old[name]):
-            category, why = Category.NON_BREAKING, (*why, _COMPUTED)
-        skippable, always = False, ""
-        in_run = request.kind is PlanKind.RUN and may_be_skipped(snapshot)
-        if intervals and table is not None and in_run:
-            always = "" if request.options.full else why_always(snapshot, snapshots) or ""
-            skippable = not always and not request.options.full and bool(table.intervals)
+        work = works.of(snapshot, table)
+        verdict = _with_state(verdict, request, snapshot, table, state)
+        verdict = _with_work(verdict, snapshot, before, work)
+        skippable, always = _skipping(request, snapshot, snapshots, table, work)
         yield PlannedModel(
             name=name,
-            change=change,
-            category=category,
-            reasons=why,
+            change=verdict.change,
+            category=verdict.category,
+            reasons=verdict.reasons,
             snapshot_id=snapshot.id,
-            previous_snapshot_id=old[name].id if name in old else None,
+            previous_snapshot_id=before.id if before is not None else None,
             table=table,
-            builds=bool(intervals),
-            intervals=intervals,
-            records_only=bool(intervals) and request.options.empty_backfill,
-            audits=(not intervals or snapshot.is_incremental)
-            and own_audits_due(snapshot, old.get(name), table, state, moving),
-            restate=again,
-            catches_up=catches_up,
-            layout=table is not None and own and _layout_differs(name, snapshot, table, state),
+            builds=bool(work.intervals),
+            intervals=work.intervals,
+            records_only=bool(work.intervals) and request.options.empty_backfill,
+            audits=(not work.intervals or snapshot.is_incremental)
+            and own_audits_due(snapshot, before, table, state, moving),
+            restate=work.again,
+            catches_up=work.catches_up,
+            layout=table is not None
+            and works.owns(table)
+            and _layout_differs(name, snapshot, table, state),
             breaks=_breaks(name, Shown(snapshot, table), old, state) if name in changed else (),
             skippable=skippable,
             always=always,
-            in_place=in_place,
+            in_place=work.in_place,
         )
-        if intervals or (table is None and building & set(snapshot.parents)):
+        if work.intervals or (table is None and building & set(snapshot.parents)):
             building.add(name)
-        if name in building or change is not Change.UNCHANGED:
+        if name in building or verdict.change is not Change.UNCHANGED:
             moving.add(name)
 
 
-def _planned_audit(
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a plan says of a model's definition.
+
+    Args:
+        change: How it differs from the one that is shown.
+        category: What that means for its rows; None for what has none.
+        reasons: Why, as sentences.
+    """
+
+    change: Change
+    category: Category | None
+    reasons: tuple[str, ...]
+
+    def because(self, reason: str, category: Category | None = None) -> Verdict:
+        """Return it with one more reason, and with another category if one is given."""
+        return replace(self, category=category or self.category, reasons=(*self.reasons, reason))
+
+
+def _with_state(
+    verdict: Verdict,
+    request: PlanRequest,
     snapshot: Snapshot,
-    old: Snapshot | None,
-    change: Change,
-    category: Category | None,
-    why: tuple[str, ...],
-    due: IntervalSet,
+    table: PhysicalTable | None,
+    state: WarehouseState,
+) -> Verdict:
+    """Add what the warehouse says to what two definitions say."""
+    name = snapshot.name
+    if name in state.left_out:
+        verdict = Verdict(Change.MODIFIED, Category.BREAKING, (_UNREADABLE,))
+    if _begins_anew(name, snapshot, table, state):
+        stays = verdict.category is Category.AFFECTED
+        verdict = verdict.because(_ANEW, None if stays else Category.BREAKING)
+    if by := request.previewed.get(name):
+        verdict = verdict.because(f"goes on forward-only, as previewed in {', '.join(by)}")
+    return verdict
+
+
+def _with_work(
+    verdict: Verdict, snapshot: Snapshot, before: Snapshot | None, work: ModelWork
+) -> Verdict:
+    """Add why a model is computed although its definition gives no reason to."""
+    if work.catches_up:
+        verdict = verdict.because(_CATCHES_UP)
+    reused = work.intervals and verdict.category is Category.REUSE
+    if reused and before is not None and becomes_table(snapshot, before):
+        verdict = verdict.because(_COMPUTED, Category.NON_BREAKING)
+    return verdict
+
+
+def _skipping(
+    request: PlanRequest,
+    snapshot: Snapshot,
+    snapshots: Mapping[ModelName, Snapshot],
+    table: PhysicalTable | None,
+    work: ModelWork,
+) -> tuple[bool, str]:
+    """Say whether a run may leave a model out that would get the same rows, or why it never may."""
+    if not work.intervals or table is None or request.options.full:
+        return False, ""
+    if request.kind is not PlanKind.RUN or not may_be_skipped(snapshot):
+        return False, ""
+    always = why_always(snapshot, snapshots) or ""
+    return not always and bool(table.intervals), always
+
+
+def _planned_audit(
+    snapshot: Snapshot, before: Snapshot | None, verdict: Verdict, due: IntervalSet
 ) -> PlannedModel:
     """Plan a standalone audit, which computes nothing."""
     return PlannedModel(
         name=snapshot.name,
-        change=change,
-        category=category,
-        reasons=why,
+        change=verdict.change,
+        category=verdict.category,
+        reasons=verdict.reasons,
         snapshot_id=snapshot.id,
-        previous_snapshot_id=old.id if old is not None else None,
+        previous_snapshot_id=before.id if before is not None else None,
         table=None,
         builds=False,
         intervals=due,
@@ -283,26 +277,6 @@ def _breaks(
     table_id = state.base.entries[name].table_id
     before = Shown(old[name], state.tables.get(table_id) if table_id else None)
     return contract_breaks(before, new, state.view_types, old.values())
-
-
-def _in_place(
-    request: PlanRequest, snapshot: Snapshot, table: PhysicalTable, state: WarehouseState
-) -> TableChange | None:
-    """Say how a plan goes on with a table of production's; None when nothing of that changes."""
-    if snapshot.forward is None:
-        return None
-    changes = request.changes.get(snapshot.name, ())
-    if table.preview is not None:
-        entry = state.target.entries.get(snapshot.name) if state.target else None
-        if entry is not None and entry.table_id == table.id:
-            return None
-        return TableChange(table.ref, deploys=False, columns=changes)
-    if request.environment != PRODUCTION or is_deployed_already(snapshot, state):
-        return None
-    options = request.options
-    again = not options.skip_backfill and refills(snapshot)
-    since = options.effective_from if again else None
-    return TableChange(table.ref, deploys=True, columns=changes, effective_from=since)
 
 
 def _layout_differs(

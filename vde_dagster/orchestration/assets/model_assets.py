@@ -25,9 +25,8 @@ from vde_dagster.orchestration.models.translator import safe_name
 from vde_dagster.orchestration.names import POOL, VERSION_TAG
 from vde_dagster.orchestration.pages.markdown import spans
 from vde_dagster.orchestration.pages.preview import preview
-from vde_dagster.planning.cadence import EPOCH, FAR
+from vde_dagster.planning.cadence import ALWAYS, EPOCH, FAR
 from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.missing import ALWAYS
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
