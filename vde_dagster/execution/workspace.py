@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.analyse_queries import Analysis
     from vde_dagster.execution.apply_result import ApplyResult
     from vde_dagster.execution.audit_environment import AuditReport
-    from vde_dagster.execution.changes.between import ModelChanges
+    from vde_dagster.execution.changes.model_changes import ModelChanges
     from vde_dagster.execution.changes.reading import ArrowChanges, FoundChanges
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.estimate import WorkEstimate
@@ -606,7 +606,7 @@ class Workspace:
             UsageError: They were not read by a cursor, or not all of them were.
             ConflictError: Somebody else has moved the cursor.
         """
-        from vde_dagster.execution.changes.reading import acknowledge
+        from vde_dagster.execution.changes.cursors import acknowledge
 
         changes = found.changes
         if found.cursor is None or found.more:

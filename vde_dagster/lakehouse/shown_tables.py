@@ -26,7 +26,7 @@ from vde_dagster.lakehouse.table_metadata import with_other_columns
 from vde_dagster.lakehouse.view_ledger import PublishedView, published_views
 from vde_dagster.lakehouse.view_metadata import definition_hash
 from vde_dagster.planning.table import TableRef
-from vde_dagster.planning.work import ShownTable, ViewDefinition
+from vde_dagster.planning.work import TableForView, ViewDefinition
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
@@ -64,7 +64,7 @@ class PlannedTables:
     """
 
     environment: str
-    definitions: tuple[tuple[ViewDefinition, ShownTable], ...]
+    definitions: tuple[tuple[ViewDefinition, TableForView], ...]
     there: Mapping[TableRef, Pointer]
     known: Mapping[TableRef, PublishedView]
     physical: Mapping[TableRef, Pointer]
@@ -89,7 +89,7 @@ class PlannedTables:
         """
         folder = lakehouse.views_folder(publication_id)
 
-        def made(item: tuple[ViewDefinition, ShownTable]) -> Made | None:
+        def made(item: tuple[ViewDefinition, TableForView]) -> Made | None:
             definition, shown = item
             ref = TableRef(definition.namespace, definition.name)
             source = self._source(shown, moved)
@@ -122,7 +122,7 @@ class PlannedTables:
         found = lakehouse.files.each(made, list(self.definitions))
         return [one for one in found if one is not None]
 
-    def _source(self, shown: ShownTable, moved: Mapping[TableRef, Made]) -> str:
+    def _source(self, shown: TableForView, moved: Mapping[TableRef, Made]) -> str:
         move, pointer = moved.get(shown.ref), self.physical.get(shown.ref)
         location = move.swap.after if move is not None else pointer.location if pointer else None
         if location is None:

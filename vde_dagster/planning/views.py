@@ -12,7 +12,7 @@ from vde_dagster.planning.contracts import ViewTypes
 from vde_dagster.planning.resolver import Binding, Resolver, select_physical
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.view_dialects import WRITERS
-from vde_dagster.planning.work import AUTHORS_PROPERTIES, ShownTable, ViewDefinition
+from vde_dagster.planning.work import AUTHORS_PROPERTIES, TableForView, ViewDefinition
 
 
 def has_view(binding: Binding) -> bool:
@@ -129,7 +129,7 @@ def _types(binding: Binding) -> Mapping[str, str]:
     return {column.name: column.type or "STRING" for column in binding.table.columns}
 
 
-def _shown_table(binding: Binding, resolver: Resolver) -> ShownTable | None:
+def _shown_table(binding: Binding, resolver: Resolver) -> TableForView | None:
     """Say of which table a table is shown, in place of a view.
 
     A column that a model has under two names may be there once; a schema that names a field twice
@@ -139,7 +139,7 @@ def _shown_table(binding: Binding, resolver: Resolver) -> ShownTable | None:
         return None
     if len({physical for _, physical in binding.columns}) < len(binding.columns):
         return None
-    return ShownTable(binding.table.ref, tuple(binding.columns))
+    return TableForView(binding.table.ref, tuple(binding.columns))
 
 
 def _virtual_properties(given: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

@@ -136,7 +136,7 @@ AUTHORS_PROPERTIES = "vde.virtual-properties"
 
 
 @dataclass(frozen=True, slots=True)
-class ShownTable:
+class TableForView:
     """A physical table of which an environment shows a table, and no view.
 
     Args:
@@ -171,4 +171,4 @@ class ViewDefinition:
     query_columns: tuple[str, ...]
     properties: tuple[tuple[str, str], ...] = ()
     comment: str | None = None
-    shows: ShownTable | None = None
+    shows: TableForView | None = None

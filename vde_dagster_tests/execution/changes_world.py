@@ -20,9 +20,10 @@ import duckdb
 import sqlglot
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.changes.between import ModelChanges, compare_sides
 from vde_dagster.execution.changes.by_version import steps_of
-from vde_dagster.execution.changes.sides import ShownTable, Side
+from vde_dagster.execution.changes.compare import compare_sides
+from vde_dagster.execution.changes.model_changes import ModelChanges
+from vde_dagster.execution.changes.sides import Side, TableAtPin
 from vde_dagster.lakehouse.table_metadata import columns_of
 from vde_dagster.planning.changes.columns import ColumnEvent, ViewColumn
 from vde_dagster.planning.environment import Environment
@@ -268,7 +269,7 @@ class Shown:
         )
         physical = PhysicalTable(self.table.name, self.table.ref, "v", (), "s")
         query = f"SELECT {listed} FROM ({inner})"
-        return Side(query, columns, self.keys, ShownTable(physical, pin, metadata), None)
+        return Side(query, columns, self.keys, TableAtPin(physical, pin, metadata), None)
 
     def rows(self) -> Counter[Row]:
         """What readers see, told from the files alone."""

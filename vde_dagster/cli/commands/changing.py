@@ -183,7 +183,7 @@ def _move(
     cursor: str,
     ack: str | None,
 ) -> None:
-    from vde_dagster.execution.changes.reading import acknowledge, check_cursor
+    from vde_dagster.execution.changes.cursors import acknowledge, check_cursor
     from vde_dagster.execution.workspace import current_user
 
     said: dict[str, Any] = {"environment": environment, "model": str(model), "cursor": cursor}

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.changes.between import (
-    ModelChanges,
-    changes_between,
-    compare_sides,
-    pair_sides,
-)
+from vde_dagster.execution.changes.between import changes_between
+from vde_dagster.execution.changes.compare import compare_sides, pair_sides
+from vde_dagster.execution.changes.model_changes import ModelChanges
 from vde_dagster.execution.changes.sides import Side, read_side
 from vde_dagster.planning.changes.columns import ColumnPair, ViewColumn, column_events
 from vde_dagster.planning.changes.query import LOGS, MARKS, Step, no_changes, spelled_apart

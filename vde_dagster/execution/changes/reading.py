@@ -1,23 +1,22 @@
-"""Reading changes, and a consumer's cursor in them."""
+"""Reading changes: which somebody asks for, and their rows."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import UsageError
-from vde_dagster.execution.changes.between import ModelChanges, changes_between
+from vde_dagster.execution.changes.between import changes_between
 from vde_dagster.execution.changes.by_version import changes_by_version
+from vde_dagster.execution.changes.cursors import check_cursor
+from vde_dagster.execution.changes.model_changes import ModelChanges
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from vde_dagster.execution.warehouse import Warehouse
-
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,46 +102,6 @@ def plan_changes(
         since = warehouse.store.change_cursors.version(environment, model, cursor)
     ask = changes_by_version if each else changes_between
     return ask(warehouse, environment, model, since or 0, until)
-
-
-def acknowledge(
-    warehouse: Warehouse,
-    environment: str,
-    model: ModelName,
-    cursor: str,
-    since: int,
-    until: int,
-    who: str,
-) -> None:
-    """Move a cursor over changes that its consumer has; doing so again changes nothing.
-
-    Raises:
-        UsageError: It is no cursor's name, or the environment has had no such version.
-        ConflictError: Somebody else moved the cursor.
-    """
-    check_cursor(cursor)
-    store = warehouse.store
-    current = store.environments.get(environment)
-    if current is None or not 0 < until <= current.version:
-        last = current.version if current is not None else 0
-        raise UsageError(
-            f"environment '{environment}' has had no version {until}",
-            hint=f"its last one is {last}" if last else "`vde environments` lists the environments",
-        )
-    store.change_cursors.move(environment, model, cursor, since, until, who)
-
-
-def check_cursor(name: str) -> None:
-    """Make sure that a text may be a cursor's name.
-
-    Raises:
-        UsageError: It may not.
-    """
-    if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"'{name}' is not a cursor's name",
-            hint="use up to 64 letters, digits, dots, hyphens and underscores, for example billing",
-        )
 
 
 def ordered(changes: ModelChanges) -> str:

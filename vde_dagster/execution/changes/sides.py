@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vde_dagster.planning.environment import Environment
 
 
-class ShownTable(NamedTuple):
+class TableAtPin(NamedTuple):
     """A table as a version shows it.
 
     Args:
@@ -51,7 +51,7 @@ class Side:
     query: str
     columns: tuple[ViewColumn, ...]
     keys: tuple[frozenset[str], ...]
-    shown: ShownTable | None
+    shown: TableAtPin | None
     uncertain: str | None
 
 
@@ -98,7 +98,7 @@ def read_side(
     table = reader.tables[entry.table_id]
     assert reader.pins is not None
     metadata = warehouse.lakehouse.table_metadata(table.ref)
-    shown = ShownTable(table, reader.pins[table.id], metadata)
+    shown = TableAtPin(table, reader.pins[table.id], metadata)
     columns = _of_table(snapshot, shown)
     named = {column.place: column.name.lower() for column in columns}
     identifiers = identifier_columns(metadata)
@@ -107,7 +107,7 @@ def read_side(
     return Side(query, columns, tuple(keys), shown, None)
 
 
-def _of_table(snapshot: Snapshot, shown: ShownTable) -> tuple[ViewColumn, ...]:
+def _of_table(snapshot: Snapshot, shown: TableAtPin) -> tuple[ViewColumn, ...]:
     types = columns_of(shown.metadata, shown.pin.schema_id)
     versions = {column.name: column.version for column in snapshot.columns}
     return tuple(
