@@ -17,10 +17,13 @@ from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.s3_store import BUCKET, READER, REGION, WRITER, Store, running_store
 from vde_dagster_tests.serve.served_process import Served, serving, vde
 from vde_dagster_tests.serve.spark_reader import AWS
+from vde_dagster_tests.state.postgres_server import PostgresServer
 
 SETTINGS = """
     [tool.vde]
     name = "trino"
+    # Spark's JVM, which is started once, has the driver of the first part's state.
+    state_url = "{state}"
     warehouse = "s3://{bucket}/warehouse"
     spark.master = "local[2]"
     spark.packages = ["{package}"]
@@ -42,8 +45,11 @@ def on_s3(stack: ExitStack, home: Path, java: Path) -> Iterator[Check]:
     stack.enter_context(patch.dict(os.environ, keys))
     store = stack.enter_context(running_store())
     folder = ProjectFolder(root / "project", MODELS | CODE)
-    settings = SETTINGS.format(bucket=BUCKET, url=store.url, region=REGION, package=AWS)
-    folder.write("pyproject.toml", settings)
+    postgres = PostgresServer()
+    stack.callback(postgres.stop)
+    state = postgres.url(postgres.create_database())
+    told = {"bucket": BUCKET, "url": store.url, "region": REGION, "package": AWS}
+    folder.write("pyproject.toml", SETTINGS.format(state=state, **told))
     workspace = stack.enter_context(Workspace.open(folder.root))
     _publish(workspace, "prod", "dev")
     # Columns renamed, in another order, and one dropped.
