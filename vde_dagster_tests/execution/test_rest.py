@@ -21,7 +21,7 @@ from vde_dagster_tests.execution.rest_world import RestStage, check_case
 from vde_dagster_tests.execution.test_nessie import MODELS
 from vde_dagster_tests.faults import Fault
 from vde_dagster_tests.lakehouse.oracle import Elsewhere, Pointers
-from vde_dagster_tests.lakehouse.rest_process import new_part, pointers_in
+from vde_dagster_tests.lakehouse.rest_process import names_in, new_part, pointers_in
 from vde_dagster_tests.projects import ProjectFolder
 from vde_dagster_tests.serve.served_process import serving
 from vde_dagster_tests.state.postgres_server import PostgresServer
@@ -207,7 +207,7 @@ def test_spark_fills_and_vde_serve_shows_a_project_of_a_rest_catalog(
 
 def views_in(uri: str) -> set[tuple[str, str]]:
     """The views of a server, whosesoever they are."""
-    return {(row[0], row[1]) for row in pointers_in(uri) if row[3] == "VIEW"}
+    return {(".".join(parts), name) for parts, name in names_in(uri, "views")}
 
 
 def served_rows(workspace: Workspace, warehouse: str) -> list[str]:

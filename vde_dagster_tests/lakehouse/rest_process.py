@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyspark
 
@@ -100,19 +101,25 @@ def new_part(uri: str) -> Part:
 def pointers_in(uri: str, root: str = "") -> list[tuple[str, str, str, str]]:
     """Read (namespace, name, metadata file, kind) of every table and view, by plain HTTP."""
     found = []
-    waiting = [[root]] if root else _ask(f"{uri}/v1/namespaces")["namespaces"]
+    for what, kind in (("tables", "TABLE"), ("views", "VIEW")):
+        for parts, name in names_in(uri, what, root):
+            place = f"{uri}/v1/namespaces/{'.'.join(parts)}"
+            at = _ask(f"{place}/{what}/{name}")["metadata-location"]
+            if at.startswith("file:") and not at.startswith("file://"):
+                at = f"file://{at.removeprefix('file:')}"  # as the oracle reads them
+            found.append((".".join(parts[1:] if root else parts), name, at, kind))
+    return found
+
+
+def names_in(uri: str, what: str, root: str = "") -> Iterator[tuple[list[str], str]]:
+    """List the namespace and name of all `tables` or `views`, also those whose files are gone."""
+    waiting: list[Any] = [[root]] if root else [*_ask(f"{uri}/v1/namespaces")["namespaces"]]
     while waiting:
         parts = waiting.pop()
-        place = f"{uri}/v1/namespaces/{'.'.join(parts)}"
-        waiting += _ask(f"{uri}/v1/namespaces?parent={'.'.join(parts)}")["namespaces"]
-        for what, kind in (("tables", "TABLE"), ("views", "VIEW")):
-            for one in _ask(f"{place}/{what}")["identifiers"]:
-                at = _ask(f"{place}/{what}/{one['name']}")["metadata-location"]
-                namespace = ".".join(parts[1:] if root else parts)
-                if at.startswith("file:") and not at.startswith("file://"):
-                    at = f"file://{at.removeprefix('file:')}"  # as the oracle reads them
-                found.append((namespace, one["name"], at, kind))
-    return found
+        at = ".".join(parts)
+        waiting += _ask(f"{uri}/v1/namespaces?parent={at}")["namespaces"]
+        for one in _ask(f"{uri}/v1/namespaces/{at}/{what}")["identifiers"]:
+            yield parts, one["name"]
 
 
 def fetch() -> list[Path]:

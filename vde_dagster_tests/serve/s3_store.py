@@ -17,7 +17,8 @@ import boto3
 from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
-BUCKET = "lake"
+BUCKET = "served-lake"
+"""A name of its own: all of Moto's servers in a process have the same buckets."""
 REGION = "eu-central-1"
 WRITER = ("writer", "writes-everything")
 READER = ("reader", "reads-and-no-more")
