@@ -15,6 +15,7 @@ from vde_dagster.cli.errors import Cancelled
 from vde_dagster.cli.output import Output
 from vde_dagster.cli.shapes import environment_json
 from vde_dagster.errors import ExecutionError, UsageError
+from vde_dagster.planning.contracts import ContractBreak, describe_breaks
 from vde_dagster.planning.plan import Category
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ def meant_environment(
     return meant if typer.confirm(question, default=True, err=True) else environment
 
 
-def confirm(output: Output, plan: Plan, *, yes: bool, named: bool) -> bool:
+def confirm(
+    output: Output, plan: Plan, breaks: Sequence[ContractBreak], *, yes: bool, named: bool
+) -> bool:
     """Ask whether to apply, where somebody is there to answer.
 
     The answer that Enter gives is No when rows, values, columns or types that are published change.
@@ -74,6 +77,7 @@ def confirm(output: Output, plan: Plan, *, yes: bool, named: bool) -> bool:
     Args:
         output: The command's output.
         plan: The plan.
+        breaks: What of it breaks what an environment's readers rely on.
         yes: Whether the caller has answered already.
         named: Whether the caller gave the plan's id.
 
@@ -85,13 +89,11 @@ def confirm(output: Output, plan: Plan, *, yes: bool, named: bool) -> bool:
     """
     if yes or plan.is_empty:
         return True
-    breaks = plan.breaks if plan.base_version else ()
     if not _somebody_there(output):
         if breaks and not named:
-            more = f" (and {len(breaks) - 1} more)" if breaks[1:] else ""
             raise UsageError(
                 f"plan {plan.id} was not applied, it breaks what is published: "
-                f"{breaks[0].describe()}{more}",
+                f"{describe_breaks(breaks)}",
                 hint=f"read it, then: vde apply {plan.environment} --plan {plan.id}, or plan and "
                 "apply at once with --yes",
             )

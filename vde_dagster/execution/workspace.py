@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from vde_dagster.lakehouse import Lakehouse
     from vde_dagster.lakehouse.fsck import Finding
     from vde_dagster.lakehouse.janitor import JanitorReport
+    from vde_dagster.planning.contracts import ContractBreak
     from vde_dagster.planning.snapshot import Snapshot
     from vde_dagster.project.loading.loader import Project
     from vde_dagster.project.settings import Settings
@@ -258,6 +259,12 @@ class Workspace:
         from vde_dagster.execution.whats_missing import whats_missing
 
         return whats_missing(self.warehouse, plan)
+
+    def breaks_to_accept(self, plan: Plan) -> tuple[ContractBreak, ...]:
+        """Return what a plan breaks of an environment whose readers are to be asked first."""
+        name = plan.environment
+        asks = name == PRODUCTION or self.settings.is_protected(name)
+        return plan.breaks if asks and plan.base_version else ()
 
     def load_plan(self, plan_id: str) -> Plan:
         """Return a stored plan.

@@ -165,6 +165,15 @@ class RejectConfig(dg.Config):
 class PlanAndApplyConfig(PlanConfig):
     """What to plan and how to apply it."""
 
+    environment: str = Field(
+        description="The environment to bring to the project's state; it need not exist yet."
+    )
+    accept_breaks: bool = Field(
+        default=False,
+        description="Apply it although columns that are published go or change their type, in "
+        "production and in environments that the setting `protected` lists.",
+    )
+
     concurrency: int | None = Field(
         default=None,
         ge=1,

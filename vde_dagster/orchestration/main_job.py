@@ -13,7 +13,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.errors import ExecutionError, VdeError
+from vde_dagster.errors import ExecutionError, UsageError, VdeError
+from vde_dagster.planning.contracts import describe_breaks
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
-def run_main_job(project_root: Path, environment: str, console: Console) -> int:
+def run_main_job(
+    project_root: Path, environment: str, console: Console, *, yes: bool = False
+) -> int:
     """Plan and apply a project to an environment through its Dagster jobs.
 
     Progress goes to `console` (stderr); what was published, and a query's rows, to stdout.
@@ -34,6 +37,7 @@ def run_main_job(project_root: Path, environment: str, console: Console) -> int:
         project_root: The project's folder.
         environment: The environment's name.
         console: Where progress is drawn.
+        yes: Whether what is published may break.
 
     Returns:
         The exit code: 0 done or nothing to do, 1 failed at work, 2 a mistake in the project.
@@ -61,6 +65,12 @@ def run_main_job(project_root: Path, environment: str, console: Console) -> int:
                     out.print(missing.sentence())
                 _say_ui(out, project_root)
                 return 0
+            if not yes and (breaks := workspace.breaks_to_accept(plan)):
+                raise UsageError(
+                    f"{environment} was left as it is, this breaks what is published: "
+                    f"{describe_breaks(breaks)}",
+                    hint=f"read it: vde plan {environment}; then run this again with --yes",
+                )
             published = apply_in_dagster(workspace, plan, console)
             out.print(
                 f"\nPublished {environment} version {published.version}: "
@@ -197,8 +207,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=run_main_job.__doc__)
     parser.add_argument("--project", type=Path, default=Path.cwd(), help="the project's folder")
     parser.add_argument("--environment", default="prod", help="the environment's name")
+    parser.add_argument("--yes", action="store_true", help="also where it breaks what is published")
     given = parser.parse_args(arguments)
-    return run_main_job(given.project, given.environment, Console(stderr=True))
+    return run_main_job(given.project, given.environment, Console(stderr=True), yes=given.yes)
 
 
 if __name__ == "__main__":

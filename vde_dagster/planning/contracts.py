@@ -7,7 +7,7 @@ them. A renamed column is one that goes and one that is added.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -156,6 +156,12 @@ def contract_breaks(
             found = tuple(_readers(name, key, among))
             out.append(ContractBreak(name, column, was, becomes, widens(was, becomes), found))
     return tuple(out)
+
+
+def describe_breaks(breaks: Sequence[ContractBreak]) -> str:
+    """Say in one line what breaks: the first, and how many more."""
+    more = f" (and {len(breaks) - 1} more)" if breaks[1:] else ""
+    return f"{breaks[0].describe()}{more}"
 
 
 def same_type(one: str, other: str) -> bool:

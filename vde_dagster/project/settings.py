@@ -12,6 +12,7 @@ import os
 import re
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta, timezone
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -253,6 +254,8 @@ class Settings:
         environment_ttl_days: Days after which an environment other than production expires; 0
             for never.
         pinned_environments: Environments that never expire.
+        protected: Environments, or patterns of them, whose columns and types go only when somebody
+            has said yes, as in production, which always is.
         history_versions: Definitions of an environment kept for rollback; versions of runs that
             only fill do not count.
         history_days: Days for which an environment's versions are kept.
@@ -308,6 +311,7 @@ class Settings:
     concurrency: int = 4
     environment_ttl_days: int = 7
     pinned_environments: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
     history_versions: int = 50
     history_days: int = 30
     change_views: tuple[str, ...] = ()
@@ -371,6 +375,10 @@ class Settings:
         if self.environment_ttl_days == 0 or environment in self.pinned_environments:
             return None
         return timedelta(days=self.environment_ttl_days)
+
+    def is_protected(self, environment: str) -> bool:
+        """Say whether `protected` lists an environment; production is protected in any case."""
+        return any(fnmatchcase(environment, pattern) for pattern in self.protected)
 
     @property
     def start_time(self) -> datetime | None:

@@ -8,13 +8,14 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from rich.console import Console
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.news_sensor import tell_news
 from vde_dagster.orchestration.jobs.sensor import evaluate
-from vde_dagster.orchestration.main_job import QUIET
+from vde_dagster.orchestration.main_job import QUIET, run_main_job
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import APPLY_KEY, PLAN_KEY, PLANS, SHORT
 from vde_dagster.planning.plan import Plan
@@ -273,4 +274,62 @@ def test_a_mistyped_environment_is_refused_until_it_is_said_to_be_meant(
 def test_a_rollback_needs_a_version(shop: ProjectFolder, instance: dg.DagsterInstance) -> None:
     with pytest.raises(dg.DagsterInvalidConfigError, match="version"):
         run_job(shop, instance, "vde_rollback", {"environment": "prod"}, op="rollback")
+    assert version(shop) == 1
+
+
+def plan_and_apply(
+    folder: ProjectFolder, instance: dg.DagsterInstance, **config: object
+) -> dg.ExecuteInProcessResult:
+    """Launch the job with a form as it was filled in."""
+    return run_job(
+        folder,
+        instance,
+        "vde_plan_and_apply",
+        config or None,
+        op="plan_and_apply",
+        raise_on_error=False,
+    )
+
+
+def test_planning_and_applying_at_once_needs_the_environments_name(
+    shop: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    with pytest.raises(dg.DagsterInvalidConfigError, match="environment"):
+        plan_and_apply(shop, instance)
+    assert version(shop) == 1
+
+
+def test_a_column_of_production_goes_in_one_click_only_with_accept_breaks(
+    shop: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    shop.edit(TOP, "revenue, customer, rank", "customer, rank")
+    said = refusal(plan_and_apply(shop, instance, environment="prod"))
+    assert "was not applied, it breaks what is published: marts.top.revenue goes" in said
+    assert "accept_breaks: true" in said
+    assert version(shop) == 1
+    assert plan_and_apply(shop, instance, environment="prod", accept_breaks=True).success
+    assert version(shop) == 2
+
+
+@pytest.mark.parametrize("protected", [False, True])
+def test_a_column_of_another_environment_goes_unasked_unless_it_is_protected(
+    shop: ProjectFolder, instance: dg.DagsterInstance, protected: bool
+) -> None:
+    assert plan_and_apply(shop, instance, environment="dev").success
+    shop.edit(TOP, "revenue, customer, rank", "customer, rank")
+    if protected:
+        shop.write("pyproject.toml", '[tool.vde]\nprotected = ["d*"]\n')
+    result = plan_and_apply(shop, instance, environment="dev")
+    assert result.success is not protected
+    if protected:
+        assert "breaks what is published: marts.top.revenue goes" in refusal(result)
+
+
+def test_the_main_job_asks_before_production_loses_a_column(
+    shop: ProjectFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", "")
+    shop.edit(TOP, "revenue, customer, rank", "customer, rank")
+    assert run_main_job(shop.root, "prod", Console(stderr=True)) == 2
+    assert "run this again with --yes" in capsys.readouterr().err
     assert version(shop) == 1

@@ -65,7 +65,9 @@ def test_the_launchpad_shows_what_a_person_can_choose_and_no_more(days: ProjectF
         "vde_plan_job": set(),
         "vde_apply_job": {f"vde__apply.{field}" for field in (*applying, "plan", "who")},
         "vde_new_plan": {f"plan.{field}" for field in plan},
-        "vde_plan_and_apply": {f"plan_and_apply.{field}" for field in plan | applying},
+        "vde_plan_and_apply": {
+            f"plan_and_apply.{field}" for field in {*plan, *applying, "accept_breaks"}
+        },
         "vde_run": {"run.environment", "run.concurrency", "run.full"},
         "vde_rollback": {
             "rollback.environment",

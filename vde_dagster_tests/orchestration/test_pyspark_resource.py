@@ -91,6 +91,8 @@ def run(
     defs = vde_definitions(folder.root, assets=assets, spark=spark)
     config: dict[str, Any] = QUIET
     if selection is None:
+        prod = {"config": {"environment": "prod"}}
+        config = {**QUIET, "ops": {"plan_and_apply": prod}}
         job = defs.resolve_job_def("vde_plan_and_apply")
     else:
         chosen = dg.define_asset_job("chosen", selection=dg.AssetSelection.assets(*selection))

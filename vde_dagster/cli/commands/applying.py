@@ -46,7 +46,7 @@ def apply(
 
     Runs the unit tests of what changed, computes what is missing, audits it, and publishes all of
     it at once. Without --plan it plans first, and asks before it applies when it runs on a
-    terminal; where columns that are published go or change their type, it needs --yes or --plan
+    terminal; where columns that production shows go or change their type, it needs --yes or --plan
     elsewhere. Examples: vde apply prod; vde apply dev --select marts.daily+ --start 2024-01-01;
     vde apply prod --plan prod-1a2b3c4d5e
     """
@@ -81,7 +81,8 @@ def apply(
             from vde_dagster.cli.plan_view import show_plan
 
             show_plan(output.err, plan, previous_snapshots(workspace, plan))
-        if not confirm(output, plan, yes=yes, named=plan_id is not None):
+        breaks = workspace.breaks_to_accept(plan)
+        if not confirm(output, plan, breaks, yes=yes, named=plan_id is not None):
             output.note(f"not applied; later: vde apply {plan.environment} --plan {plan.id}")
             return
         apply_and_report(workspace, plan, output, concurrency, skip_tests=skip_tests)

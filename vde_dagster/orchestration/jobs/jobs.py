@@ -41,6 +41,7 @@ from vde_dagster.orchestration.pages.plan_page import (
 )
 from vde_dagster.orchestration.pages.queries_check import queries_check
 from vde_dagster.orchestration.shown import refresh_after
+from vde_dagster.planning.contracts import describe_breaks
 from vde_dagster.planning.plan import Plan
 
 Hooks = frozenset[dg.HookDefinition]
@@ -172,6 +173,8 @@ def _plan_and_apply(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         with as_failure():
             plan = plan_as_configured(workspace, config)
         yield from show_plan(context, catalog, workspace, plan)
+        with as_failure():
+            _require_accepted(workspace, plan, names, accepted=config.accept_breaks)
         yield from apply_here(
             context, catalog, workspace, plan, config.concurrency, skip_tests=config.skip_tests
         )
@@ -189,6 +192,21 @@ def _plan_and_apply(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         plan_and_apply()
 
     return vde_plan_and_apply
+
+
+def _require_accepted(workspace: Any, plan: Plan, names: Names, *, accepted: bool) -> None:
+    """Make sure that somebody has said yes to what a plan breaks.
+
+    Raises:
+        UsageError: Columns that are published go or change their type, and nobody has.
+    """
+    breaks = () if accepted else workspace.breaks_to_accept(plan)
+    if breaks:
+        raise UsageError(
+            f"plan {plan.id} was not applied, it breaks what is published: {describe_breaks(breaks)}",
+            hint=f"read it in {names.plan_key.to_user_string()}, then approve it in "
+            f"{names.apply_key.to_user_string()}; or launch this again with `accept_breaks: true`",
+        )
 
 
 def _run(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
