@@ -31,7 +31,9 @@ def refusal(result: dg.ExecuteInProcessResult) -> str:
 def test_a_wrong_date_is_refused_with_what_to_write_and_changes_nothing(
     built: ProjectFolder, instance: dg.DagsterInstance, job: str, op: str, field: str, text: str
 ) -> None:
-    result = run_job(built, instance, job, {"environment": "prod", field: text}, op=op, raise_on_error=False)
+    result = run_job(
+        built, instance, job, {"environment": "prod", field: text}, op=op, raise_on_error=False
+    )
     said = refusal(result)
     assert said.startswith(f"the config's {field} '{text}' is not a time")
     assert "write a date or an instant (UTC): 2013-02-01" in said

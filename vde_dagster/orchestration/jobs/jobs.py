@@ -203,7 +203,8 @@ def _require_accepted(workspace: Any, plan: Plan, names: Names, *, accepted: boo
     breaks = () if accepted else workspace.breaks_to_accept(plan)
     if breaks:
         raise UsageError(
-            f"plan {plan.id} was not applied, it breaks what is published: {describe_breaks(breaks)}",
+            f"plan {plan.id} was not applied, it breaks what is published: "
+            f"{describe_breaks(breaks)}",
             hint=f"read it in {names.plan_key.to_user_string()}, then approve it in "
             f"{names.apply_key.to_user_string()}; or launch this again with `accept_breaks: true`",
         )
