@@ -71,6 +71,9 @@ def bind_group_by(
     if len(sets) > 1 and reader.has_two_names_of_one_value:
         # A set without one of the names makes that one NULL and leaves the other.
         raise Unsupported("grouping sets over two names of one value")
+    if sets == [[]]:
+        # As by a constant: of no rows Spark makes no group, where without GROUP BY it makes one.
+        return Grouping([[binder.terms.make("lit", "n", "0")]])
     return Grouping(sets)
 
 

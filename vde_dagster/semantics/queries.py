@@ -91,7 +91,8 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: ctes.Ctes
     order = sort_keys(binder, e, outputs, scope)
 
     nodes = [o.node for o in outputs] + having + qualify + order
-    if grouping is None and scope.has_aggregate:
+    if grouping is None and (scope.has_aggregate or e.args.get("having") is not None):
+        # Whatever it asks, also nothing: a HAVING is asked of groups.
         grouping = bind_group_by(binder, None, outputs, scope)
     if grouping is not None:
         arguments = [a for g in made for a in g.args]
@@ -108,8 +109,6 @@ def _select(binder: Binder, e: exp.Select, outer: Scope | None, known: ctes.Ctes
         nodes = nodes[: len(outputs) + len(having) + len(qualify) + len(order)]
         having = nodes[len(outputs) : len(outputs) + len(having)]
         group.conditions += having
-    elif having:
-        raise Unsupported("HAVING without aggregation")
     if made and scope.has_window:
         binder.give_up("a generator beside a window function")
     group.sources += made

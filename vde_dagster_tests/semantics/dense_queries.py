@@ -13,6 +13,8 @@ from vde_dagster_tests.semantics.random_expressions import Expressions
 TABLES = {"a": ("id", "k", "v"), "b": ("id", "k", "w"), "c": ("k", "x", "y")}
 _TEXTS = {"a": "s", "b": "s"}
 _JOINS = ["JOIN", "JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
+NO_KEYS = "GROUPING SETS (())"
+"""Keys of one group, where Spark makes none of no rows; DuckDB makes one, unlike by a constant."""
 _TOTALS = ["COUNT(*)", "SUM({})", "MAX({})", "MIN({})", "COUNT({})"]
 
 
@@ -32,6 +34,7 @@ class DenseQueries:
             *(self.computed, self.computed, self.computed_totals),
             *(self.looked_up, self.looked_up, self.unmatched, self.totals_of_joins, self.nested),
             *(self.read_twice, self.read_twice, self.emptied, self.emptied, self.asked_totals),
+            *(self.idle, self.idle, self.idle),
             *([self.written] * 6 if texts else []),
         ]
         self._expressions = Expressions(rng, ["k", "v"], ["s"], ["f"])
@@ -413,4 +416,42 @@ class DenseQueries:
             f"(SELECT * FROM a{where}) AS x WHERE {asked}{more} GROUP BY x.k) AS z",
             f"SELECT DISTINCT k FROM (SELECT DISTINCT k, v FROM a{where}) AS x WHERE {asked}{more}",
             f"SELECT DISTINCT x.k FROM (SELECT * FROM a{where}) AS x WHERE {asked}{more}",
+        )
+
+    def idle(self) -> str:
+        """Clauses that are there and ask nothing, though some of them make one group of all."""
+        where = self._pick("", " WHERE TRUE", " WHERE 1 = 1", " WHERE FALSE", " WHERE k = 1")
+        rows = self._pick("a", "b", "(SELECT * FROM a WHERE k > 1 AND k < 1) AS x") + where
+        group = self._pick(
+            *("", "", "", f" GROUP BY {NO_KEYS}", f" GROUP BY {NO_KEYS}", " GROUP BY 'z'"),
+            *(" GROUP BY k", " GROUP BY GROUPING SETS ((k))"),
+            " GROUP BY GROUPING SETS (('z'))",
+        )
+        having = self._pick(
+            *("", "", " HAVING TRUE", " HAVING TRUE", " HAVING 1 = 1", " HAVING NOT FALSE"),
+            *(" HAVING COUNT(*) >= 0", " HAVING FALSE"),
+        )
+        tail = self._pick(
+            *("", "", "", " ORDER BY 'z'", " LIMIT 1000", " OFFSET 0", " LIMIT 1000 OFFSET 0")
+        )
+        what = self._pick("1 AS u", "1 AS u", "COUNT(*) AS u", "SUM(k) AS u", "MAX(k) AS u")
+        one = f"SELECT {self._pick('', '', 'DISTINCT ')}{what} FROM {rows}{group}{having}{tail}"
+        frame = self._pick("", "", "PARTITION BY k", "ORDER BY k") + self._pick(
+            *("", " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"),
+            *(" RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",) * 2,
+            " RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+        )
+        total = self._pick("SUM(v)", "COUNT(*)", "MAX(v)")
+        join = self._pick("CROSS JOIN ({}) AS y", "LEFT JOIN ({}) AS y ON y.u = c.k", ", ({}) AS y")
+        return self._pick(
+            *(one, one, one),
+            f"SELECT c.k FROM c WHERE {self._pick('', 'NOT ')}EXISTS ({one})",
+            f"SELECT c.k FROM c {join.format(one)}",
+            f"SELECT c.k, y.u FROM c {join.format(one)}",
+            f"SELECT c.k FROM c WHERE c.x IN ({one})",
+            f"SELECT c.k, ({one}) AS n FROM c",
+            f"{one} UNION ALL SELECT k FROM c",
+            f"SELECT k, {total} OVER ({frame.strip()}) AS t FROM a{where}",
+            f"SELECT k FROM a{self._pick('', '', ' TABLESAMPLE (100 PERCENT)')}{tail}",
+            f"SELECT {self._pick('', 'DISTINCT ')}id FROM u{where}{tail}",
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+from vde_dagster_tests.semantics.dense_queries import NO_KEYS
 from vde_dagster_tests.semantics.other_types import value_of
 
 SCHEMA: dict[str, dict[str, str]] = {
@@ -126,6 +127,8 @@ class Queries:
             outer = self.rng.choice(["", "OUTER "])
             view = f"SELECT id, x FROM e LATERAL VIEW {outer}explode(xs) {self.alias()} AS x"
             return f"({view}) AS {name}", name, [("id", "INT"), ("x", "INT")]
+        if depth > 0 and self.rng.random() < 0.06:
+            return f"({self.one_group(depth - 1)}) AS {name}", name, [("one", "INT")]
         if self.rng.random() < 0.15:
             return self.opened(name)
         table = self.rng.choice(_PLAIN)
@@ -240,6 +243,8 @@ class Queries:
             query += f" LIMIT {self.rng.randint(1, 4)}"
             if self.rng.random() < 0.3:
                 query += " OFFSET 1"
+        elif self.rng.random() < 0.1:
+            query += self.rng.choice([" ORDER BY 'z'", " LIMIT 1000", " OFFSET 0"])
         return query, columns
 
     def grouped(
@@ -262,9 +267,22 @@ class Queries:
                 query += f" GROUP BY GROUPING SETS (({', '.join(names)}), ({names[0]}))"
             else:
                 query += f" GROUP BY {', '.join(names)}"
-        if self.rng.random() < 0.3:
+        elif self.rng.random() < 0.2:
+            query += f" GROUP BY {NO_KEYS}"
+        roll = self.rng.random()
+        if roll < 0.3:
             query += f" HAVING {self.aggregate(sources)} {self.rng.choice(['>', '<=', '<>'])} 1"
+        elif roll < 0.4:
+            query += " HAVING TRUE"
         return query, [(f"u{i}", kind) for i, (_, kind) in enumerate(items)]
+
+    def one_group(self, depth: int) -> str:
+        """A constant for all rows together, by a clause that asks nothing of them."""
+        from_, sources = self.from_clause(depth, [])
+        where = f" WHERE {self.predicate(sources, depth)}" if self.rng.random() < 0.6 else ""
+        group = self.rng.choice(["", "", f" GROUP BY {NO_KEYS}", " GROUP BY 'one group'"])
+        having = self.rng.choice(["", " HAVING TRUE", " HAVING 1 = 1", " HAVING COUNT(*) >= 0"])
+        return f"SELECT 1 AS one FROM {from_}{where}{group}{having}"
 
     def aggregate(self, sources: list[tuple[str, str]]) -> str:
         column = self.column("INT", sources)
@@ -410,6 +428,7 @@ class Queries:
                     f"{here} IN (SELECT {name}.{column} FROM {table} AS {name})",
                     f"{here} NOT IN (SELECT {name}.{column} FROM {table} AS {name} WHERE {inner})",
                     f"EXISTS (SELECT 1 FROM {table} AS {name} WHERE {inner})",
+                    f"EXISTS ({self.one_group(0)})",
                     f"NOT EXISTS (SELECT {name}.{column} FROM {table} AS {name} WHERE {inner})",
                     f"{here} > (SELECT MIN({name}.{column}) FROM {table} AS {name})",
                 ]
