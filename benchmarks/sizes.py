@@ -37,6 +37,7 @@ SIZES = {
     "execution_sweep": Size("20", "900"),
     "fuzz_project_files": Size("--count 40"),
     "kills_on_spark": Size("--seconds 60", "--seconds 1200", spark=True),
+    "large_backfill": Size("--rows 100000", spark=True),
     "large_state": Size("--environments 8 --versions 5 --models 40"),
     "mirror_views": Size("--views 20 --rounds 1", spark=True),
     "opaque_queries": Size(needs="--folder FOLDER, queries of a warehouse"),

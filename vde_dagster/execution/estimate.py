@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.planning.interval import Interval, IntervalSet
 
 if TYPE_CHECKING:
+    from sqlalchemy import Row
+
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.plan import Plan
 
@@ -41,20 +43,35 @@ def estimate_restatement(warehouse: Warehouse, plan: Plan) -> WorkEstimate | Non
     for model in plan.builds:
         if not model.restate or model.table is None:
             continue
-        left = model.intervals
-        for fill in warehouse.store.fills.log(model.table.id):
-            filled = Interval(fill.start_at, fill.end_at)
-            part = left & IntervalSet((filled,))
-            if not part:
-                continue
-            left = left - part
-            share = _length(part) / _length((filled,))
+        for fill, _, share in newest_fills(warehouse, model.table.id, model.intervals):
             known = known or fill.row_count is not None or fill.seconds is not None
             rows += share * (fill.row_count or 0)
             seconds += share * (fill.seconds or 0.0)
-            if not left:
-                break
     return WorkEstimate(round(rows), seconds) if known else None
+
+
+def newest_fills(
+    warehouse: Warehouse, table_id: str, wanted: IntervalSet
+) -> Iterator[tuple[Row[Any], IntervalSet, float]]:
+    """Yield the newest fill of every instant of some ranges, as far as there are any.
+
+    Args:
+        warehouse: Where the log is.
+        table_id: The physical table's id.
+        wanted: The ranges.
+
+    Returns:
+        The row of the log, which of the ranges it stands for, and what share of the fill that is.
+    """
+    left = wanted
+    for fill in warehouse.store.fills.log(table_id):
+        filled = Interval(fill.start_at, fill.end_at)
+        part = left & IntervalSet((filled,))
+        if part:
+            yield fill, part, _length(part) / _length((filled,))
+            left = left - part
+            if not left:
+                return
 
 
 def _length(ranges: Iterable[Interval]) -> float:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from vde_dagster.errors import ExecutionError, VdeError
 from vde_dagster.execution.audit_table import Auditor
+from vde_dagster.execution.batch_bytes import cut_by_bytes
 from vde_dagster.execution.events import Event, IntervalFilled, ModelFinished, ModelStarted
 from vde_dagster.execution.fill_range import RangeFiller
 from vde_dagster.execution.in_place import add_columns
@@ -185,8 +186,7 @@ class TableFiller:
             return self.warehouse.store.tables.get(table.id)
         if model.records_only:
             return self._record_empty(snapshot, filler, target, table, missing)
-        size = meaning_of(snapshot.model.kind).most_intervals(snapshot.model)
-        batches = list(snapshot.cadence.batches(missing, size))
+        batches = self._batches(snapshot, filler, table, missing)
         ranges = RangeFiller(self._auditor(), snapshot, filler, target, table, len(batches))
         most = min(
             meaning_of(snapshot.model.kind).batches_at_once(snapshot.model), self.slots.count
@@ -198,6 +198,16 @@ class TableFiller:
                 raise _cancelled(snapshot, batch)
             ranges.fill(batch, anew=anew and number == 0)
         return ranges.table
+
+    def _batches(
+        self, snapshot: Snapshot, filler: Snapshot, table: PhysicalTable, missing: IntervalSet
+    ) -> list[Interval]:
+        meaning = meaning_of(snapshot.model.kind)
+        if meaning.is_cut_freely(snapshot.model):
+            reads = self.tasks.tables_read(filler)
+            start = (table.intervals | missing).ranges[0].start
+            return cut_by_bytes(self.warehouse, reads, snapshot.cadence, missing, start)
+        return list(snapshot.cadence.batches(missing, meaning.most_intervals(snapshot.model)))
 
     def _fill_at_once(
         self, ranges: RangeFiller, batches: list[Interval], most: int, anew: bool

@@ -57,6 +57,9 @@ class SparkSettings:
         master: Spark's master URL.
         config: Spark configuration; `${NAME}` in a value is read from the environment when used.
         packages: Maven coordinates for `spark.jars.packages`.
+        batch_bytes: How many bytes of its parents' files a batch of a backfill reads at most,
+            where the model has no `batch_size`; by default a quarter of the JVM's memory where
+            tasks run in it, else 64 GiB.
     """
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -64,6 +67,7 @@ class SparkSettings:
     master: str = "local[*]"
     config: dict[str, str] = field(default_factory=dict, repr=False)
     packages: tuple[str, ...] = SPARK_PACKAGES
+    batch_bytes: int | None = None
 
     def resolved_config(self) -> dict[str, str]:
         """Return the configuration with `${NAME}` replaced from the environment.

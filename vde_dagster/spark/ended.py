@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vde_dagster.errors import StoreError
+from vde_dagster.spark.settings import MEMORY
 
-MEMORY = "spark.driver.memory"
 MEMORY_HINT = f"give Spark more memory: {MEMORY} under [tool.vde.spark.config]"
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ?([^\r\n]*)")
 _END_SECONDS = 5.0

@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vde_dagster.base.names import quote
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.spark.connect import connect, is_remote, is_server, use_catalog
-from vde_dagster.spark.ended import MEMORY, Launched, forget_ended, has_ended, remember
+from vde_dagster.spark.ended import Launched, forget_ended, has_ended, remember
 from vde_dagster.spark.failures import hush_pyspark
 from vde_dagster.spark.java import check_java
 from vde_dagster.spark.joining import check_catalog
 from vde_dagster.spark.masters import check_master
 from vde_dagster.spark.settings import (
+    MEMORY,
     SessionSettings,
     command_line_config,
     context_config,
+    is_local,
     packages,
     session_config,
 )
@@ -161,7 +163,8 @@ def _launch(settings: SessionSettings) -> None:
 
     began = time.monotonic()
     config = context_config(settings)
-    logger.info("starting Spark (%s) …", config["spark.master"])
+    memory = config.get(MEMORY, "Spark's default of memory")
+    logger.info("starting Spark (%s) with %s …", config["spark.master"], memory)
     check_master(config["spark.master"])
     conf = SparkConf(loadDefaults=False).setAll(list(config.items()))
     visible = SparkConf(loadDefaults=False).setAll(list(command_line_config(config).items()))
@@ -178,8 +181,7 @@ def _launch(settings: SessionSettings) -> None:
         if settings.log_file is None:
             atexit.register(log_file.unlink, missing_ok=True)
         if gateway.proc is not None:
-            local = config["spark.master"].startswith("local")
-            remember(Launched(gateway.proc, log_file, config[MEMORY], local))
+            remember(Launched(gateway.proc, log_file, memory, is_local(config["spark.master"])))
     hush_pyspark()
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     SparkSession.builder.config(conf=conf).getOrCreate()

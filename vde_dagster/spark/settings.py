@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
     from vde_dagster.project.settings import Settings
 
 ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+
+MEMORY = "spark.driver.memory"
+
+_LEAST_MEMORY = 2 << 30
+_CONTAINER_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 
 JAR_CACHE_VARIABLE = "VDE_JAR_CACHE"
 """Environment variable with the directory that downloaded jars are kept in."""
@@ -91,13 +100,14 @@ def catalog_config(settings: SessionSettings) -> dict[str, str]:
 
 
 def session_config(settings: SessionSettings) -> dict[str, str]:
-    """Return every property of a session that may differ between sessions of one JVM."""
+    """Return every property of a session that may differ between sessions of one JVM.
+
+    How work is cut into tasks is left to Spark and to who runs the cluster: what was set here for
+    small tables put large ones into one task.
+    """
     return {
         **catalog_config(settings),
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "8",
-        "spark.sql.adaptive.enabled": "true",
-        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.sources.partitionOverwriteMode": "static",
         **settings.config,
@@ -117,18 +127,42 @@ def context_config(settings: SessionSettings) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        "spark.driver.memory": "2g",
         # A thread that lacks memory dies alone, and who waits for Spark's scheduler waits for ever.
         "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
         **settings.config,
     }
-    if settings.master.startswith("local"):
+    if is_local(settings.master):
         config.setdefault("spark.driver.host", "127.0.0.1")
         config.setdefault("spark.driver.bindAddress", "127.0.0.1")
+        config.setdefault(MEMORY, f"{local_memory() >> 20}m")
     cache = os.environ.get(JAR_CACHE_VARIABLE)
     if cache:
         config.setdefault("spark.jars.ivy", str(Path(cache).expanduser().absolute()))
     return config
+
+
+def is_local(master: str) -> bool:
+    """Say whether tasks run in the driver's JVM."""
+    return master.startswith("local")
+
+
+def local_memory() -> int:
+    """Return how many bytes a JVM gets in which tasks run: half the machine's, at least 2 GiB.
+
+    A container's limit counts where it is lower than what the machine has.
+    """
+    limits = [_physical_memory()]
+    for path in _CONTAINER_LIMITS:
+        with suppress(OSError, ValueError):  # No container, no limit ("max"), or another system.
+            limits.append(int(path.read_text()))
+    return max(min(limits) // 2, _LEAST_MEMORY)
+
+
+def _physical_memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):  # A system that does not say it.
+        return 0
 
 
 def command_line_config(config: dict[str, str]) -> dict[str, str]:

@@ -182,6 +182,7 @@ class FakeSpark:
                 "operation": "overwrite",
                 "added-records": "10",
                 "added-files-size": "100",
+                "total-files-size": "100",
                 "vde.plan": task.plan_id,
                 "vde.table": task.table.id,
                 "vde.interval": str(task.interval),

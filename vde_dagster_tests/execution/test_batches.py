@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from vde_dagster.execution.batch_bytes import Weight, cut
+from vde_dagster.planning.cadence import Cadence, IntervalUnit
+from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import FillResult, FillTask
@@ -84,3 +90,68 @@ def test_a_model_that_reads_itself_goes_day_by_day_unless_it_says_more(
     assert all("WHERE false" not in query for query in spark.queries), (
         "reads the table, no stand-in"
     )
+
+
+def test_a_long_backfill_without_batch_size_is_cut_by_the_bytes_that_its_parents_hold(
+    tmp_path: Path,
+) -> None:
+    """A batch reads one byte at most, so that each unit is one; with the default all are one."""
+    model = """
+        MODEL (name db.m, start '2024-01-01', kind INCREMENTAL_BY_TIME_RANGE (time_column day));
+        SELECT day, n FROM db.parent WHERE day >= @start_ds
+        """
+    parent = """
+        MODEL (name db.parent, start '2024-01-01',
+          kind INCREMENTAL_BY_TIME_RANGE (time_column day));
+        SELECT CAST('2024-01-01' AS DATE) AS day, 1 AS n
+        """
+    done = []
+    for limit in ("", "batch_bytes = 1"):
+        root = tmp_path / (limit or "default")
+        config = f"[tool.vde.spark]\n{limit}\n"
+        files = {"models/m.sql": model, "models/parent.sql": parent, "pyproject.toml": config}
+        spark = WatchedSpark()
+        with open_fake(ProjectFolder(root, files).root, spark) as workspace:
+            workspace.apply(workspace.plan("prod", now=NOW), concurrency=1)
+        done.append(spark.done)
+    assert done[0] == ["table", "1-6", "table", "1-6"]
+    assert done[1] == ["table", "1-6", "table", "1-2", "2-3", "3-4", "4-5", "5-6"]
+
+
+DAY = IntervalUnit.DAY
+WEEK = Interval(
+    datetime(2024, 1, 1, tzinfo=timezone.utc), datetime(2024, 1, 8, tzinfo=timezone.utc)
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 7), st.integers(0, 100)), max_size=8))
+@example([(0, 7, 70)])
+def test_batches_by_bytes_are_the_longest_that_keep_to_the_limit(
+    parts: list[tuple[int, int, int]],
+) -> None:
+    limit = 30
+    weights = [
+        Weight(Interval(DAY.shift(WEEK.start, first), DAY.shift(WEEK.start, first + days)), size)
+        for first, days, size in parts
+    ]
+
+    def held(interval: Interval) -> float:
+        """Count day by day what the batches are cut by without."""
+        days = [DAY.shift(WEEK.start, day) for day in range(14)]
+        return sum(
+            weight.bytes / DAY.count(weight.interval)
+            for weight in weights
+            for day in days
+            if interval.start <= day < interval.end
+            and weight.interval.start <= day < weight.interval.end
+        )
+
+    batches = list(cut(IntervalSet((WEEK,)), Cadence("@daily"), weights, limit))
+    assert IntervalSet.of(batches) == IntervalSet((WEEK,))
+    for batch in batches:
+        assert DAY.count(batch) == 1 or held(batch) <= limit + 0.01
+    if sum(weight.bytes for weight in weights) > limit:
+        for one, other in pairwise(batches):
+            longer = Interval(one.start, DAY.shift(one.end, 1))
+            assert other.start == one.end
+            assert held(longer) > limit - 0.01

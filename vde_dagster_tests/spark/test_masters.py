@@ -85,7 +85,7 @@ def test_an_apply_names_the_master_and_only_a_terminal_hears_of_starting(
     assert "starting Spark" not in ended.stderr
 
     shown = _on_a_terminal(command)
-    assert f"starting Spark ({master})" in shown
+    assert f"starting Spark ({master}) with Spark's default of memory" in shown
     assert said in shown
 
 

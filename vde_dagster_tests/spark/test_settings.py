@@ -17,6 +17,7 @@ from vde_dagster.spark.settings import (
     command_line_config,
     context_config,
     packages,
+    session_config,
 )
 
 
@@ -77,6 +78,28 @@ def test_users_configuration_wins_and_secrets_stay_off_the_command_line() -> Non
     assert "spark.jars.packages" in visible
     assert "hunter" not in str(visible)
     assert "hunter" not in repr(settings("postgresql://u:hunter2@h/d", config={"k": "hunter3"}))
+
+
+def test_local_spark_has_half_of_the_memory_that_machine_or_container_gives(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pages = {"SC_PHYS_PAGES": (24 << 30) // 4096, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr("os.sysconf", pages.__getitem__)
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr("vde_dagster.spark.settings._CONTAINER_LIMITS", (limit,))
+    assert context_config(settings())["spark.driver.memory"] == f"{12 << 10}m"
+    limit.write_text("max\n")
+    assert context_config(settings())["spark.driver.memory"] == f"{12 << 10}m"
+    limit.write_text(f"{8 << 30}\n")
+    assert context_config(settings())["spark.driver.memory"] == f"{4 << 10}m"
+    limit.write_text(f"{1 << 30}\n")
+    assert context_config(settings())["spark.driver.memory"] == f"{2 << 10}m"
+
+
+@pytest.mark.parametrize("master", ["spark://one:7077", "yarn", "sc://spark.example"])
+def test_how_a_cluster_cuts_its_work_and_its_memory_are_not_set(master: str) -> None:
+    config = context_config(settings(master=master)) | session_config(settings(master=master))
+    assert not [key for key in config if "memory" in key or "shuffle" in key or "adaptive" in key]
 
 
 def test_the_jar_cache_can_be_moved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -52,6 +52,10 @@ class Meaning:
         """Return the most intervals that one job fills, or None for as many as are missing."""
         return model.kind.most_intervals or (1 if model.reads_itself else None)
 
+    def is_cut_freely(self, model: Model) -> bool:
+        """Say whether the same rows come of a range whichever way it is cut to units."""
+        return False
+
     def batches_at_once(self, model: Model) -> int:
         """Return how many jobs may fill it at the same time: one, where it reads its own rows."""
         return 1 if model.reads_itself else model.kind.batches_at_once

@@ -58,6 +58,10 @@ class TimeRangeMeaning(IncrementalMeaning):
         column = TimeColumn(kind.time_column, time_type or "TIMESTAMP", kind.time_format)
         return f"SELECT * FROM ({rows}) WHERE {column.reading_condition(interval)}"
 
+    def is_cut_freely(self, model: Model) -> bool:
+        """Say yes where nobody says how: each unit's rows are those of its own time."""
+        return self.most_intervals(model) is None
+
     def most_intervals(self, model: Model) -> int | None:
         """Return no more than one condition can list, where the column's text does not sort."""
         kind = model.kind

@@ -1,0 +1,186 @@
+"""Cutting a long backfill so that one job reads no more bytes than its memory is meant for.
+
+What the parents hold is told by Iceberg's metadata (`total-files-size` of a snapshot's summary,
+https://iceberg.apache.org/spec/#optional-snapshot-summary-fields) and, of each of their intervals,
+by the log of fills; what nobody recorded by interval counts as spread evenly over the model's time.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from vde_dagster.errors import VdeError
+from vde_dagster.execution.estimate import newest_fills
+from vde_dagster.lakehouse.catalog import TABLE
+from vde_dagster.lakehouse.files import read_metadata
+from vde_dagster.lakehouse.table_metadata import head_of
+from vde_dagster.planning.cadence import Cadence
+from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.spark.settings import MEMORY, is_local, local_memory
+
+if TYPE_CHECKING:
+    from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.sources import TableRead
+    from vde_dagster.project.settings import SparkSettings
+
+_SHARE = 4
+"""In local mode a batch reads a quarter of the JVM's memory: Parquet is some times larger there."""
+_ELSEWHERE = 64 << 30
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.I)
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """Bytes that lie evenly in a range.
+
+    Args:
+        interval: The range (UTC).
+        bytes: How many.
+    """
+
+    interval: Interval
+    bytes: int
+
+
+def bytes_at_once(settings: SparkSettings) -> int:
+    """Return how many bytes of its parents' files a batch reads at most, where nobody says it."""
+    if settings.batch_bytes is not None:
+        return settings.batch_bytes
+    if not is_local(settings.master):
+        return _ELSEWHERE
+    return (_memory(settings.config.get(MEMORY, "")) or local_memory()) // _SHARE
+
+
+def cut_by_bytes(
+    warehouse: Warehouse,
+    reads: tuple[TableRead, ...],
+    cadence: Cadence,
+    missing: IntervalSet,
+    start: datetime,
+) -> list[Interval]:
+    """Cut missing ranges to batches of whole units that read a limited number of bytes each.
+
+    Args:
+        warehouse: Where the parents are.
+        reads: The tables that the model reads.
+        cadence: The model's units.
+        missing: What is to be filled.
+        start: Since when the model has rows; what is not known by interval lies between it and
+            the last missing instant.
+
+    Returns:
+        Batches in order of time; a unit that is larger than the limit is one.
+    """
+    if len(missing.ranges) == 0 or cadence.unit.shift(missing.ranges[0].start, 1) >= (
+        missing.ranges[-1].end
+    ):
+        return list(missing)
+    limit = bytes_at_once(warehouse.settings.spark)
+    first = min(start, missing.ranges[0].start)
+    span = Interval(first, missing.ranges[-1].end)
+    weights = [weight for read in reads for weight in _weights(warehouse, read, span, limit)]
+    return list(cut(missing, cadence, weights, limit))
+
+
+def cut(
+    missing: IntervalSet, cadence: Cadence, weights: list[Weight], limit: int
+) -> Iterator[Interval]:
+    """Yield the longest batches of whole units whose bytes stay within a limit.
+
+    Args:
+        missing: Ranges to cut, of whole units.
+        cadence: Says what a unit is.
+        weights: Where the bytes are; they may overlap.
+        limit: Bytes of a batch; a single unit may have more.
+    """
+    if sum(weight.bytes for weight in weights) <= limit:
+        yield from missing
+        return
+    until = _Cumulative(weights)
+    for interval in missing:
+        start = interval.start
+        while start < interval.end:
+            most = until(start) + limit
+            taken, step = 1, 1
+            # Doubling, then halving: a decade of five minutes is 1,000,000 units.
+            while cadence.unit.shift(start, taken) < interval.end and step:
+                if until(cadence.unit.shift(start, taken + step)) <= most:
+                    taken, step = taken + step, step * 2
+                else:
+                    step //= 2
+            end = min(cadence.unit.shift(start, taken), interval.end)
+            yield Interval(start, end)
+            start = end
+
+
+class _Cumulative:
+    """How many bytes lie before an instant."""
+
+    def __init__(self, weights: list[Weight]) -> None:
+        slopes: dict[datetime, float] = {}
+        for weight in weights:
+            length = (weight.interval.end - weight.interval.start).total_seconds()
+            for at, sign in ((weight.interval.start, 1), (weight.interval.end, -1)):
+                slopes[at] = slopes.get(at, 0.0) + sign * weight.bytes / length
+        self._at = sorted(slopes)
+        self._slope = list(accumulate(slopes[at] for at in self._at))
+        self._before = [0.0]
+        for index, at in enumerate(self._at[1:]):
+            seconds = (at - self._at[index]).total_seconds()
+            self._before.append(self._before[-1] + self._slope[index] * seconds)
+
+    def __call__(self, at: datetime) -> float:
+        index = bisect_right(self._at, at) - 1
+        if index < 0:
+            return 0.0
+        return self._before[index] + self._slope[index] * (at - self._at[index]).total_seconds()
+
+
+def _weights(warehouse: Warehouse, read: TableRead, span: Interval, limit: int) -> Iterator[Weight]:
+    left = _total(warehouse, read)
+    if left > limit and not read.external:
+        for fill, part, share in newest_fills(warehouse, read.key, IntervalSet((span,))):
+            known = min(left, round(share * (fill.byte_count or 0)))
+            left -= known
+            length = sum((each.end - each.start).total_seconds() for each in part)
+            for each in part:
+                seconds = (each.end - each.start).total_seconds()
+                yield Weight(each, round(known * seconds / length))
+    if left:
+        yield Weight(span, left)
+
+
+def _total(warehouse: Warehouse, read: TableRead) -> int:
+    """Return the bytes of a table's files; 0 where its metadata does not say it."""
+    if read.foreign is not None:
+        return 0
+    lakehouse = warehouse.lakehouse
+    pointer = lakehouse.catalog.pointers([read.ref]).get(read.ref)
+    if pointer is None or pointer.kind != TABLE:
+        return 0
+    try:
+        metadata = read_metadata(lakehouse.files, pointer.location, str(read.ref))
+    except (VdeError, OSError):
+        return 0  # Spark will say what is wrong with it.
+    head = head_of(metadata, read.branch)
+    for snapshot in metadata.get("snapshots", ()):
+        if snapshot["snapshot-id"] == head:
+            return int(snapshot.get("summary", {}).get("total-files-size", 0))
+    return 0
+
+
+def _memory(text: str) -> int | None:
+    """Read a size as Spark writes it.
+
+    >>> _memory("1500m") == 1500 << 20, _memory("2GB") == 2 << 30, _memory("")
+    (True, True, None)
+    """
+    found = _SIZE.fullmatch(text.strip())
+    return int(found[1]) << _UNITS[found[2].lower()] if found else None
