@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.planning.interval import Interval, IntervalSet
 
 if TYPE_CHECKING:
-    from sqlalchemy import Row
-
     from vde_dagster.execution.warehouse import Warehouse
     from vde_dagster.planning.plan import Plan
 
@@ -52,7 +50,7 @@ def estimate_restatement(warehouse: Warehouse, plan: Plan) -> WorkEstimate | Non
 
 def newest_fills(
     warehouse: Warehouse, table_id: str, wanted: IntervalSet
-) -> Iterator[tuple[Row[Any], IntervalSet, float]]:
+) -> Iterator[tuple[Any, IntervalSet, float]]:
     """Yield the newest fill of every instant of some ranges, as far as there are any.
 
     Args:
