@@ -53,6 +53,7 @@ SIZES = {
     "semantics_speed": Size("--models 30"),
     "serve_busy": Size("--seconds 5 --clients 2"),
     "serve_catalog": Size("--models 20 --clients 2 --publications 2"),
+    "serve_filters": Size("--count 100"),
     "skipped_runs": Size("--projects 1 --days 4"),
     "skipped_runs_on_spark": Size("--days 2 --models 4", spark=True),
     "spark_overhead": Size(spark=True),

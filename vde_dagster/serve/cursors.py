@@ -10,7 +10,6 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -53,7 +52,7 @@ class Cursor:
             version, request, keys, given = data
             if type(version) is int and type(request) is str and type(given) is int and given >= 0:
                 return cls(version, request, tuple(keys), given)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             pass
         raise UsageError(
             "the cursor is none of this server's", hint="send `next` of the page before as it is"
@@ -84,10 +83,12 @@ def to_key(value: pa.Scalar) -> Any:
         return None
     if pa.types.is_timestamp(value.type):
         return value.cast(pa.int64()).as_py()
+    if pa.types.is_date32(value.type):
+        return value.cast(pa.int32()).as_py()
     found = value.as_py()
     if isinstance(found, float):
         return repr(found)
-    return str(found) if isinstance(found, (Decimal, date)) else found
+    return str(found) if isinstance(found, Decimal) else found
 
 
 def from_keys(keys: Sequence[Any], types: Sequence[pa.DataType]) -> list[pa.Scalar]:
@@ -114,5 +115,5 @@ def _value(key: Any, type_: pa.DataType) -> pa.Scalar:
     if pa.types.is_decimal(type_):
         return pa.scalar(Decimal(key), type_)
     if pa.types.is_date32(type_):
-        return pa.scalar(date.fromisoformat(key), type_)
+        return pa.scalar(int(key), pa.int32()).cast(type_)
     return pa.scalar(key, type_)

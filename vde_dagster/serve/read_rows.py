@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
+
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import UsageError
+from vde_dagster.serve.bind_filter import RowTest, bind_filter, not_before
 from vde_dagster.serve.cursors import Cursor, from_keys, is_sortable, to_key
 from vde_dagster.serve.errors import ServeError
-from vde_dagster.serve.row_filters import bind_filter, parse_filter
+from vde_dagster.serve.row_filters import parse_filter
 from vde_dagster.serve.row_order import Behind, SortKey, first_rows
+from vde_dagster.serve.scan_rows import scan_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
@@ -81,8 +83,6 @@ def read_rows(
         UsageError: The request names what the model has not.
         ServeError: There is no such table, or its rows may not be read.
     """
-    from pyiceberg.expressions import And
-
     if request.model in served.views and request.model not in served.doubled:
         raise UsageError(
             f"{request.model} has no table of its own, so only engines can read it",
@@ -101,7 +101,7 @@ def read_rows(
             hint="begin again without a cursor",
         )
     table = _table(metadata, served.warehouse.lakehouse.files.file_io(metadata["location"]))
-    condition = _condition(table, request)
+    tests = _tests(table, request)
     columns = _columns(table, request.columns)
     keys = [_sort_key(table, text) for text in request.sort]
     wanted = list(dict.fromkeys([*columns, *(key.column for key in keys)]))
@@ -109,19 +109,16 @@ def read_rows(
     for key in keys:
         if not is_sortable(schema.field(key.column).type):
             raise UsageError(f"rows cannot be sorted by {key.column}, which is of a nested type")
-    behind = None
+    behind: Behind | None = None
+    files: BooleanExpression = AlwaysTrue()
     if cursor is not None:
         types = [schema.field(key.column).type for key in keys]
         behind = Behind(tuple(from_keys(cursor.keys, types)), cursor.given)
         if keys:
-            condition = And(condition, _not_before(keys[0], behind.keys[0]))
+            files = not_before(table.schema(), keys[0].column, behind.keys[0], keys[0].descending)
     # One row more says whether there is a page behind.
-    most = request.limit + 1
-    limit = None if keys else most + (behind.given if behind is not None else 0)
-    scan = table.scan(
-        row_filter=condition, selected_fields=tuple(wanted), case_sensitive=False, limit=limit
-    )
-    found = first_rows(scan.to_arrow_batch_reader(), schema, keys, most, behind)
+    rows = scan_rows(table, schema, tests, files)
+    found = first_rows(rows, schema, keys, request.limit + 1, behind)
     page = found.slice(0, request.limit)
     following = None
     if found.num_rows > request.limit:
@@ -138,41 +135,19 @@ def _table(metadata: dict[str, Any], io: FileIO) -> Table:
     return Table(("rows",), parsed, "", io, NoopCatalog("rows"))
 
 
-def _condition(table: Table, request: RowRequest) -> BooleanExpression:
-    from pyiceberg.expressions import AlwaysTrue, And
-
-    condition: BooleanExpression = AlwaysTrue()
+def _tests(table: Table, request: RowRequest) -> list[RowTest]:
+    tests = []
     if request.allowed is not None:
         allowed = parse_filter(request.allowed)
         try:
-            bind_filter(allowed, table.schema(), "the filter of this token")
+            tests.append(bind_filter(allowed, table.schema(), "the filter of this token"))
         except UsageError as error:
             # Without the hint, which has columns of what this token does not read.
             raise ServeError(403, error.message) from error
-        condition = allowed
     if request.condition is not None:
         asked = parse_filter(request.condition)
-        bind_filter(asked, table.schema(), "the filter")
-        condition = And(condition, asked)
-    return condition
-
-
-def _not_before(key: SortKey, last: pa.Scalar) -> BooleanExpression:
-    """Return a condition that rows behind a page's last one fulfil: it lets files be left out."""
-    from pyiceberg import expressions
-
-    made: Any = expressions  # whose constructors take more than their annotations say
-    value = last.as_py()
-    if value is None:
-        null: BooleanExpression = made.IsNull(key.column)
-        return null
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = value.isoformat()
-    if type(value) not in (int, str):
-        return expressions.AlwaysTrue()
-    compared = made.LessThanOrEqual if key.descending else made.GreaterThanOrEqual
-    either: BooleanExpression = made.Or(compared(key.column, value), made.IsNull(key.column))
-    return either
+        tests.append(bind_filter(asked, table.schema(), "the filter"))
+    return tests
 
 
 def _columns(table: Table, asked: Sequence[str]) -> list[str]:

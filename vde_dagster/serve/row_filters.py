@@ -2,95 +2,289 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 
 from vde_dagster.errors import UsageError
-
-if TYPE_CHECKING:
-    from pyiceberg.expressions import BooleanExpression
-    from pyiceberg.schema import Schema
 
 _LONGEST = 2_000
 _MOST_BRACKETS = 100
 
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<bytes>[xX]'(?:[^']*)')
+    | (?P<text>'(?:[^']|'')*')
+    | (?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?(?![\w.]))
+    | (?P<name>[^\W\d][\w$]*)
+    | "(?P<quoted>(?:[^"]|"")+)"
+    | (?P<sign><=|>=|<>|!=|==|[=<>(),.])
+    )""",
+    re.VERBOSE,
+)
+_SAME = {"==": "=", "<>": "!="}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+_WORDS = frozenset(["and", "or", "not", "is", "in", "null", "true", "false"])
 
-def parse_filter(text: str) -> BooleanExpression:
-    """Read a condition: comparisons, IN, BETWEEN, LIKE 'a%', IS NULL, with AND, OR, NOT.
+Value = bool | Decimal | str | bytes
+"""What is compared with: TRUE or FALSE, a number, `'text'`, or bytes, `X'00ff'`."""
 
-    Source: https://py.iceberg.apache.org/api/#query-the-data, the form of `row_filter`.
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """TRUE or FALSE, whatever the row is."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A column's value compared with another.
+
+    Args:
+        column: The column's name, and those of fields within it.
+        sign: One of = != < <= > >=.
+        value: What is on its right.
+    """
+
+    column: tuple[str, ...]
+    sign: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """A column's value is one of a list."""
+
+    column: tuple[str, ...]
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    r"""A text has a form: % is any text, _ is any character, \ takes the sign behind as it is."""
+
+    column: tuple[str, ...]
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Is:
+    """A column's value is NULL, or is NaN.
+
+    Args:
+        column: The column.
+        nan: Whether NaN is meant.
+    """
+
+    column: tuple[str, ...]
+    nan: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """A condition is false."""
+
+    part: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Some conditions are all true, or one of them is.
+
+    Args:
+        parts: Two conditions or more.
+        either: Whether one is enough.
+    """
+
+    parts: tuple[Condition, ...]
+    either: bool = False
+
+
+Condition = Always | Comparison | Among | Like | Is | Not | Both
+
+
+def parse_filter(text: str) -> Condition:
+    """Read a condition: comparisons, IN, BETWEEN, LIKE, IS NULL, IS NAN, with AND, OR, NOT.
 
     Raises:
         UsageError: It is none, or too long.
     """
-    from pyiceberg.expressions import BooleanExpression, parser
-    from pyiceberg.expressions.visitors import rewrite_not
-
     if len(text) > _LONGEST:
         raise UsageError(
             f"a filter of {len(text)} characters is too long", hint=f"use at most {_LONGEST}"
         )
-    # Each bracket is read again for everything that may stand before it.
-    if text.count("(") > _MOST_BRACKETS:
-        raise UsageError(
-            f"a filter of {text.count('(')} brackets is too deep",
-            hint=f"use at most {_MOST_BRACKETS}",
-        )
-    try:
-        found = parser.parse(text)
-    # Whatever its grammar and its literals raise, a text that cannot be read is the caller's.
-    except Exception as error:
-        raise _unreadable(text, _place(text, error)) from error
-    if not isinstance(found, BooleanExpression):
-        raise _unreadable(text, "no condition")
-    return _as_in_sql(rewrite_not(found))
+    return _Parser(text, tuple(_tokens(text))).whole()
 
 
-def _as_in_sql(condition: BooleanExpression) -> BooleanExpression:
-    """Return a condition without NOT that no row fulfils by a NULL, but for IS NULL.
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    at: int
 
-    PyIceberg lets NULLs through NOT IN and NOT LIKE, though not through `!=`.
-    """
-    from pyiceberg.expressions import And, NotIn, NotNull, NotStartsWith, Or
-
-    if isinstance(condition, (And, Or)):
-        return type(condition)(_as_in_sql(condition.left), _as_in_sql(condition.right))
-    if isinstance(condition, (NotIn, NotStartsWith)):
-        return And(NotNull(term=condition.term), condition)
-    return condition
+    @property
+    def word(self) -> str:
+        """A keyword in lower case, or a sign."""
+        return self.text.lower() if self.kind in ("name", "sign") else ""
 
 
-def bind_filter(condition: BooleanExpression, schema: Schema, whose: str) -> None:
-    """Make sure that a condition is about columns of a table, with values of their types.
-
-    Raises:
-        UsageError: It is not.
-    """
-    from pyiceberg.expressions.visitors import bind
-
-    try:
-        bind(schema, condition, case_sensitive=False)
-    except (ValueError, TypeError, ArithmeticError) as error:
-        raise UsageError(
-            f"{whose} does not fit this model: {_said(error)}",
-            hint=f"its columns are {', '.join(schema.column_names)}",
-        ) from error
+def _tokens(text: str) -> Sequence[_Token]:
+    found, at = [], 0
+    end = len(text.rstrip())
+    while at < end:
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
+            raise _unreadable(text, at + len(text[at:]) - len(text[at:].lstrip()))
+        kind = match.lastgroup
+        found.append(_Token(kind, match[kind], match.start(kind) - (kind == "quoted")))
+        at = match.end()
+    return [*found, _Token("end", "", len(text))]
 
 
-def _said(error: Exception) -> str:
-    return str(error).replace(", case_sensitive=False", "").replace("Could not", "could not")
+class _Parser:
+    def __init__(self, text: str, tokens: Sequence[_Token]) -> None:
+        self._text, self._tokens = text, tokens
+        self._next = self._depth = 0
+
+    def whole(self) -> Condition:
+        found = self._either()
+        if self._token.kind != "end":
+            raise self._wrong()
+        return found
+
+    @property
+    def _token(self) -> _Token:
+        return self._tokens[self._next]
+
+    def _either(self) -> Condition:
+        parts = [self._all()]
+        while self._takes("or"):
+            parts.append(self._all())
+        return parts[0] if len(parts) == 1 else Both(tuple(parts), either=True)
+
+    def _all(self) -> Condition:
+        parts = [self._one()]
+        while self._takes("and"):
+            parts.append(self._one())
+        return parts[0] if len(parts) == 1 else Both(tuple(parts))
+
+    def _one(self) -> Condition:
+        negated = False
+        while self._takes("not"):
+            negated = not negated
+        if self._takes("("):
+            self._depth += 1
+            if self._depth > _MOST_BRACKETS:
+                raise UsageError(
+                    f"a filter of more than {_MOST_BRACKETS} brackets within brackets is too deep",
+                    hint="leave out those that change nothing",
+                )
+            found = self._either()
+            self._must(")")
+            self._depth -= 1
+        else:
+            found = self._predicate()
+        return Not(found) if negated else found
+
+    def _predicate(self) -> Condition:
+        if self._is_value:
+            value = self._value()
+            if isinstance(value, bool) and self._token.word not in _MIRRORED | _SAME:
+                return Always(value)
+            sign = self._sign()
+            return Comparison(self._column(), _MIRRORED[sign], value)
+        column = self._column()
+        if self._takes("is"):
+            negated, nan = self._takes("not"), self._takes("nan")
+            if not nan:
+                self._must("null")
+            return _negated(Is(column, nan), negated)
+        negated = self._takes("not")
+        if self._takes("in"):
+            self._must("(")
+            values = [self._value()]
+            while self._takes(","):
+                values.append(self._value())
+            self._must(")")
+            return _negated(Among(column, tuple(values)), negated)
+        if self._takes("like"):
+            if self._token.kind != "text":
+                raise self._wrong()
+            return _negated(Like(column, str(self._value())), negated)
+        if self._takes("between"):
+            low = self._value()
+            self._must("and")
+            bounds = Comparison(column, ">=", low), Comparison(column, "<=", self._value())
+            return _negated(Both(bounds), negated)
+        if negated:
+            raise self._wrong()
+        return Comparison(column, self._sign(), self._value())
+
+    def _column(self) -> tuple[str, ...]:
+        names = [self._name()]
+        while self._takes("."):
+            names.append(self._name())
+        return tuple(names)
+
+    def _name(self) -> str:
+        token = self._token
+        if token.kind not in ("name", "quoted") or token.word in _WORDS:
+            raise self._wrong()
+        self._next += 1
+        return token.text.replace('""', '"') if token.kind == "quoted" else token.text
+
+    def _sign(self) -> str:
+        sign = self._token.word
+        if sign not in _MIRRORED and sign not in _SAME:
+            raise self._wrong()
+        self._next += 1
+        return _SAME.get(sign, sign)
+
+    @property
+    def _is_value(self) -> bool:
+        token = self._token
+        return token.kind in ("bytes", "text", "number") or token.word in ("true", "false")
+
+    def _value(self) -> Value:
+        token = self._token
+        if not self._is_value:
+            raise self._wrong("use IS NULL" if token.word == "null" else None)
+        self._next += 1
+        if token.kind == "text":
+            return token.text[1:-1].replace("''", "'")
+        if token.kind == "number":
+            return Decimal(token.text)
+        if token.kind == "bytes":
+            try:
+                return bytes.fromhex(token.text[2:-1])
+            except ValueError:
+                self._next -= 1
+                raise self._wrong() from None
+        return token.word == "true"
+
+    def _takes(self, word: str) -> bool:
+        if self._token.word != word:
+            return False
+        self._next += 1
+        return True
+
+    def _must(self, word: str) -> None:
+        if not self._takes(word):
+            raise self._wrong()
+
+    def _wrong(self, hint: str | None = None) -> UsageError:
+        return _unreadable(self._text, self._token.at, hint)
 
 
-def _unreadable(text: str, why: str) -> UsageError:
-    return UsageError(
-        f"the filter '{text}' cannot be read: {why}",
-        hint="write it as: tenant = 7 AND day >= '2026-01-01'",
-    )
+def _negated(condition: Condition, negated: bool) -> Condition:
+    return Not(condition) if negated else condition
 
 
-def _place(text: str, error: Exception) -> str:
-    """Return where reading ended; what could have stood there is the whole grammar."""
-    at = getattr(error, "loc", None)
-    if at is None:
-        return (str(error).splitlines() or ["no condition"])[0][:200]
+def _unreadable(text: str, at: int, hint: str | None = None) -> UsageError:
     rest = text[at : at + 30].strip()
-    return f"at '{rest}'" if rest else "it ends too early"
+    return UsageError(
+        f"the filter '{text}' cannot be read: " + (f"at '{rest}'" if rest else "it ends too early"),
+        hint=hint or "write it as: tenant = 7 AND day >= '2026-01-01'",
+    )

@@ -40,7 +40,7 @@ class Behind:
 
 
 def first_rows(
-    batches: Iterable[pa.RecordBatch],
+    batches: Iterable[pa.Table],
     schema: pa.Schema,
     keys: Sequence[SortKey],
     most: int,
@@ -57,11 +57,10 @@ def first_rows(
     """
     found = schema.empty_table()
     skip = behind.given if behind is not None else 0
-    for batch in batches:
-        rows = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+    for rows in batches:
         if not keys:
-            rows, skip = rows.slice(min(skip, rows.num_rows)), max(0, skip - rows.num_rows)
-            found = pa.concat_tables([found, rows.slice(0, most - found.num_rows)])
+            rest, skip = rows.slice(min(skip, rows.num_rows)), max(0, skip - rows.num_rows)
+            found = pa.concat_tables([found, rest.slice(0, most - found.num_rows)])
             if found.num_rows >= most:
                 break
             continue
@@ -112,7 +111,7 @@ def _compared(
     after, same = pa.repeat(False, length), pa.repeat(True, length)
     for key, value in zip(keys, last, strict=True):
         column = rows[key.column].combine_chunks()
-        rank, own = _rank(column), _rank(pa.array([value.as_py()], value.type))[0]
+        rank, own = _rank(column), _rank(pa.repeat(value, 1))[0]
         later = pc.greater(rank, own)
         equal = pc.equal(rank, own)
         if own.as_py() == 0:

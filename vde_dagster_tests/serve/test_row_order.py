@@ -28,11 +28,12 @@ KEYS = st.lists(
 )
 
 
-def batches(rows: Sequence[tuple[Any, ...]], size: int) -> list[pa.RecordBatch]:
+def batches(rows: Sequence[tuple[Any, ...]], size: int) -> list[pa.Table]:
     listed = [(*row, number) for number, row in enumerate(rows)]
     columns = [list(column) for column in zip(*listed, strict=True)] or [[], [], []]
     arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
-    return pa.table(arrays, schema=SCHEMA).to_batches(size)
+    found = pa.table(arrays, schema=SCHEMA).to_batches(size)
+    return [pa.Table.from_batches([batch]) for batch in found]
 
 
 def in_order(rows: Sequence[tuple[Any, ...]], keys: Sequence[SortKey]) -> list[int]:

@@ -1,0 +1,159 @@
+"""What a filter's values are in a column's type, exactly: whole numbers of its units, or nothing.
+
+Integers, decimals, dates, times and instants are all ordered as whole numbers are: of ones, of
+10^-scale, of days, of micro- or nanoseconds. So `tenant <= 7.5` is `tenant <= 7`, and `= 7.5` is of
+no row.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg import types
+from pyiceberg.expressions import literals
+
+from vde_dagster.serve.row_filters import Value
+
+_EXACT = Context(prec=10_000, Emax=9_999_999, Emin=-9_999_999)
+_DAY = re.compile(r"([+-]?[0-9]{4,9})-([0-9]{2})-([0-9]{2})")
+_TIME = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,18}))?)?")
+_ZONE = re.compile(r"(?:[zZ]|([+-])([0-9]{2}):?([0-9]{2})?)$")
+_DAYS_IN_MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_INSTANTS: dict[type[types.IcebergType], tuple[int, bool]] = {
+    types.TimestampType: (10**6, False),
+    types.TimestamptzType: (10**6, True),
+    types.TimestampNanoType: (10**9, False),
+    types.TimestamptzNanoType: (10**9, True),
+}
+
+
+def bounds(type_: types.IcebergType) -> tuple[int, int] | None:
+    """Return the least and the greatest number of a type of whole numbers; None of others."""
+    if isinstance(type_, (types.IntegerType, types.DateType)):
+        return -(2**31), 2**31 - 1
+    if isinstance(type_, types.TimeType):
+        return 0, 86_400 * 10**6 - 1
+    if isinstance(type_, types.LongType) or type(type_) in _INSTANTS:
+        return -(2**63), 2**63 - 1
+    if isinstance(type_, types.DecimalType):
+        return 1 - 10**type_.precision, 10**type_.precision - 1
+    return None
+
+
+def whole(type_: types.IcebergType, value: Value) -> Decimal:
+    """Return a value as a number of a type's units, which need not be whole.
+
+    Raises:
+        ValueError: It is none; says what one is.
+    """
+    if isinstance(type_, types.DateType):
+        return Decimal(_days(_text(value, "'2026-01-31'"), "'2026-01-31'"))
+    if isinstance(type_, types.TimeType):
+        return _seconds(_text(value, "'06:30:00'"), "'06:30:00'") * 10**6
+    if type(type_) in _INSTANTS:
+        units, zoned = _INSTANTS[type(type_)]
+        return _EXACT.multiply(_instant(value, zoned), Decimal(units))
+    found = number(value)
+    if isinstance(type_, types.DecimalType):
+        return _EXACT.scaleb(found, type_.scale)
+    return found
+
+
+def number(value: Value) -> Decimal:
+    """Return a number, or one that a text is.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if isinstance(value, Decimal):
+        return value
+    if isinstance(value, str) and re.fullmatch(
+        r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?\s*", value
+    ):
+        return Decimal(value.strip())
+    raise ValueError("no number, such as 7 or 7.5")
+
+
+def floored(value: Decimal) -> int | Decimal:
+    """Return the greatest whole number that is no greater; those beyond all bounds stay as long."""
+    found = value.to_integral_value(ROUND_FLOOR, _EXACT)
+    return int(found) if found.adjusted() < 50 else found
+
+
+def scalar(type_: pa.DataType, units: int) -> pa.Scalar:
+    """Return a number of units as a value of an Arrow type."""
+    if pa.types.is_decimal(type_):
+        digits = tuple(map(int, str(abs(units))))
+        return pa.scalar(Decimal((int(units < 0), digits, -type_.scale)), type_)
+    if pa.types.is_integer(type_):
+        return pa.scalar(units, type_)
+    held = pa.int32() if type_.bit_width == 32 else pa.int64()
+    return pa.scalar(units, held).cast(type_)
+
+
+def literal(type_: types.IcebergType, units: int) -> literals.Literal[Any] | None:
+    """Return a number of units as PyIceberg has it, where it takes it as it is."""
+    if isinstance(type_, (types.IntegerType, types.LongType)):
+        return literals.LongLiteral(units)
+    if isinstance(type_, types.DateType):
+        return literals.DateLiteral(units)
+    if isinstance(type_, (types.TimestampType, types.TimestamptzType)):
+        return literals.TimestampLiteral(units)
+    return None
+
+
+def days_of(year: int, month: int, day: int) -> int:
+    """Return a day of the proleptic Gregorian calendar as days since 1970; any year has a day.
+
+    Source: https://howardhinnant.github.io/date_algorithms.html#days_from_civil.
+    """
+    year -= month <= 2
+    era, of_era = divmod(year, 400)
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+
+
+def _text(value: Value, like: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"none, such as {like}")
+    return value.strip()
+
+
+def _days(text: str, like: str) -> int:
+    match = _DAY.fullmatch(text)
+    if match is not None:
+        year, month, day = map(int, match.groups())
+        leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+        if 1 <= month <= 12 and 1 <= day <= _DAYS_IN_MONTHS[month - 1] + (month == 2 and leap):
+            return days_of(year, month, day)
+    raise ValueError(f"none, such as {like}")
+
+
+def _seconds(text: str, like: str) -> Decimal:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ValueError(f"none, such as {like}")
+    hours, minutes, seconds = (int(match[n] or 0) for n in (1, 2, 3))
+    if hours > 23 or minutes > 59 or seconds > 59:
+        raise ValueError(f"none, such as {like}")
+    return hours * 3600 + minutes * 60 + seconds + Decimal(f"0.{match[4] or 0}")
+
+
+def _instant(value: Value, zoned: bool) -> Decimal:
+    """Return seconds since 1970; an instant without a zone is in UTC."""
+    like = "'2026-01-31T06:30:00Z'" if zoned else "'2026-01-31T06:30:00'"
+    text = _text(value, like)
+    day, _, time = text.replace("t", "T").replace(" ", "T", 1).partition("T")
+    zone = _ZONE.search(time)
+    ahead = 0
+    if zone is not None:
+        if not zoned:
+            raise ValueError(f"none without a time zone, such as {like}")
+        time = time[: zone.start()]
+        ahead = int(zone[2] or 0) * 3600 + int(zone[3] or 0) * 60
+        ahead = -ahead if zone[1] == "-" else ahead
+    seconds = _seconds(time.strip(), like) if time else Decimal(0)
+    return _days(day, like) * 86_400 + seconds - ahead
