@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,38 @@ from vde_dagster.errors import SourceLocation
 
 SHOWN_ROWS = 5
 """Failing rows of an audit that a report shows; the state store keeps up to twenty."""
+
+NO_SPACE_HINT = (
+    "free space where the warehouse, the state store and Spark's spark.local.dir are (`vde "
+    "janitor` removes what nothing needs any more), then run it again: what was finished is kept"
+)
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_SPACE_TEXTS = (
+    "No space left on device",  # the operating system, PostgreSQL, Java, Hadoop
+    "database or disk is full",  # SQLite
+    "Disk quota exceeded",
+)
+_DISK_FULL = "53100"
+"""PostgreSQL's SQLSTATE `disk_full`."""
+
+
+def is_no_space(error: BaseException) -> bool:
+    """Say whether a disk was full, whichever statement or file met it, here or in Spark."""
+    seen: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in seen:
+        seen.append(current)
+        orig = getattr(current, "orig", None)
+        for one in (current, orig) if isinstance(orig, BaseException) else (current,):
+            if isinstance(one, OSError) and one.errno in _NO_SPACE:
+                return True
+            if getattr(one, "sqlstate", None) == _DISK_FULL:
+                return True
+        text = str(orig if orig is not None else current)
+        if any(words in text for words in _NO_SPACE_TEXTS):
+            return True
+        current = current.__cause__
+    return False
 
 
 @dataclass(frozen=True, slots=True)

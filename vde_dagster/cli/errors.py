@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
 from vde_dagster.cli.failure_view import NO_FAILURES, failure_lines, failures_json
 from vde_dagster.cli.output import print_json
-from vde_dagster.errors import ProjectError, VdeError
+from vde_dagster.errors import ExecutionError, ProjectError, VdeError
 
 CANCELLED = 130
 """Exit code after Ctrl-C, as shells have it (128 + SIGINT)."""
@@ -28,6 +29,8 @@ def report(error: Exception, *, as_json: bool, debug: bool) -> int:
     Returns:
         1 for work that failed, 2 for a mistake in the project or the call.
     """
+    if not isinstance(error, VdeError) and is_no_space(error):
+        error = ExecutionError(f"no space left: {_first_line(error)}", hint=NO_SPACE_HINT)
     if isinstance(error, VdeError):
         code = error.exit_code
         detail = _detail(error)

@@ -17,6 +17,7 @@ from vde_dagster.lakehouse.catalog import TABLE, PointerMovedError, Swap
 from vde_dagster.lakehouse.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.locations import next_file
 from vde_dagster.lakehouse.pins import head_in
+from vde_dagster.lakehouse.view_ledger import move_view
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state.table_commits import (
     TableCommit,
@@ -28,6 +29,7 @@ from vde_dagster.state.table_commits import (
 
 if TYPE_CHECKING:
     from vde_dagster.lakehouse.lakehouse import Lakehouse
+    from vde_dagster.lakehouse.shown_tables import Made
 
 T = TypeVar("T")
 Files = Sequence[tuple[str, bytes]]
@@ -68,7 +70,12 @@ def write_then(
 
 
 def commit_swap(
-    lakehouse: Lakehouse, swap: Swap, files: Files, name: str, also: TableCommit | None = None
+    lakehouse: Lakehouse,
+    swap: Swap,
+    files: Files,
+    name: str,
+    also: TableCommit | None = None,
+    shown: Sequence[Made] = (),
 ) -> None:
     """Write files and change one pointer, in a transaction with what the state says of it.
 
@@ -81,6 +88,8 @@ def commit_swap(
         files: (location, content) of the files that it needs.
         name: What it is for; names the transaction and the side effects.
         also: What the state checks and records.
+        shown: Tables that only show this one, as they are from then on; on a catalog that takes
+            part in the transaction.
 
     Raises:
         PointerMovedError: Somebody else was faster.
@@ -101,7 +110,7 @@ def commit_swap(
             if swap.before is None:
                 catalog.create_namespaces({swap.ref.namespace: {}}, conn)
             try:
-                catalog.swap([swap], conn)
+                catalog.swap([swap, *(one.swap for one in shown)], conn)
             except PointerMovedError:
                 raise
             except Exception:
@@ -109,6 +118,9 @@ def commit_swap(
                 raise
             in_doubt = in_doubt or not atomic
         record_commit(store, conn, also)
+        for one in shown:
+            if one.view is not None:
+                move_view(conn, catalog.name, one.view)
         if not atomic and also.filled is not None:
             forget_announced(conn, also.filled)
 
@@ -126,6 +138,7 @@ def commit_swap(
         announce_commit(store, also)
     if swap.metadata is not None and not catalog.promises.keeps_files:
         files = ()  # the catalog writes one of its own, and nobody reads this one
+    files = [*files, *((one.swap.after or "", one.content) for one in shown)]
     write_then(lakehouse, files, (f"{name}.file", f"{name}.delete"), commit, lambda: in_doubt)
 
 
@@ -144,6 +157,7 @@ def change_table(
     changed: dict[str, Any] | None,
     name: str,
     also: TableCommit | None = None,
+    shown: Sequence[Made] = (),
 ) -> None:
     """Make a table's next metadata current, in a transaction with what the state says of it.
 
@@ -154,6 +168,7 @@ def change_table(
         changed: Its next metadata; None where only the state has something to record.
         name: What it is for.
         also: What the state checks and records.
+        shown: Tables that only show this one, as they are from then on.
 
     Raises:
         PointerMovedError: Somebody else committed to it since it was read.
@@ -166,7 +181,7 @@ def change_table(
         if also is not None and also.filled is not None:
             head = head_in(changed, after, also.filled.table_id, also.branch)
             also = replace(also, head=head)
-        commit_swap(lakehouse, swap, [(after, encode_metadata(changed))], name, also)
+        commit_swap(lakehouse, swap, [(after, encode_metadata(changed))], name, also, shown)
     elif also is not None:
         said = also
 

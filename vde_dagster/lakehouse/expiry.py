@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from vde_dagster.lakehouse.cleaning import Cleaning, Decision
+from vde_dagster.lakehouse.shown_tables import showing_tables
 from vde_dagster.lakehouse.snapshot_files import bytes_of_no_other
 from vde_dagster.lakehouse.sweep import change_own_table, with_metadata
 from vde_dagster.lakehouse.table_metadata import expire
@@ -22,6 +23,7 @@ def expire_snapshots(run: Cleaning, forgotten: Collection[tuple[str, int]] = ())
     oldest = run.store.database.clock.now() - run.keep_snapshots
     oldest_ms = int(oldest.timestamp() * 1000)
     ledger = [table for table in run.store.ledger.tables() if table.branch is None]
+    showing: dict[str, list[TableRef]] | None = None
     for table, pointer, metadata in with_metadata(run, ledger):
         past = expire(metadata, pointer, oldest_ms, oldest_ms)
         if past is None:
@@ -36,7 +38,10 @@ def expire_snapshots(run: Cleaning, forgotten: Collection[tuple[str, int]] = ())
         decision = Decision(
             "expire_snapshots", str(table.ref), f"{count} snapshots are past their time", "planned"
         )
-        run.act(decision, _expirer(run, table.ref, oldest_ms))
+        if showing is None:
+            showing = showing_tables(run.lakehouse)
+        shown_by = showing.get(metadata["location"], [])
+        run.act(decision, _expirer(run, table.ref, oldest_ms, shown_by))
 
 
 def _tell_pinned(
@@ -68,9 +73,11 @@ def _tell_pinned(
     run.tell(Decision("keep_snapshots", str(ref), reason, "kept", size))
 
 
-def _expirer(run: Cleaning, ref: TableRef, oldest_ms: int) -> Callable[[], bool]:
+def _expirer(
+    run: Cleaning, ref: TableRef, oldest_ms: int, shown_by: Collection[TableRef]
+) -> Callable[[], bool]:
     def change(metadata: dict[str, Any], location: str, now_ms: int) -> dict[str, Any] | None:
         # Read after the metadata: whoever pins another snapshot of it moves its pointer.
         return expire(metadata, location, oldest_ms, now_ms, run.store.pin_history.kept(ref))
 
-    return lambda: change_own_table(run, ref, change, "janitor.expire_snapshots")
+    return lambda: change_own_table(run, ref, change, "janitor.expire_snapshots", shown_by)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import gzip
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
 from vde_dagster.errors import ExecutionError
 from vde_dagster.lakehouse.at_once import each
 from vde_dagster.state.effects import Effects
@@ -122,23 +125,28 @@ class MetadataFiles:
             point: The side effect's name.
 
         Raises:
-            ExecutionError: A file could not be written.
+            ExecutionError: A file could not be written, or not be flushed to its disk.
         """
         listed = list(files)
         try:
             self._write_all(listed, point)
         except OSError as error:
+            if is_no_space(error):
+                raise ExecutionError(
+                    f"no space left for the metadata files of the warehouse: {error}",
+                    hint=NO_SPACE_HINT,
+                ) from error
             raise ExecutionError(
                 f"a metadata file could not be written: {error}",
-                hint="check that the warehouse can be written to and has space, then try again",
+                hint="check the warehouse's disk, and that it can be written to, then try again",
             ) from error
 
     def _write_all(self, listed: Sequence[tuple[str, bytes]], point: str) -> None:
         local = [(path, data) for location, data in listed if (path := local_path(location))]
         if len(local) == len(listed):
-            for path, data in local:
-                self._write_local(path, data, point)
-            self._sync({os.path.dirname(path) for path, _ in local})
+            with _flushed({os.path.dirname(path) for path, _ in local}):
+                for path, data in local:
+                    self._write_local(path, data, point)
         else:
             self.each(lambda file: self._write_remote(file[0], file[1], point), listed)
 
@@ -207,11 +215,13 @@ class MetadataFiles:
         with self._effects.at(point, path):
             try:
                 file = open(path, "xb", buffering=0)  # noqa: SIM115
-            except FileNotFoundError:
+            except FileNotFoundError:  # Somebody removed a folder that was empty.
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 file = open(path, "xb", buffering=0)  # noqa: SIM115
             with file:
-                file.write(data)
+                written = file.write(data)
+                while written < len(data):  # A disk that gets full takes a part, then refuses.
+                    written += file.write(memoryview(data)[written:])
 
     def _write_remote(self, location: str, data: bytes, point: str) -> None:
         with (
@@ -226,17 +236,42 @@ class MetadataFiles:
 
         return load_file_io(properties=dict(self._properties), location=location)
 
-    def _sync(self, directories: set[str]) -> None:
-        """Flush the file system that holds the new files, in one call where there is one."""
-        if not directories:
-            return
-        syncfs = getattr(ctypes.CDLL(None), "syncfs", None) if os.name == "posix" else None
-        descriptor = os.open(next(iter(directories)), os.O_RDONLY)
-        try:
-            if syncfs is None or syncfs(descriptor) != 0:
-                os.sync()
-        finally:
-            os.close(descriptor)
+
+@contextmanager
+def _flushed(folders: set[str]) -> Iterator[None]:
+    """Make folders, and flush the file systems that hold them, in one call each, at the end.
+
+    A file system tells an error of writing back to whoever had it open before: so it is opened
+    before anything is written.
+
+    Raises:
+        OSError: What was written may not be on the disk.
+    """
+    syncfs = _syncfs()
+    with ExitStack() as stack:
+        opened: dict[int, int] = {}
+        for folder in sorted(folders):
+            os.makedirs(folder, exist_ok=True)
+            device = os.stat(folder).st_dev
+            if device not in opened:
+                opened[device] = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, opened[device])
+        yield
+        for descriptor in opened.values():
+            ctypes.set_errno(0)
+            if syncfs is not None and syncfs(descriptor) == 0:
+                continue
+            code = ctypes.get_errno() if syncfs is not None else errno.ENOSYS
+            if code != errno.ENOSYS:
+                raise OSError(code, os.strerror(code))
+            os.sync()
+
+
+def _syncfs() -> Callable[[int], int] | None:
+    """Return the system call that flushes one file system, where there is one (Linux)."""
+    if os.name != "posix":
+        return None
+    return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
 
 def _list_local(path: str, location: str) -> Iterator[StoredFile]:

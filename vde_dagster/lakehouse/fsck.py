@@ -15,6 +15,7 @@ from sqlalchemy import select
 
 from vde_dagster.lakehouse.catalog import TABLE, VIEW, Pointer
 from vde_dagster.lakehouse.orphans import find_orphans
+from vde_dagster.lakehouse.shown_tables import behind_the_times
 from vde_dagster.lakehouse.table_metadata import head_of
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
@@ -33,6 +34,7 @@ Problem = Literal[
     "table_gone",
     "shown_table_not_live",
     "pin_gone",
+    "shown_table_behind",
     "stranger",
     "orphans",
 ]
@@ -90,6 +92,7 @@ def fsck(lakehouse: Lakehouse, orphan_grace: timedelta | None = None) -> tuple[F
     findings += _files(lakehouse, pointers, views, by_ref)
     findings += _shown_tables(lakehouse, tables, pointers)
     findings += _pins(lakehouse, pointers)
+    findings += _behind(lakehouse)
     findings += _strangers(pointers, by_ref)
     grace = Retention().uncommitted_grace if orphan_grace is None else orphan_grace
     findings += _orphans(lakehouse, tables.values(), pointers, grace)
@@ -210,6 +213,14 @@ def _pins(lakehouse: Lakehouse, pointers: dict[TableRef, Pointer]) -> list[Findi
 
     found = lakehouse.files.each(check, sorted(pinned, key=str))
     return [finding for finding in found if finding is not None]
+
+
+def _behind(lakehouse: Lakehouse) -> list[Finding]:
+    advice = "publish it again: vde apply prod, or vde rollback to the current version"
+    return [
+        Finding("shown_table_behind", str(ref), f"{number} snapshots are gone in {source}", advice)
+        for ref, source, number in behind_the_times(lakehouse)
+    ]
 
 
 def _strangers(

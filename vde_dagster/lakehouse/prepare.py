@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
@@ -43,6 +43,7 @@ class PreparedPublication:
         namespaces: Namespaces to create where they are missing.
         announced: What the publication's record has to know: who comes next may have to finish.
         pins: What the tables hold that it moves or shows first.
+        sources: Tables that do not move and are only shown, with the files that were read of them.
     """
 
     swaps: tuple[Swap, ...]
@@ -53,6 +54,7 @@ class PreparedPublication:
     announced: tuple[PublishedFile, ...]
     pins: PreparedPins
     holding: tuple[PreparedHolding, ...] = ()
+    sources: Mapping[TableRef, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,7 @@ def prepare(lakehouse: Lakehouse, publication: Publication) -> PreparedPublicati
         announced=tuple(announced_file(swap, by_ref.get(swap.ref)) for swap in swaps),
         pins=_pins(lakehouse, publication, moved),
         holding=tuple(holding),
+        sources=dict(one.source for one in made if one.source and one.source[0] not in moved_to),
     )
 
 

@@ -29,6 +29,7 @@ from vde_dagster.lakehouse.pins import write_pins
 from vde_dagster.lakehouse.prepare import PreparedHolding, PreparedPublication, prepare
 from vde_dagster.lakehouse.publication import FastForward, Publication, Return
 from vde_dagster.lakehouse.settle import recover, settle
+from vde_dagster.lakehouse.shown_tables import require_sources
 from vde_dagster.lakehouse.view_ledger import forget_views, record_views
 from vde_dagster.planning.environment import PRODUCTION, Environment
 from vde_dagster.planning.interval import Interval, IntervalSet
@@ -182,6 +183,7 @@ def _commit(
     store.publications.commit(conn, environment.publication_id, environment.version, settled=atomic)
     _create_namespaces(conn, lakehouse, prepared, environment.name)
     if atomic:
+        require_sources(catalog, conn, prepared.sources)
         catalog.swap(prepared.swaps, conn)
     else:
         now = catalog.pointers([swap.ref for swap in prepared.swaps])

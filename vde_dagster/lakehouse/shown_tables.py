@@ -5,6 +5,7 @@ table's says, with the model's columns in place of the physical ones: another sc
 field ids, so that nothing is copied, and names, order and choice of columns may differ. It is made
 anew by every publication after which the physical table is elsewhere, in the same transaction, so
 readers find all models of one publication. Whoever writes to it is found out by the next one.
+Where the physical table forgets snapshots, whose files go, it forgets them in the same transaction.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
 from vde_dagster.errors import ConflictError
-from vde_dagster.lakehouse.catalog import TABLE, VIEW, Catalog, Pointer, Swap
+from vde_dagster.lakehouse.catalog import TABLE, VIEW, Catalog, Pointer, PointerMovedError, Swap
 from vde_dagster.lakehouse.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.locations import next_name
-from vde_dagster.lakehouse.table_metadata import with_other_columns
+from vde_dagster.lakehouse.table_metadata import snapshot_ids, with_other_columns, with_snapshots_of
 from vde_dagster.lakehouse.view_ledger import PublishedView, published_views
 from vde_dagster.lakehouse.view_metadata import definition_hash
+from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.work import TableForView, ViewDefinition
 
@@ -44,11 +46,13 @@ class Made:
         swap: The change.
         content: The file's content.
         view: The ledger's row, for what environments show.
+        source: The table that it only shows, and the file of it that this was made from.
     """
 
     swap: Swap
     content: bytes
     view: PublishedView | None = None
+    source: tuple[TableRef, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ class PlannedTables:
             kind = pointer.kind if pointer is not None else TABLE
             swap = Swap(ref, kind, old, location, TABLE if kind == VIEW else None)
             view = PublishedView(ref, self.environment, hashed, location)
-            return Made(swap, encode_metadata(content), view)
+            return Made(swap, encode_metadata(content), view, (shown.ref, source))
 
         found = lakehouse.files.each(made, list(self.definitions))
         return [one for one in found if one is not None]
@@ -164,6 +168,98 @@ def shown_tables(
         _check(ref, pointer, known.get(ref), environment)
     physical = catalog.pointers([shown.ref for _, shown in pairs], connection)
     return PlannedTables(environment, pairs, there, known, physical)
+
+
+def require_sources(
+    catalog: Catalog, connection: Connection, sources: Mapping[TableRef, str]
+) -> None:
+    """Make sure that the tables which are only shown are where they were read.
+
+    Raises:
+        PointerMovedError: One of them was changed meanwhile: what shows it is of the past.
+    """
+    now = catalog.pointers(sources, connection) if sources else {}
+    for ref, location in sources.items():
+        pointer = now.get(ref)
+        if pointer is None or pointer.location != location:
+            raise PointerMovedError(ref, TABLE)
+
+
+def showing_tables(lakehouse: Lakehouse) -> dict[str, list[TableRef]]:
+    """Return the tables that only show others, by the location of what they show."""
+    found: dict[str, list[TableRef]] = {}
+    for ref, (_, metadata) in _shown_now(lakehouse).items():
+        found.setdefault(metadata["location"], []).append(ref)
+    return found
+
+
+def shown_without(
+    lakehouse: Lakehouse, refs: Collection[TableRef], behind: dict[str, Any], now_ms: int
+) -> list[Made]:
+    """Make the files of tables that only show another one, which has forgotten snapshots.
+
+    Args:
+        lakehouse: Where the files are.
+        refs: The tables that show it.
+        behind: Its metadata without the snapshots.
+        now_ms: Milliseconds since 1970 (UTC).
+    """
+    made = []
+    for ref, (view, metadata) in _shown_now(lakehouse, refs).items() if refs else ():
+        content = with_snapshots_of(metadata, behind, now_ms)
+        if content is not None and metadata["location"] == behind["location"]:
+            old = view.metadata_location
+            location = f"{old.rpartition('/')[0]}/{next_name(old)}"
+            moved = replace(view, metadata_location=location)
+            made.append(Made(Swap(ref, TABLE, old, location), encode_metadata(content), moved))
+    return made
+
+
+def behind_the_times(lakehouse: Lakehouse) -> list[tuple[TableRef, TableRef, int]]:
+    """Find tables that show snapshots which the tables behind them have no more.
+
+    Returns:
+        (table, the one that it shows, how many snapshots).
+    """
+    tables = [table.ref for table in lakehouse.store.ledger.tables() if table.branch is None]
+    shown = _shown_now(lakehouse)
+    pointers = lakehouse.metadata_locations(tables) if shown else {}
+    behind: dict[str, tuple[TableRef, dict[str, Any]]] = {}
+    for ref, location in pointers.items():
+        if lakehouse.files.exists(location):
+            metadata = lakehouse.files.read_json(location)
+            behind[metadata["location"]] = ref, metadata
+    found = []
+    for ref, (_, metadata) in shown.items():
+        if metadata["location"] in behind:
+            source, of = behind[metadata["location"]]
+            gone = snapshot_ids(metadata) - snapshot_ids(of)
+            if gone:
+                found.append((ref, source, len(gone)))
+    return found
+
+
+def _shown_now(
+    lakehouse: Lakehouse, refs: Collection[TableRef] = ()
+) -> dict[TableRef, tuple[PublishedView, dict[str, Any]]]:
+    """Read the tables that production shows in place of views, or some of them."""
+    catalog = lakehouse.catalog
+    with lakehouse.store.database.reading() as conn:
+        environment = None if refs else PRODUCTION
+        views = published_views(conn, catalog.name, refs=refs, environment=environment)
+        there = catalog.pointers(views, conn)
+    own = [
+        (ref, view)
+        for ref, view in views.items()
+        if ref in there and there[ref] == Pointer(view.metadata_location, TABLE)
+    ]
+
+    def read(item: tuple[TableRef, PublishedView]) -> dict[str, Any] | None:
+        location = item[1].metadata_location
+        return lakehouse.files.read_json(location) if lakehouse.files.exists(location) else None
+
+    found = lakehouse.files.each(read, own)
+    return {ref: (view, at) for (ref, view), at in zip(own, found, strict=True) if at is not None}
 
 
 def _check(ref: TableRef, pointer: Pointer, known: PublishedView | None, environment: str) -> None:

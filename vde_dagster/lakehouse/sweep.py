@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from vde_dagster.lakehouse.commit import Change, TableState, change_table
 from vde_dagster.lakehouse.files import read_metadata
 from vde_dagster.lakehouse.locations import is_tables_own
 from vde_dagster.lakehouse.orphans import find_orphans
-from vde_dagster.lakehouse.shown_tables import SHOWN
+from vde_dagster.lakehouse.shown_tables import SHOWN, shown_without
 from vde_dagster.lakehouse.snapshot_files import unused_files
 from vde_dagster.lakehouse.table_metadata import without_branch
 from vde_dagster.planning.table import TableRef
@@ -138,23 +138,41 @@ def _branch_dropper(run: Cleaning, ref: TableRef, branch: str) -> Callable[[], b
     return lambda: change_own_table(run, ref, change, "janitor.drop_branch")
 
 
-def change_own_table(run: Cleaning, ref: TableRef, change: Change, name: str) -> bool:
+def change_own_table(
+    run: Cleaning, ref: TableRef, change: Change, name: str, shown_by: Collection[TableRef] = ()
+) -> bool:
     """Write a table's next metadata and swap its pointer; a lost race is a failure, retried.
 
     Files that only forgotten snapshots have are noted in the same transaction; they are deleted
     after the grace time, like the files of publications.
+
+    Args:
+        run: The cleaning.
+        ref: The table.
+        change: Makes the metadata.
+        name: What it is for.
+        shown_by: Tables that only show this one, and forget the same snapshots.
     """
     lakehouse = run.lakehouse
     pointer = lakehouse.metadata_location(ref)
     if pointer is None:
         return False
     metadata = read_metadata(lakehouse.files, pointer, str(ref))
-    changed = change(metadata, pointer, int(run.store.database.clock.now().timestamp() * 1000))
+    now_ms = int(run.store.database.clock.now().timestamp() * 1000)
+    changed = change(metadata, pointer, now_ms)
     if changed is None:
         return False
     unused = unused_files(lakehouse.files, metadata, changed)
+    shown = shown_without(lakehouse, shown_by, changed, now_ms)
+    if shown:
+        # Known before they are written: those that nothing names are deleted, whatever happens.
+        new = [one.swap.after or "" for one in shown]
+        lakehouse.store.database.run_transaction(
+            lambda conn: run.store.publications.note_unused_files(conn, new), name=f"{name}.note"
+        )
+    unused += [one.swap.before or "" for one in shown]
     also = TableCommit(unused_files=tuple(unused))
-    change_table(lakehouse, TableState(pointer, metadata), ref, changed, name, also)
+    change_table(lakehouse, TableState(pointer, metadata), ref, changed, name, also, shown)
     return True
 
 

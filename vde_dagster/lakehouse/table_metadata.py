@@ -50,6 +50,11 @@ def head_of(metadata: dict[str, Any], branch: str | None = None) -> int | None:
     return None
 
 
+def snapshot_ids(metadata: dict[str, Any]) -> set[int]:
+    """Return the ids of the snapshots that a table has."""
+    return {int(item["snapshot-id"]) for item in metadata.get("snapshots", [])}
+
+
 def history(metadata: dict[str, Any], head: int | None) -> Iterator[dict[str, Any]]:
     """Walk from a snapshot back through its parents, as far as they are kept."""
     snapshots = {int(item["snapshot-id"]): item for item in metadata.get("snapshots", [])}
@@ -196,13 +201,40 @@ def expire(
     if len(kept) == len(metadata.get("snapshots", [])):
         return None
     ids = {int(item["snapshot-id"]) for item in kept}
+    return _with_snapshots(_logged(metadata, metadata_location, now_ms), ids)
+
+
+def with_snapshots_of(
+    shown: dict[str, Any], behind: dict[str, Any], now_ms: int
+) -> dict[str, Any] | None:
+    """Forget the snapshots that the table has no more which another one only shows.
+
+    Args:
+        shown: The metadata of the table that shows; see `with_other_columns`.
+        behind: The metadata of the table that it shows.
+        now_ms: Milliseconds since 1970 (UTC).
+
+    Returns:
+        The metadata without them, or None when there are none.
+    """
+    heads = {int(ref["snapshot-id"]) for ref in shown.get("refs", {}).values()}
+    ids = snapshot_ids(behind) | heads
+    if snapshot_ids(shown) <= ids:
+        return None
+    updated = max(now_ms, int(shown["last-updated-ms"]))
+    return _with_snapshots({**shown, "last-updated-ms": updated}, ids)
+
+
+def _with_snapshots(metadata: dict[str, Any], ids: Collection[int]) -> dict[str, Any]:
+    """Leave out the snapshots that are not among some, by id, and what is said of them."""
     snapshot_log: list[dict[str, Any]] = []
     for entry in metadata.get("snapshot-log", []):
         # A gap would make time travel lie: the log starts after the last forgotten snapshot.
         snapshot_log = [*snapshot_log, entry] if int(entry["snapshot-id"]) in ids else []
+    snapshots = metadata.get("snapshots", [])
     changed = {
-        **_logged(metadata, metadata_location, now_ms),
-        "snapshots": kept,
+        **metadata,
+        "snapshots": [item for item in snapshots if int(item["snapshot-id"]) in ids],
         "snapshot-log": snapshot_log,
     }
     for key in ("statistics", "partition-statistics"):

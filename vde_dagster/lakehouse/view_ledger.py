@@ -88,6 +88,16 @@ def forget_views(connection: Connection, catalog: str, refs: Iterable[TableRef])
         )
 
 
+def move_view(connection: Connection, catalog: str, view: PublishedView) -> None:
+    """Write that a view, or a table in place of one, is the same in another file."""
+    at = (views.c.catalog_name == catalog) & (views.c.namespace == view.ref.namespace)
+    connection.execute(
+        views.update()
+        .where(at, views.c.name == view.ref.name)
+        .values(metadata_location=view.metadata_location)
+    )
+
+
 def record_views(
     connection: Connection,
     catalog: str,

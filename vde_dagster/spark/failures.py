@@ -7,7 +7,7 @@ import re
 import traceback
 from pathlib import Path
 
-from vde_dagster.base.failures import QueryPlace
+from vde_dagster.base.failures import NO_SPACE_HINT, QueryPlace, is_no_space
 from vde_dagster.errors import ExecutionError, SourceLocation, VdeError
 from vde_dagster.project.python.runtime import project_file
 from vde_dagster.spark.ended import MEMORY_HINT, ended_error
@@ -70,6 +70,10 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
         return ended
     cause = cause_line(error)
     hint = next((hint for key, hint in _HINTS.items() if key in cause), None)
+    if is_no_space(error) or any(is_no_space(OSError(text)) for _, text in java_causes(error)):
+        hint = NO_SPACE_HINT
+        if not is_no_space(OSError(cause)):
+            cause = f"no space left on device: {cause}"
     raised = ExecutionError(f"{what} failed: {cause}", hint=hint, location=project_frame(error))
     if query is not None:
         raised.place = query_place(str(error), query, _words(error))

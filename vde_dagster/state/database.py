@@ -5,13 +5,14 @@ never has to give up half way because it read before it wrote. `synchronous=FULL
 acknowledged publication has to survive a power cut: in WAL mode NORMAL may lose the last commits.
 
 PostgreSQL: writing transactions are SERIALIZABLE, reading ones REPEATABLE READ (a consistent
-picture that never fails).
+picture that never fails). The server ends a transaction whose client says nothing for a while (a
+stopped machine, a network that is gone), so that nobody holds up others for longer than that.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 from sqlalchemy import URL, Connection, Engine, Transaction, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
 from vde_dagster.errors import StoreError, UnknownOutcomeError, UsageError
 from vde_dagster.state.clock import Clock, SystemClock
 from vde_dagster.state.effects import Effects, NoEffects
@@ -27,14 +29,38 @@ from vde_dagster.state.statements import announce_statements
 T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 30_000
+IDLE_SECONDS = 30.0
+"""How long a client of PostgreSQL may be silent in a transaction: half of a lease."""
 MAX_ATTEMPTS = 12
+_ALONE_FROM = 5
+"""The attempt from which a transaction that others made fail keeps them waiting."""
 _BEGIN = "vde_begin"
 _SQLITE_TRANSIENT = ("database is locked", "database table is locked", "database is busy")
+_SQLITE_FAULTS = (
+    "disk is full",
+    "disk I/O error",
+    "readonly database",
+    "unable to open database file",
+    "file is not a database",
+    "malformed",
+    "interrupted",
+    "access permission denied",
+)
+"""What SQLite says of its file, as opposed to a statement of ours."""
 _POSTGRES_ROLLED_BACK = ("40001", "40P01", "55P03")
+_POSTGRES_IDLE = ("25P03", "25P04")
+"""The server ended a transaction that took too long, and the connection with it."""
+_POSTGRES_FAULTS = ("08", "25006", "42501", "53", "57", "58", "F0", "XX", *_POSTGRES_IDLE)
+"""Beginnings of what a server says of itself (read-only, full, cancelled, damaged)."""
+_READ_ONLY = "25006"
 
 
-def make_engine(url: str) -> Engine:
+def make_engine(url: str, idle_seconds: float = IDLE_SECONDS) -> Engine:
     """Connect to the database of a URL (`sqlite:///file` or `postgresql://…`); opens nothing yet.
+
+    Args:
+        url: The URL.
+        idle_seconds: How long a client of PostgreSQL may be silent in a transaction.
 
     Raises:
         UsageError: The URL is neither.
@@ -49,7 +75,7 @@ def make_engine(url: str) -> Engine:
     if parsed.get_backend_name() == "sqlite" and parsed.database:
         engine = _sqlite_engine(parsed)
     elif parsed.get_backend_name() in ("postgresql", "postgres"):
-        engine = _postgres_engine(parsed)
+        engine = _postgres_engine(parsed, idle_seconds)
     else:
         raise UsageError(
             f"the state store cannot be a {parsed.get_backend_name()} database",
@@ -63,14 +89,39 @@ def without_password(url: str) -> str:
     return make_url(url).render_as_string(hide_password=True)
 
 
-def _postgres_engine(url: URL) -> Engine:
-    return create_engine(
+def _postgres_engine(url: URL, idle_seconds: float) -> Engine:
+    idle, lock = int(idle_seconds * 1000), int(idle_seconds * 1000 / 3)
+    alive = {
+        "keepalives": 1,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 4,
+        "tcp_user_timeout": idle,
+    }
+    engine = create_engine(
         url.set(drivername="postgresql+psycopg"),
         isolation_level="SERIALIZABLE",
         pool_pre_ping=True,
-        # Server-side prepared statements do not survive a pooler such as PgBouncer.
-        connect_args={"prepare_threshold": None, "connect_timeout": 10},
+        connect_args={
+            # Server-side prepared statements do not survive a pooler such as PgBouncer.
+            "prepare_threshold": None,
+            "connect_timeout": 10,
+            # A server that is gone is found out in the time in which it gives us up.
+            **{key: value for key, value in alive.items() if key not in url.query},
+        },
     )
+    # For one transaction, not for a session, which a pooler may give to others.
+    limits = (
+        f"SET LOCAL idle_in_transaction_session_timeout = {idle};"
+        f"SET LOCAL lock_timeout = {lock};"
+        f"SET LOCAL tcp_user_timeout = {idle}"
+    )
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(limits)
+
+    return engine
 
 
 def _sqlite_engine(url: URL) -> Engine:
@@ -116,7 +167,20 @@ def is_disconnect(error: BaseException) -> bool:
     if state is None:
         kind = type(error.orig).__module__.split(".")[0]
         return kind == "psycopg" and type(error.orig).__name__ == "OperationalError"
-    return bool(state.startswith(("08", "57P")))
+    return bool(state.startswith(("08", "57P"))) or state in _POSTGRES_IDLE
+
+
+def is_fault(error: BaseException) -> bool:
+    """Say whether the database or its server is at fault, and no statement of ours."""
+    if not isinstance(error, DBAPIError):
+        return False
+    if is_disconnect(error) or is_transient(error) or is_no_space(error):
+        return True
+    state = getattr(error.orig, "sqlstate", None)
+    if state is not None:
+        return bool(state.startswith(_POSTGRES_FAULTS))
+    text = str(error.orig)
+    return any(phrase in text for phrase in _SQLITE_FAULTS)
 
 
 class Database:
@@ -134,8 +198,6 @@ class Database:
         self.engine = engine
         self.clock: Clock = clock or SystemClock()
         self.effects: Effects = effects or NoEffects()
-        self.beside: list[Engine] = []
-        """What others use on the same database and close with this."""
         self.origin = ""
         """Who writes, among those who have to know their own work again; see `state.news`."""
 
@@ -174,7 +236,7 @@ class Database:
                 transaction.commit()
         except Exception as error:
             _abandon(transaction)
-            if not sent or is_transient(error):
+            if not sent or _is_refused(error):
                 raise
             raise UnknownOutcomeError(
                 f"the answer to the commit of '{name}' was lost",
@@ -187,6 +249,7 @@ class Database:
         *,
         name: str = "state",
         idempotent: bool = True,
+        beside: Sequence[str] = (),
     ) -> T:
         """Run a writing transaction, again (with jitter, bounded) when the database was busy.
 
@@ -195,23 +258,31 @@ class Database:
             name: What it is for; its commit is the side effect `<name>.commit`.
             idempotent: Whether running it a second time after it was committed is harmless; then
                 a lost answer is no error either.
+            beside: Tables that it reads so much of that others, who write there, may make it fail
+                time and again; then it lets them wait. Those come first that all others lock first.
 
         Raises:
-            StoreError: The database stayed busy or could not be reached.
+            StoreError: The database stayed busy, could not be reached, or is full or read-only.
             UnknownOutcomeError: A commit's answer was lost, and it is not idempotent.
         """
         attempt = 1
         while True:
             try:
                 with self.transaction(name) as connection:
+                    if beside and attempt >= _ALONE_FROM and not self.is_sqlite:
+                        # Before anything is read, so that what is read is what others left.
+                        tables = ", ".join(beside)
+                        connection.exec_driver_sql(f"LOCK TABLE {tables} IN EXCLUSIVE MODE")
                     return work(connection)
             except UnknownOutcomeError:
                 if not idempotent or attempt >= MAX_ATTEMPTS:
                     raise
             except DBAPIError as error:
+                if not is_fault(error):
+                    raise
                 lost = is_disconnect(error)
                 if not (lost or is_transient(error)):
-                    raise
+                    raise self.unusable(error) from error
                 if attempt >= (3 if lost else MAX_ATTEMPTS):
                     raise self.unusable(error) from error
             self.clock.sleep(min(2.0, 0.01 * 2**attempt) * random.uniform(0.5, 1.5))
@@ -242,23 +313,37 @@ class Database:
                 with own.begin():
                     yield own
         except DBAPIError as error:
-            if is_disconnect(error) or is_transient(error):
+            if is_fault(error):
                 raise self.unusable(error) from error
             raise
 
     def unusable(self, error: BaseException) -> StoreError:
         """Return the error that says the database cannot be used, without its password."""
         url = self.engine.url.render_as_string(hide_password=True)
-        cause = getattr(error, "orig", None) or error
-        return StoreError(
-            f"the state store {url} cannot be used: {str(cause).strip()}",
-            hint="check that it is reachable and that no other program holds it, then try again",
-        )
+        cause = str(getattr(error, "orig", None) or error).strip()
+        state = getattr(getattr(error, "orig", None), "sqlstate", None)
+        what, hint = "cannot be used", "check that it is reachable, then try again"
+        if is_no_space(error):
+            what, hint = "has no space left", NO_SPACE_HINT
+        elif is_transient(error):
+            what = "is busy"
+            hint = "others change it without a pause, or one holds it: try again in a minute"
+        elif state == _READ_ONLY or "readonly" in cause:
+            what = "is read-only"
+            hint = "name a database that may be written to (no standby), or its owner's rights"
+        return StoreError(f"the state store {url} {what}: {cause}", hint=hint)
 
     def close(self) -> None:
         """Close every pooled connection."""
-        for engine in (self.engine, *self.beside):
-            engine.dispose()
+        self.engine.dispose()
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Say whether a database's answer to a commit was that there is none."""
+    if is_transient(error) or is_no_space(error):
+        return True
+    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    return state is not None and (state in _POSTGRES_IDLE or not is_disconnect(error))
 
 
 def _abandon(transaction: Transaction) -> None:

@@ -21,6 +21,20 @@ from vde_dagster.state.policy import Retention
 from vde_dagster.state.rows import chunks
 from vde_dagster.state.tables import DROPPED
 
+_READ = tuple(
+    table.name
+    for table in (
+        schema.environment_versions,
+        schema.plans,
+        schema.pending,
+        schema.tables,
+        schema.entries,
+        schema.snapshots,
+        schema.publications,
+    )
+)
+"""What says which records are old, and others write all the time."""
+
 
 @dataclass(frozen=True, slots=True)
 class OldRecords:
@@ -81,7 +95,7 @@ class RecordStore:
             forget_news(conn, before)
             return found
 
-        return self.database.run_transaction(work, name="janitor.records")
+        return self.database.run_transaction(work, name="janitor.records", beside=_READ)
 
 
 def _forget_audits_apart(conn: Connection, before: datetime) -> None:

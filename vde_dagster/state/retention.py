@@ -23,6 +23,21 @@ from vde_dagster.state.reachability import dead_plans, kept_versions, reasons_to
 from vde_dagster.state.rows import chunks
 from vde_dagster.state.tables import DROPPING, LIVE, TOMBSTONED
 
+_READ = tuple(
+    table.name
+    for table in (
+        schema.leases,
+        schema.environments,
+        schema.environment_versions,
+        schema.plans,
+        schema.pending,
+        schema.tables,
+        schema.entries,
+        schema.pins,
+    )
+)
+"""What the mark reads, and others write all the time; leases are what they lock first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -78,7 +93,7 @@ class RetentionStore:
             self._forget(conn, found)
             return found
 
-        return self.database.run_transaction(work, name="janitor.mark")
+        return self.database.run_transaction(work, name="janitor.mark", beside=_READ)
 
     def _find(self, conn: Connection, policy: Retention) -> Mark:
         now = self.database.clock.now()

@@ -10,15 +10,18 @@ import pytest
 
 from vde_dagster.errors import ConflictError
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse import sweep
 from vde_dagster.lakehouse.catalog import TABLE, VIEW, Swap
 from vde_dagster.lakehouse.files import read_metadata
 from vde_dagster.lakehouse.fsck import Finding
-from vde_dagster.lakehouse.table_metadata import current_columns, head_of
+from vde_dagster.lakehouse.table_metadata import current_columns, head_of, snapshot_ids
 from vde_dagster.planning.table import TableRef
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.execution.workers import ShiftedClock
 from vde_dagster_tests.faults import Fault, FaultInjector, Mode, ProcessKilled
+from vde_dagster_tests.lakehouse.test_safeguards import Interruption
 from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.state.builders import FakeClock
 
 FILES = {
     "models/orders.sql": "MODEL (name raw.orders, kind FULL); SELECT 1 AS id, 2 AS amount",
@@ -249,3 +252,84 @@ def test_a_kill_leaves_all_views_or_all_tables_and_the_next_plan_finishes(
         assert is_as_shown(again, ORDERS)
         again.janitor()
         assert not damages(again)
+
+
+def _history(folder: ProjectFolder) -> FakeClock:
+    """Run production daily, so that its tables have snapshots whose time is over."""
+    settings = "history_versions = 1\nhistory_days = 1\nsnapshot_retention_days = 1\n"
+    text = f'[tool.vde]\nvirtual_environment_mode = "dev_only"\n{settings}'
+    folder.write("pyproject.toml", text)
+    clock = FakeClock(datetime(2024, 1, 3, tzinfo=timezone.utc))
+    with open_fake(folder.root, clock=clock) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        for _ in range(3):
+            clock.advance(days=1)
+            workspace.apply(workspace.plan_run("prod"))
+    clock.advance(hours=1)
+    return clock
+
+
+def _snapshots(workspace: Workspace, ref: TableRef) -> tuple[set[int], set[int]]:
+    shown, behind = metadata(workspace, ref), metadata(workspace, physical(workspace, ref))
+    return snapshot_ids(shown), snapshot_ids(behind)
+
+
+def test_shown_tables_forget_the_snapshots_whose_files_the_janitor_deletes(
+    folder: ProjectFolder,
+) -> None:
+    daily, clock = TableRef("marts", "daily"), _history(folder)
+    with open_fake(folder.root, clock=clock) as workspace:
+        before, _ = _snapshots(workspace, daily)
+        assert not workspace.janitor().failures
+        shown, behind = _snapshots(workspace, daily)
+        assert shown == behind
+        assert shown < before
+        assert is_as_shown(workspace, daily)
+        assert not damages(workspace)
+        assert workspace.plan("prod").is_empty
+        clock.advance(days=2)
+        workspace.apply(workspace.plan_run("prod"))
+        assert is_as_shown(workspace, daily)
+        clock.advance(days=2)
+        assert not workspace.janitor().failures
+        assert not damages(workspace)
+
+
+def test_fsck_finds_a_shown_table_that_lists_what_is_gone(
+    folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_fake(folder.root, clock=_history(folder)) as workspace:
+        monkeypatch.setattr(sweep, "shown_without", lambda *_: [])
+        workspace.janitor()
+        found = {one.problem: one for one in damages(workspace)}
+        assert list(found) == ["shown_table_behind"]
+        told = found["shown_table_behind"]
+        assert "snapshots are gone in vde__marts.daily" in told.detail
+
+
+def test_a_publication_does_not_show_what_the_janitor_forgets_meanwhile(
+    folder: ProjectFolder,
+) -> None:
+    """A revert shows a table that does not move, whose old snapshots go just before its commit."""
+    clock = _history(folder)
+    changed = FILES["models/daily.sql"].replace("id FROM", "id + 1 AS id FROM")
+    with open_fake(folder.root, clock=clock) as workspace:
+        before = physical(workspace, TableRef("marts", "daily"))
+    folder.write("models/daily.sql", changed)
+    with open_fake(folder.root, clock=clock) as workspace:
+        workspace.apply(workspace.plan("prod"))
+    folder.write("models/daily.sql", FILES["models/daily.sql"])
+
+    def clean() -> None:
+        with open_fake(folder.root, clock=clock) as other:
+            acted = [one.action for one in other.janitor().acted]
+            assert "expire_snapshots" in acted
+
+    port = Interruption("publish.file.write", clean)
+    with open_fake(folder.root, clock=clock, effects=port) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        daily = TableRef("marts", "daily")
+        assert physical(workspace, daily) == before
+        shown, behind = _snapshots(workspace, daily)
+        assert shown == behind
+        assert not damages(workspace)

@@ -122,9 +122,9 @@ class SqlCatalog:
                     "init_catalog_tables": "false",
                 },
             )
-            if self._store.database.is_sqlite:
-                # PyIceberg's own connections wait for a lock too, as ours and Spark's do.
-                self._pyiceberg.engine = self._store.database.engine
-            else:
-                self._store.database.beside.append(self._pyiceberg.engine)
+            # Connections that wait for a lock, and are given up, as ours are.
+            engine = self._store.database.engine
+            if not self._store.database.is_sqlite:
+                engine = engine.execution_options(isolation_level="READ COMMITTED")
+            self._pyiceberg.engine = engine
         return self._pyiceberg

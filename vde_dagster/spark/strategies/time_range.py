@@ -54,11 +54,10 @@ class TimeRange(Strategy):
 
 
 def _column(write: Write) -> TimeColumn:
-    model = write.task.snapshot.model
-    kind = model.kind
+    kind = write.task.snapshot.model.kind
     assert isinstance(kind, IncrementalByTimeRange)
     name = write.physical_name(kind.time_column)
-    return TimeColumn(name, write.types[name], kind.time_format, model.allow_partials)
+    return TimeColumn(name, write.types[name], kind.time_format)
 
 
 def _partition(column: str, type_: str, unit: IntervalUnit) -> str:

@@ -1,0 +1,192 @@
+"""PostgreSQL with clients that vanish in a transaction, others without a pause, and no space."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import psycopg
+import pytest
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
+
+from vde_dagster.errors import StoreError
+from vde_dagster.state import StateStore
+from vde_dagster.state.database import Database, make_engine
+from vde_dagster.state.policy import Retention
+from vde_dagster_tests.state.builders import FakeClock
+from vde_dagster_tests.state.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.server
+RETENTION = Retention(history_versions=3, history=timedelta(days=30), grace=timedelta(hours=24))
+IDLE_SECONDS = 1.5
+
+STOPPED = """
+import os, signal, sys
+from vde_dagster.errors import VdeError
+from vde_dagster.state import StateStore
+from vde_dagster.state.database import Database, make_engine
+store = StateStore(Database(make_engine({url!r}, idle_seconds={idle})))
+lease = store.leases.acquire("environment/prod", "stopped", ttl_seconds={idle})
+said = []
+
+def work(conn):
+    store.leases.check(conn, lease)
+    conn.exec_driver_sql("LOCK TABLE vde_environments IN EXCLUSIVE MODE")
+    conn.exec_driver_sql("DELETE FROM vde_environments")
+    if not said:
+        said.append(True)
+        print("in a transaction", flush=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+try:
+    store.database.run_transaction(work, name="test", idempotent=False)
+except VdeError as error:
+    print(type(error).__name__, error)
+else:
+    print("written")
+"""
+
+
+@pytest.fixture
+def url(postgres: PostgresServer, empty_postgres: str) -> Iterator[str]:
+    name = postgres.create_database(empty_postgres)
+    yield postgres.url(name)
+    postgres.drop_database(name)
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[StateStore]:
+    opened = StateStore(Database(make_engine(url, IDLE_SECONDS)))
+    yield opened
+    opened.close()
+
+
+def test_a_stopped_client_in_a_transaction_holds_nobody_up(url: str, store: StateStore) -> None:
+    code = STOPPED.format(url=url, idle=IDLE_SECONDS)
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+    ) as stopped:
+        try:
+            assert stopped.stdout is not None
+            assert stopped.stdout.readline() == "in a transaction\n"
+            os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
+            began = time.monotonic()
+            heir = store.leases.acquire("environment/prod", "heir", wait_seconds=10)
+            with store.database.transaction() as conn:
+                store.leases.check(conn, heir)
+                conn.exec_driver_sql("UPDATE vde_environments SET live = live")
+            store.retention.mark(RETENTION, write=True)
+            assert time.monotonic() - began < 3 * IDLE_SECONDS
+            os.kill(stopped.pid, signal.SIGCONT)
+            assert "LeaseLostError" in stopped.stdout.read()
+        finally:
+            os.kill(stopped.pid, signal.SIGCONT)
+
+
+def test_every_connection_is_given_up_when_it_is_silent(store: StateStore) -> None:
+    names = (
+        "idle_in_transaction_session_timeout",
+        "lock_timeout",
+        "tcp_user_timeout",
+    )
+    with store.database.transaction() as writing, store.database.reading() as reading:
+        for conn in (writing, reading):
+            said = [conn.exec_driver_sql(f"SHOW {name}").scalar() for name in names]
+            assert said == ["1500ms", "500ms", "1500"]
+            info = conn.connection.driver_connection.info.get_parameters()  # type: ignore[union-attr]
+            assert info["keepalives"] == "1"
+            assert info["tcp_user_timeout"] == "1500"
+    with store.database.engine.connect() as conn:
+        conn.execution_options(isolation_level="AUTOCOMMIT")
+        assert conn.exec_driver_sql("SHOW lock_timeout").scalar() == "0"  # a pooler's others
+
+
+@contextmanager
+def writers(url: str) -> Iterator[None]:
+    """Four clients that change what the mark reads and writes, without a pause."""
+    ended = threading.Event()
+
+    def write(number: int) -> None:
+        with psycopg.connect(url, autocommit=True) as conn:
+            conn.execute("SET default_transaction_isolation = 'serializable'")
+            while not ended.is_set():
+                try:
+                    with conn.transaction():
+                        conn.execute("SELECT count(*) FROM vde_leases")
+                        conn.execute(
+                            "UPDATE vde_leases SET heartbeat_at = heartbeat_at + 1"
+                            " WHERE resource = %s",
+                            (f"r{number}",),
+                        )
+                        conn.execute("SELECT count(*) FROM vde_environments")
+                except psycopg.errors.OperationalError:
+                    continue
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    yield
+    ended.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_the_janitors_mark_comes_through_where_others_write_without_a_pause(
+    url: str, store: StateStore
+) -> None:
+    for number in range(4):
+        store.leases.acquire(f"r{number}", "anna", ttl_seconds=0.0)
+    with writers(url):
+        for _ in range(2):
+            store.retention.mark(RETENTION, write=True)
+
+
+def fail(store: StateStore, statement: str) -> str:
+    def work(conn: Connection) -> None:
+        conn.execute(text(statement))
+
+    with pytest.raises(StoreError) as raised:
+        store.database.run_transaction(work, name="test")
+    return str(raised.value)
+
+
+def test_what_a_server_says_of_itself_is_an_error_of_the_store(url: str, clock: FakeClock) -> None:
+    store = StateStore(Database(make_engine(url), clock))
+    raising = "DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{}'; END $$"
+    told = {
+        "53100": "has no space left: no",
+        "53200": "cannot be used: no",
+        "57014": "cannot be used: no",
+        "58030": "cannot be used: no",
+        "55P03": "is busy: no",
+    }
+    for code, said in told.items():
+        assert said in fail(store, raising.format(code)), code
+    database = url.rpartition("/")[2]
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+    store.close()
+    assert "is read-only: cannot execute DELETE" in fail(store, "DELETE FROM vde_leases")
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("SET default_transaction_read_only = off")
+        conn.execute(f"ALTER DATABASE {database} CONNECTION LIMIT 0")
+        conn.execute("CREATE ROLE guest LOGIN")
+    store.close()
+    guest = StateStore(Database(make_engine(url.replace("//vde@", "//guest@")), clock))
+    assert "too many connections" in fail(guest, "SELECT 1")
+    with pytest.raises(StoreError, match="too many connections"):
+        guest.environments.get("prod")
+
+
+def test_a_mistake_of_ours_stays_a_mistake(store: StateStore) -> None:
+    with pytest.raises(Exception, match="does not exist") as raised, store.database.reading() as c:
+        c.execute(text("SELECT * FROM vde_nothing"))
+    assert not isinstance(raised.value, (StoreError, OperationalError))
