@@ -110,6 +110,7 @@ Check = Annotated[
     bool,
     typer.Option("--check", help="Let Spark analyse every changed query; mistakes store no plan."),
 ]
+Propose = Annotated[bool, typer.Option("--propose", help="Let it wait in Dagster for approval.")]
 Summary = Annotated[bool, typer.Option("--summary", help="Show a few lines of numbers.")]
 NoDiff = Annotated[bool, typer.Option("--no-diff", help="Leave the changes of texts out.")]
 SkipTests = Annotated[

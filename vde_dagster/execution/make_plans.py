@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +35,7 @@ from vde_dagster.planning.gaps import require_no_gaps
 from vde_dagster.planning.interval import utc
 from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.order import in_order
-from vde_dagster.planning.plan import Plan, PlanKind
+from vde_dagster.planning.plan import Change, Plan, PlanKind, Proposal
 from vde_dagster.planning.plan_request import PlanRequest
 from vde_dagster.planning.planner import make_plan
 from vde_dagster.planning.request import models_to_fill, window_of
@@ -54,6 +55,10 @@ if TYPE_CHECKING:
     from vde_dagster.state import StateStore
 
 
+MAX_ID = 64
+"""Characters of a plan's id that the state keeps."""
+
+
 def plan_project(
     warehouse: Warehouse,
     models: Mapping[ModelName, Model],
@@ -65,6 +70,7 @@ def plan_project(
     linter: Linter | None = None,
     save: bool = True,
     part: bool = False,
+    proposal: Proposal | None = None,
 ) -> Plan:
     """Plan a project's models for an environment; see `Workspace.plan`.
 
@@ -79,6 +85,7 @@ def plan_project(
         save: Whether to store the plan.
         part: Whether the models are only some, with all that they are made of: of others nothing
             is read. Such a plan is for looking.
+        proposal: What makes it one that waits for an approval, or None.
     """
     if not part:
         warehouse.store.environments.require_changeable(environment)
@@ -130,6 +137,7 @@ def plan_project(
         warnings=(*said, *resolved.warnings),
         add=partial(_with_statements, warehouse),
         resolved=resolved,
+        proposal=proposal,
     )
 
 
@@ -289,6 +297,7 @@ def _make(
     warnings: tuple[str, ...] = (),
     add: Callable[[Plan], Plan] | None = None,
     resolved: ForwardOnly | None = None,
+    proposal: Proposal | None = None,
 ) -> Plan:
     now = utc(options.now) if options.now else warehouse.store.database.clock.now()
     settings = warehouse.settings
@@ -318,14 +327,52 @@ def _make(
         unique_id=lambda: uuid.uuid4().hex,
     )
     require_used(options, plan)
-    plan = replace(plan, warnings=warnings) if warnings else plan
+    plan = replace(plan, warnings=warnings, proposal=proposal)
     plan = add(plan) if add else plan
     if any(model.skippable for model in plan.models):
         from vde_dagster.execution.forecast_skips import forecast_skips
 
         plan = forecast_skips(warehouse, plan, state)
+    plan = replace(plan, id=readable_id(plan, _change_in_a_word(plan, state)))
     if options.no_gaps:
         require_no_gaps(plan, state.target, state.tables)
     if save and not plan.is_empty:
         warehouse.store.plans.save(plan, state.held)
     return plan
+
+
+def readable_id(plan: Plan, change: str) -> str:
+    """Name a plan by its environment, when it was made (UTC), what changes, and chance.
+
+    It is also the name of branches and files, so it has letters, digits, `-` and `_` only.
+
+    Args:
+        plan: The plan.
+        change: What changes, in a word.
+    """
+    head, tail = plan.environment, uuid.uuid4().hex[:10]
+    when = f"{plan.created_at:%d%b-%H%M}"
+    room = MAX_ID - len(f"{head}-{when}--{tail}")
+    word = re.sub(r"\W+", "_", change, flags=re.ASCII).strip("_")[: max(room, 0)].rstrip("_")
+    return "-".join(part for part in (head, when, word, tail) if part)[-MAX_ID:]
+
+
+def _change_in_a_word(plan: Plan, state: WarehouseState) -> str:
+    """Say what a plan is about: `orders_with_total`, `orders_and_3_more`, `new`, `run`."""
+    if plan.kind is not PlanKind.PLAN:
+        return str(plan.kind.value)
+    edited = [model for model in plan.models if model.change in (Change.MODIFIED, Change.REMOVED)]
+    edited += [model for model in plan.models if model.change is Change.ADDED]
+    if not plan.base_version or not edited:
+        return "" if plan.base_version else "new"
+    first, *others = edited
+    if others:
+        return f"{first.name.name}_and_{len(others)}_more"
+    if first.change is not Change.MODIFIED:
+        return f"{first.name.name}_{first.change.value}"
+    old = state.snapshots.get(first.previous_snapshot_id or "")
+    new = plan.snapshots.get(first.snapshot_id or "")
+    known = {column.name.lower() for column in old.columns} if old and old.columns else set()
+    added = [c.name for c in new.columns or () if c.name.lower() not in known] if new else []
+    name = str(first.name.name)
+    return f"{name}_with_{added[0]}" if known and len(added) == 1 else name

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.execution.make_plans import plan_run
+from vde_dagster.execution.make_plans import plan_run, readable_id
 from vde_dagster.planning.environment import PRODUCTION, protected_tables
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.outdated import Changed
-from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.plan import Plan, Proposal
 from vde_dagster.planning.restatement import require_what_is_shown, restate_published
 from vde_dagster.planning.table import PhysicalTable
 
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 def plan_restatement(
-    warehouse: Warehouse, environment: str, options: PlanOptions, *, save: bool = True
+    warehouse: Warehouse,
+    environment: str,
+    options: PlanOptions,
+    *,
+    save: bool = True,
+    proposal: Proposal | None = None,
 ) -> Plan:
     """Plan to compute models of an environment again, as it was published.
 
@@ -28,6 +33,7 @@ def plan_restatement(
         environment: The environment.
         options: Which models, and the range; without one everything that is filled.
         save: Whether to store the plan, so that it can be applied by its id.
+        proposal: What makes it one that waits for an approval, or None.
 
     Raises:
         UsageError: There is no such environment; a pattern selects nothing; none of the models
@@ -40,7 +46,8 @@ def plan_restatement(
     plan = restate_published(
         run, options, protected_tables(environment, production), warehouse.changed_files
     )
-    plan = with_outdated(warehouse, plan)
+    plan = replace(with_outdated(warehouse, plan), proposal=proposal)
+    plan = replace(plan, id=readable_id(plan, f"restates_{next(iter(plan.restates), '')}"))
     if save and not plan.is_empty:
         warehouse.store.plans.save(plan)
     return plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import threading
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -17,7 +18,7 @@ from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.planning.environment import PRODUCTION, environment_name
 from vde_dagster.planning.interval import IntervalSet
 from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
-from vde_dagster.planning.plan import Plan, PlanKind
+from vde_dagster.planning.plan import Plan, PlanKind, Proposal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from vde_dagster.execution.changes.reading import ArrowChanges, FoundChanges
     from vde_dagster.execution.engine import Engine
     from vde_dagster.execution.estimate import WorkEstimate
-    from vde_dagster.execution.events import Event
+    from vde_dagster.execution.events import Event, UnitTestFinished
     from vde_dagster.execution.freeze import FreezeResult
     from vde_dagster.execution.linting.lint import Linter
     from vde_dagster.execution.plan_tests import PlanTests
@@ -160,6 +161,7 @@ class Workspace:
         options: PlanOptions = NOTHING_SAID,
         *,
         save: bool = True,
+        author: str | None = None,
         **said: Any,
     ) -> Plan:
         """Plan the project's state for an environment.
@@ -168,6 +170,8 @@ class Workspace:
             environment: The environment's name; it need not exist.
             options: What is to be filled, and by whose clock; see `PlanOptions`.
             save: Whether to store the plan, so that it can be applied by its id.
+            author: Who proposes it, for somebody to approve; None for a plan that is only looked
+                at, or applied at once.
             said: Single fields of `PlanOptions`, instead of those in `options`.
 
         Raises:
@@ -181,7 +185,9 @@ class Workspace:
         if options.restate:
             from vde_dagster.execution.plan_restatement import plan_restatement
 
-            return plan_restatement(self.warehouse, environment, options, save=save)
+            return plan_restatement(
+                self.warehouse, environment, options, save=save, proposal=self._proposal(author)
+            )
         return plan_project(
             self.warehouse,
             self.project.models,
@@ -191,7 +197,11 @@ class Workspace:
             tests=self.project.tests,
             linter=self.linter() if self.settings.linter.enabled else None,
             save=save,
+            proposal=self._proposal(author),
         )
+
+    def _proposal(self, author: str | None) -> Proposal | None:
+        return None if author is None else Proposal(self.project.files_hash, author)
 
     def linter(self, rules: Collection[str] = ()) -> Linter:
         """Return what looks at the project's models by the settings' rules, or by given ones."""
@@ -247,6 +257,24 @@ class Workspace:
         from vde_dagster.execution.analyse_queries import analyse_plan
 
         return analyse_plan(self.warehouse, plan)
+
+    def test(self, plan: Plan) -> list[UnitTestFinished]:
+        """Run the unit tests that an apply of a plan begins with, and return how they ended.
+
+        What passes is not run again by the apply. Nothing is computed or published.
+
+        Raises:
+            StoreError: There is a test to run, and Spark cannot be had.
+        """
+        from vde_dagster.errors import UnitTestFailedError
+        from vde_dagster.execution.events import UnitTestFinished
+
+        ended: list[Event] = []
+        tests = self._unit_tests(plan)
+        if tests is not None:
+            with suppress(UnitTestFailedError):
+                tests.run(plan, self.engine, ended.append, threading.Event())
+        return [event for event in ended if isinstance(event, UnitTestFinished)]
 
     def estimate(self, plan: Plan) -> WorkEstimate | None:
         """Estimate, by earlier fills, the work of what a plan computes again."""

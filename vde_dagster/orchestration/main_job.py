@@ -44,14 +44,14 @@ def run_main_job(
     """
     from rich.console import Console as Out
 
-    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.execution.workspace import Workspace, current_user
 
     # A pipe has no width; a CI log is read like a wide terminal.
     out = Out(highlight=False, width=None if sys.stdout.isatty() else 120)
     try:
         with Workspace.open(project_root) as workspace:
             began = time.monotonic()
-            plan = workspace.plan(environment)
+            plan = workspace.plan(environment, author=current_user())
             if plan.is_empty:
                 current = workspace.store.environments.get(environment)
                 version = f" (version {current.version})" if current else ""

@@ -19,6 +19,7 @@ POOL = "vde_spark"
 """The same for every project: it is a machine that has room for one Spark session."""
 BREAKING_CHECK = "no_breaking_changes"
 QUERIES_CHECK = "queries_analyse"
+TESTS_CHECK = "unit_tests_pass"
 
 PLAN_TAG = "vde/plan"
 ENVIRONMENT_TAG = "vde/environment"

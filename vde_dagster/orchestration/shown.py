@@ -9,6 +9,7 @@ direction, and only one of them does.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -58,7 +59,7 @@ def refresh(
     key = f"vde/shown/{location}/{Names.of(workspace.settings).prefix}"
     kept = instance.daemon_cursor_storage.get_cursor_values({key}).get(key, "")
     known, _, failures = kept.partition(" ")
-    now = _shape(workspace)
+    now = _shape(workspace, instance)
     if now is None:  # the settings are wrong, which whoever asked is told anyway
         return None
     tried = int(failures or 0) if now == known else 0
@@ -66,7 +67,7 @@ def refresh(
         return None
     problem = reload_location(location)
     done = now if problem is None else f"{now} {tried + 1}"
-    if problem is None and _shape(workspace) != now:
+    if problem is None and _shape(workspace, instance) != now:
         done = ""  # changed while it was loaded: what it shows nobody knows, the next look asks
     instance.daemon_cursor_storage.set_cursor_values({key: done})
     if problem is None or not kept:  # of a Dagster that just began the webserver may not be up
@@ -75,15 +76,20 @@ def refresh(
     return problem
 
 
-def _shape(workspace: Workspace) -> str | None:
+def _shape(workspace: Workspace, instance: dg.DagsterInstance) -> str | None:
+    plans = Names.of(workspace.settings).plans
     try:
-        return shape_of(workspace)
+        return shape_of(workspace, instance.get_dynamic_partitions(str(plans.name)))
     except VdeError:
         return None
 
 
-def shape_of(workspace: Workspace) -> str:
-    """Hash what decides which models and versions a location shows.
+def shape_of(workspace: Workspace, plans: Sequence[str] = ()) -> str:
+    """Hash what decides which models, versions and waiting plans a location shows.
+
+    Args:
+        workspace: The project.
+        plans: The plans that have a partition.
 
     Raises:
         ProjectError: The settings are wrong.
@@ -93,4 +99,8 @@ def shape_of(workspace: Workspace) -> str:
     store = workspace.store
     heads = [f"{head.name}={head.version}" for head in store.environments.summaries()]
     approved = [f"{record.id}={record.status}" for record in store.plans.approved()]
-    return digest(project_hash(workspace.root), *sorted(heads), "", *sorted(approved))
+    known = store.plans.statuses(plans)
+    open_ones = [plan for plan, status in known.items() if status in ("planned", "failed")]
+    return digest(
+        project_hash(workspace.root), *sorted(heads), "", *sorted(approved), "", *sorted(open_ones)
+    )

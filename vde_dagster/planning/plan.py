@@ -186,6 +186,23 @@ class Outdated:
 
 
 @dataclass(frozen=True, slots=True)
+class Proposal:
+    """What makes a plan one that waits for an approval.
+
+    Args:
+        files: Hash of the project's files that it was made of; empty where that was not recorded.
+        author: Who wants it, or wrote what it is made of; empty where that was not recorded.
+    """
+
+    files: str = ""
+    author: str = ""
+
+    def is_of(self, files: str) -> bool:
+        """Say whether it proposes what the project's files say, by their hash."""
+        return self.files in ("", files)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to compute and publish to bring an environment to a project's state.
 
@@ -209,6 +226,8 @@ class Plan:
         outdates: What that makes outdated elsewhere, as far as it was known when it was planned.
         statements: What runs before and after all else, with time variables in it.
         other_statements: Whether the environment had other ones so far.
+        proposal: Set where it was made to be approved; None where it is only looked at, or applied
+            by whoever made it.
     """
 
     id: str
@@ -228,6 +247,7 @@ class Plan:
     outdates: tuple[Outdated, ...] = ()
     statements: EnvironmentStatements = NO_STATEMENTS
     other_statements: bool = False
+    proposal: Proposal | None = None
 
     @property
     def builds(self) -> tuple[PlannedModel, ...]:

@@ -28,6 +28,7 @@ from vde_dagster.planning.plan import (
     PlanKind,
     PlannedModel,
     PlannedViews,
+    Proposal,
 )
 from vde_dagster.planning.table import PhysicalColumn, PhysicalTable, Preview, TableRef
 
@@ -57,6 +58,7 @@ class StoredPlan:
     outdates: tuple[Outdated, ...] = ()
     statements: EnvironmentStatements = NO_STATEMENTS
     other_statements: bool = False
+    proposal: Proposal | None = None
 
 
 def plan_to_json(plan: Plan) -> list[Json]:
@@ -110,6 +112,7 @@ def plan_from_json(data: list[Json]) -> StoredPlan:
         outdates=tuple(map(_outdated_from_json, rare.get("outdates", ()))),
         statements=EnvironmentStatements(*map(tuple, rare.get("statements", ()))),
         other_statements=rare.get("other_statements", False),
+        proposal=_proposal_from_json(values["kind"], rare.get("proposal", ())),
     )
 
 
@@ -135,7 +138,15 @@ def _rare_to_json(plan: Plan) -> list[Json]:
         rare["statements"] = [plan.statements.before, plan.statements.after]
     if plan.other_statements:
         rare["other_statements"] = True
+    if plan.kind is not PlanKind.RUN:
+        made = plan.proposal
+        rare["proposal"] = None if made is None else [made.files, made.author]
     return [rare] if rare else []
+
+
+def _proposal_from_json(kind: str, data: Json) -> Proposal | None:
+    """Read a proposal; plans of before say nothing of it, and any of them could be approved."""
+    return None if data is None or kind == PlanKind.RUN.value else Proposal(*data)
 
 
 def _outdated_from_json(data: Json) -> Outdated:

@@ -148,6 +148,7 @@ def to_plan(stored: StoredPlan, snapshots: dict[str, Snapshot]) -> Plan:
         outdates=stored.outdates,
         statements=stored.statements,
         other_statements=stored.other_statements,
+        proposal=stored.proposal,
     )
 
 

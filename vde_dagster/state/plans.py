@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, case, delete, func, select, update
 
 from vde_dagster.errors import ConflictError, StoreError, UsageError
-from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.plan import Plan, PlanKind
 from vde_dagster.state import schema
 from vde_dagster.state.codec import dump_plan, load_stored_plan, to_plan
 from vde_dagster.state.database import Database
@@ -30,6 +31,8 @@ _ALLOWED: dict[str, tuple[str, ...]] = {
     "superseded": ("planned", "failed", "applying", "superseded"),
     "rejected": ("planned", "failed"),
 }
+_MOST_WAITING = 30
+"""How many of the latest open plans are looked at for those that wait."""
 CLOSED = ("superseded", "rejected")
 """Plans that were not applied, and cannot be any more."""
 
@@ -187,6 +190,70 @@ class PlanStore:
                     conn.execute(query.where(plans.c.plan_id.in_(part))).scalars()
                 )
         return past
+
+    def waiting(self, files: str) -> list[Plan]:
+        """Return the plans that wait for an approval, oldest first.
+
+        Args:
+            files: The hash of what the project's files say now.
+        """
+        table = schema.plans.c
+        query = (
+            select(table.plan_id)
+            .where(table.kind != PlanKind.RUN.value, table.status.in_(("planned", "failed")))
+            .order_by(table.created_at.desc(), table.plan_id)
+            .limit(_MOST_WAITING)
+        )
+        with self.database.reading() as conn:
+            found: list[str] = [row.plan_id for row in conn.execute(query)]
+        closed = self.closed_to_approval(found, files)
+        plans = []
+        for plan_id in reversed(found):
+            if plan_id not in closed:
+                with suppress(StoreError):  # what it is made of was cleaned up meanwhile
+                    plans.append(self.load(plan_id))
+        return plans
+
+    def statuses(self, plan_ids: Iterable[str]) -> dict[str, str]:
+        """Return how far plans are, of those that are known."""
+        table = schema.plans.c
+        found: dict[str, str] = {}
+        with self.database.reading() as conn:
+            for part in chunks(sorted(plan_ids)):
+                query = select(table.plan_id, table.status).where(table.plan_id.in_(part))
+                found.update({row[0]: row[1] for row in conn.execute(query)})
+        return found
+
+    def closed_to_approval(self, plan_ids: Iterable[str], files: str) -> set[str]:
+        """Return those of the plans that nobody can approve, or has approved.
+
+        They are past; or were made to be looked at, or of other files than those of now. A run
+        that failed is left out as long as nothing was begun in its environment since.
+
+        Args:
+            plan_ids: Plans, known or not.
+            files: The hash of what the project's files say now.
+        """
+        asked = set(plan_ids)
+        closed = self.past(asked)
+        table = schema.plans.c
+        wanted = select(table.plan_id, table.environment, table.started_at, table.payload).where(
+            table.status.in_(("planned", "failed"))
+        )
+        begun = select(table.environment, func.max(table.started_at)).group_by(table.environment)
+        with self.database.reading() as conn:
+            latest = {row[0]: row[1] for row in conn.execute(begun)}
+            for part in chunks(sorted(asked - closed)):
+                for row in conn.execute(wanted.where(table.plan_id.in_(part))):
+                    stored = load_stored_plan(row.payload)
+                    if stored.proposal is not None:
+                        stays = stored.proposal.is_of(files)
+                    else:
+                        failed = stored.kind is PlanKind.RUN and row.started_at is not None
+                        stays = failed and row.started_at == latest[row.environment]
+                    if not stays:
+                        closed.add(row.plan_id)
+        return closed
 
     def set_status(
         self,

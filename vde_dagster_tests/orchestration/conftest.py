@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,7 +148,7 @@ def apply_all(
         folder,
         instance,
         "vde_plan_and_apply",
-        {"environment": environment},
+        {"environment": environment, "accept_breaks": True},
         op="plan_and_apply",
     )
 
@@ -156,6 +156,24 @@ def apply_all(
 def partitions_of(instance: dg.DagsterInstance, asset: str) -> set[str]:
     """Return the partitions of an asset that Dagster shows as filled."""
     return set(instance.get_materialized_partitions(dg.AssetKey(asset.split("/"))))
+
+
+def reds(instance: dg.DagsterInstance, asset: str, among: Sequence[str]) -> set[str]:
+    """Return those of the partitions that an asset's page shows as failed."""
+    from dagster._core.storage.partition_status_cache import (
+        build_failed_and_in_progress_partition_subset,
+        get_last_planned_storage_id,
+    )
+
+    key = dg.AssetKey(asset.split("/"))
+    (record,) = instance.get_asset_records([key])
+    failed, _, _ = build_failed_and_in_progress_partition_subset(
+        instance,
+        key,
+        dg.StaticPartitionsDefinition(list(among)),
+        get_last_planned_storage_id(instance, key, record),
+    )
+    return set(failed.get_partition_keys())
 
 
 def version_of(folder: ProjectFolder, name: str) -> str:

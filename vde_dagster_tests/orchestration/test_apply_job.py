@@ -100,7 +100,7 @@ def test_a_failed_model_fails_the_run_and_a_retry_of_the_same_plan_goes_on(
         "models/marts/top.sql", "customer, revenue,", "customer, INT(raise_error('no')) AS e,"
     )
     with Workspace.open(built.root) as workspace:
-        plan = workspace.plan("prod")
+        plan = workspace.plan("prod", author="anna")
     instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
     for _ in range(2):
         result = run_job(built, instance, "vde_apply_job", partition=plan.id, raise_on_error=False)
@@ -123,7 +123,7 @@ def test_spark_analyses_what_a_plan_changes_before_its_approval(
 ) -> None:
     built.edit("models/marts/top.sql", "customer, revenue,", "customer, revenue + array(1) AS r,")
     with Workspace.open(built.root) as workspace:
-        plan = workspace.plan("prod")
+        plan = workspace.plan("prod", author="anna")
     instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
     shown = run_job(built, instance, "vde_plan_job", partition=plan.id)
     made = run_job(built, instance, "vde_new_plan", op="plan")
@@ -151,7 +151,7 @@ def test_an_unknown_and_a_stale_plan_fail_without_a_retry(
     built: ProjectFolder, instance: dg.DagsterInstance
 ) -> None:
     with Workspace.open(built.root) as workspace:
-        plan = workspace.plan("dev")
+        plan = workspace.plan("dev", author="anna")
     apply_all(built, instance, "dev")
     instance.add_dynamic_partitions(str(PLANS.name), [plan.id, "dev-nothing"])
     for partition, text in ((plan.id, "has moved"), ("dev-nothing", "no plan")):

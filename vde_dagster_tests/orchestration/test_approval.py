@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.console import Console
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
+from vde_dagster.orchestration.events.applying import person_of
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.news_sensor import tell_news
 from vde_dagster.orchestration.jobs.sensor import evaluate
@@ -42,7 +44,7 @@ def shop(tmp_path: Path) -> ProjectFolder:
 def plan(shop: ProjectFolder, instance: dg.DagsterInstance) -> Plan:
     """The plan that waits for its approval."""
     with Workspace.open(shop.root) as workspace:
-        made = workspace.plan("prod")
+        made = workspace.plan("prod", author="anna")
     instance.add_dynamic_partitions(str(PLANS.name), [made.id])
     return made
 
@@ -207,7 +209,7 @@ def test_a_plan_made_and_rejected_on_the_command_line_is_told_once_whenever_dags
 
     cursor = news(None) if looked == "before the plan" else None
     with Workspace.open(shop.root) as workspace:
-        made = workspace.plan("prod")
+        made = workspace.plan("prod", author="anna")
         if looked == "before its rejection":
             cursor = news(None)
             assert made.id in instance.get_dynamic_partitions(str(PLANS.name))
@@ -333,3 +335,47 @@ def test_the_main_job_asks_before_production_loses_a_column(
     assert run_main_job(shop.root, "prod", Console(stderr=True)) == 2
     assert "run this again with --yes" in capsys.readouterr().err
     assert version(shop) == 1
+
+
+def test_what_waits_is_listed_with_what_it_does_by_whom_and_what_it_breaks(
+    shop: ProjectFolder, instance: dg.DagsterInstance
+) -> None:
+    def listed(key: dg.AssetKey) -> str:
+        specs = {spec.key: spec for spec in vde_definitions(shop.root).resolve_all_asset_specs()}
+        return str(specs[key].description).split("\n\n")[1]
+
+    shop.edit(TOP, "revenue, customer, rank", "customer, rank")
+    with Workspace.open(shop.root) as workspace:
+        workspace.plan("prod")
+        made = workspace.plan("prod", author="anna")
+    assert re.fullmatch(r"prod-\d\d[A-Z][a-z]{2}-\d{4}-top-[0-9a-f]{10}", made.id)
+    for key in (APPLY_KEY, PLAN_KEY):
+        (line,) = listed(key).splitlines()
+        assert line.startswith("- **prod: `marts.top` changed**")
+        assert f"partition={made.id}" in line
+        assert "by anna, made " in line
+        assert "breaks: marts.top.revenue goes" in line
+    instance.add_dynamic_partitions(str(PLANS.name), [made.id])
+    config = {"vde__apply": {"config": {"who": "ben"}}}
+    assert materialize(shop, instance, made.id, APPLY_KEY, config=config).success
+    assert "No plan waits" in str(vde_definitions(shop.root).get_assets_def(APPLY_KEY).specs)
+    # The page of the plan says by whom and when it was published.
+    (page,) = instance.fetch_materializations(PLAN_KEY, limit=5).records
+    assert page.asset_materialization is not None
+    said = str(page.asset_materialization.metadata["published"].value)
+    assert re.match(r"\*\*Published\*\* by ben on 2\d{3}-\d\d-\d\d \d\d:\d\d UTC, as \[", said)
+
+
+def test_who_launches_a_run_stands_in_the_environments_history(
+    shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
+) -> None:
+    assert materialize(shop, instance, plan.id, APPLY_KEY, tags={"user": "carla@firm"}).success
+    with Workspace.open(shop.root) as workspace:
+        published = workspace.store.environments.get("prod")
+    assert published is not None
+    assert published.published_by == "carla@firm"
+
+
+def test_what_the_sensor_applies_by_itself_is_the_authors_work(plan: Plan) -> None:
+    assert person_of({"dagster/sensor_name": "vde_code_changes"}, plan) == "anna"
+    assert person_of({}, plan) is None

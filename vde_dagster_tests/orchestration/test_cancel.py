@@ -39,7 +39,7 @@ def test_an_interrupt_stops_the_spark_jobs_of_the_plan(
 ) -> None:
     built.write("models/marts/slow.sql", SLOW)
     with Workspace.open(built.root) as workspace:
-        plan = workspace.plan("prod")
+        plan = workspace.plan("prod", author="anna")
         instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
         job = vde_definitions(built.root).resolve_job_def("vde_apply_job")
 

@@ -92,7 +92,7 @@ def test_the_plans_page_begins_with_what_breaks_and_the_check_fails(
 ) -> None:
     rename(shop)
     with Workspace.open(shop.root) as workspace:
-        plan = workspace.plan("prod")
+        plan = workspace.plan("prod", author="anna")
     instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
     result = (
         vde_definitions(shop.root)

@@ -36,7 +36,7 @@ def home(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def apply(folder: ProjectFolder) -> None:
     with open_fake(folder.root) as workspace:
-        apply_in_dagster(workspace, workspace.plan("prod"), Console(quiet=True))
+        apply_in_dagster(workspace, workspace.plan("prod", author="anna"), Console(quiet=True))
 
 
 @pytest.mark.proof

@@ -29,7 +29,7 @@ from vde_dagster.orchestration.resource import lend
 from vde_dagster.state.effects import NoEffects
 from vde_dagster_tests.execution.fake_workspace import FakeSpark, open_fake
 from vde_dagster_tests.faults import Fault, FaultInjector, ProcessKilled
-from vde_dagster_tests.orchestration.conftest import NOW, partitions_of, run_job
+from vde_dagster_tests.orchestration.conftest import NOW, partitions_of, reds, run_job
 from vde_dagster_tests.projects import ProjectFolder
 
 FILES = {
@@ -182,7 +182,7 @@ def test_plans_rollbacks_drops_and_other_environments_are_told(
     outside.rollback("prod")
     folder.edit(LAST, "min", "sum")
     outside.reload()
-    waiting = outside.plan("prod")
+    waiting = outside.plan("prod", author="anna")
     cursor = must(tick(folder, instance, cursor))
     versions = [
         (event.partition, event.metadata["vde/version"].value)
@@ -217,7 +217,11 @@ def test_what_a_run_of_dagster_did_is_not_told_again(
         folder.edit(LAST, "max", "min")
         outside.reload()
         run_job(
-            folder, instance, "vde_plan_and_apply", {"environment": "prod"}, op="plan_and_apply"
+            folder,
+            instance,
+            "vde_plan_and_apply",
+            {"environment": "prod", "accept_breaks": True},
+            op="plan_and_apply",
         )
         config = {"environment": "prod", "version": 1}
         run_job(folder, instance, "vde_rollback", config, op="rollback")
@@ -273,7 +277,7 @@ def test_a_plan_that_was_not_published_does_not_turn_the_published_model_red(
     folder.edit("models/daily.sql", "1 AS n", "2 AS n")
     outside.reload()
     engine.failing_audits.add("db.daily")
-    plan = outside.plan("dev")
+    plan = outside.plan("dev", author="anna")
     with pytest.raises(VdeError):
         outside.apply(plan)
     cursor = must(tick(folder, instance, cursor))
@@ -290,7 +294,14 @@ def test_a_plan_that_was_not_published_does_not_turn_the_published_model_red(
     assert plan.id in set(instance.get_dynamic_partitions(str(PLANS.name)))
     (failed,) = observations_of(instance, "vde/apply")
     assert failed.partition == plan.id
+    # The plan, and the partition that the audit has rejected, are red, by a run that says why.
+    assert reds(instance, "vde/apply", [plan.id]) == {plan.id}
+    assert reds(instance, "db/daily", [found.partition, "x"]) == {found.partition}
+    (run,) = instance.get_runs()
+    told = [entry.message for entry in instance.all_logs(run.run_id)]
+    assert any(said.startswith("applied elsewhere: applying it failed: ") for said in told)
     assert tick(folder, instance, cursor) is None
+    assert len(instance.get_runs()) == 1
 
 
 @pytest.mark.parametrize("how", ["command line", "dagster"])

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from sqlalchemy import select
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
 from vde_dagster.orchestration.events.sync import sync
+from vde_dagster.orchestration.jobs.news_sensor import tell_news
 from vde_dagster.orchestration.jobs.sensor import evaluate
+from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import APPLY_KEY, PLANS
 from vde_dagster.orchestration.resource import lend
+from vde_dagster.planning.plan import Plan
+from vde_dagster.planning.plan_codec import plan_from_json
+from vde_dagster.state import schema
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import run_job
+from vde_dagster_tests.orchestration.test_new_plan import refusal
 from vde_dagster_tests.projects import ProjectFolder
 
 TOP = "models/top.sql"
@@ -34,6 +44,15 @@ def folder(tmp_path: Path) -> ProjectFolder:
 def workspace(folder: ProjectFolder) -> Iterator[Workspace]:
     with open_fake(folder.root) as opened:
         yield opened
+
+
+def propose(workspace: Workspace, environment: str = "prod") -> Plan:
+    return workspace.plan(environment, author="anna")
+
+
+def payloads(workspace: Workspace) -> list[bytes]:
+    with workspace.store.database.reading() as conn:
+        return list(conn.execute(select(schema.plans.c.payload)).scalars())
 
 
 def shown(instance: dg.DagsterInstance) -> set[str]:
@@ -73,8 +92,8 @@ def start_run(instance: dg.DagsterInstance, plan_id: str) -> None:
 def test_an_applied_plan_stays_and_those_it_left_behind_go(
     folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
 ) -> None:
-    left = workspace.plan("prod")
-    chosen, other = workspace.plan("prod"), workspace.plan("dev")
+    left = propose(workspace)
+    chosen, other = propose(workspace), propose(workspace, "dev")
     keys = [left.id, chosen.id, other.id]
     instance.add_dynamic_partitions(str(PLANS.name), keys)
     with lend(workspace):
@@ -91,7 +110,7 @@ def test_a_rollback_leaves_waiting_plans_behind(
     workspace.apply(workspace.plan("prod"))
     folder.edit(TOP, "min", "sum")
     workspace.reload()
-    waiting = workspace.plan("prod")
+    waiting = propose(workspace)
     instance.add_dynamic_partitions(str(PLANS.name), [waiting.id])
     with lend(workspace):
         run_job(
@@ -103,22 +122,22 @@ def test_a_rollback_leaves_waiting_plans_behind(
 def test_a_plan_that_a_run_works_on_keeps_its_partition_for_now(
     workspace: Workspace, instance: dg.DagsterInstance
 ) -> None:
-    first, second = workspace.plan("prod"), workspace.plan("prod")
+    first, second = propose(workspace), propose(workspace)
     workspace.apply(workspace.plan("prod"))
     instance.add_dynamic_partitions(str(PLANS.name), [first.id, second.id])
     start_run(instance, first.id)
-    assert forget_past_plans(workspace.store, instance) == [second.id]
+    assert forget_past_plans(workspace, instance) == [second.id]
     assert shown(instance) == {first.id}
 
 
 def test_sync_shows_plans_that_can_be_approved_or_were(
     folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
 ) -> None:
-    workspace.plan("prod")
+    propose(workspace)
     applied = workspace.apply(workspace.plan("prod")).plan
     folder.edit(TOP, "max", "min")
     workspace.reload()
-    waiting = workspace.plan("prod")
+    waiting = propose(workspace)
     sync(workspace, instance)
     assert shown(instance) == {applied.id, waiting.id}
     approved = instance.get_materialized_partitions(APPLY_KEY)
@@ -162,16 +181,64 @@ def test_an_edit_leaves_a_plan_alone_that_somebody_approved(
     assert (first in cursor) == (how == "running")
 
 
-def test_a_plan_made_by_hand_is_never_withdrawn(
+def test_an_edit_withdraws_plans_that_were_made_by_hand_too(
     folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
 ) -> None:
     cursor = tick(folder.root, instance)
-    mine = workspace.plan("dev")
+    mine = propose(workspace, "dev")
     instance.add_dynamic_partitions(str(PLANS.name), [mine.id])
     folder.edit(TOP, "max", "min")
     tick(folder.root, instance, cursor)
-    assert mine.id in shown(instance)
-    assert len(shown(instance)) == 2
+    assert mine.id not in shown(instance)
+    assert len(shown(instance)) == 1, "the sensor's own of what the files now say"
+
+
+def test_a_plan_that_was_only_looked_at_waits_for_no_approval(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    looked, proposed = workspace.plan("prod"), propose(workspace)
+    sync(workspace, instance)
+    assert shown(instance) == {proposed.id}
+    instance.add_dynamic_partitions(str(PLANS.name), [looked.id])
+    with lend(workspace):
+        job = run_job(folder, instance, "vde_apply_job", partition=looked.id, raise_on_error=False)
+    assert f"the plan {looked.id} was not made to be approved" in refusal(job)
+    assert forget_past_plans(workspace, instance) == [looked.id]
+
+
+def test_the_news_show_plans_of_the_command_line_that_were_proposed(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    def look(cursor: str | None) -> str:
+        log = logging.getLogger("vde")
+        return str(tell_news(folder.root, instance, cursor, VdeTranslator(folder.root), log))
+
+    cursor = look(None)
+    workspace.plan("prod")
+    proposed = propose(workspace)
+    look(cursor)
+    assert shown(instance) == {proposed.id}
+
+
+def test_a_plan_of_files_that_have_moved_on_is_refused_before_anybody_has_looked(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    tick(folder.root, instance)
+    (plan_id,) = shown(instance)
+    folder.edit(TOP, "max", "min")
+    job = run_job(folder, instance, "vde_apply_job", partition=plan_id, raise_on_error=False)
+    assert f"the plan {plan_id} was made of other files than those of now" in refusal(job)
+    assert workspace.store.environments.get("prod") is None
+
+
+def test_plans_of_before_can_be_approved_until_the_files_move(workspace: Workspace) -> None:
+    plan = propose(workspace)
+    (text,) = [zlib.decompress(payload) for payload in payloads(workspace)]
+    stored = plan_from_json([*json.loads(text)[:6]])
+    assert stored.proposal is not None
+    assert stored.proposal.is_of("whatever")
+    assert plan.proposal is not None
+    assert not plan.proposal.is_of("whatever")
 
 
 def test_what_waits_is_planned_anew_when_its_environment_was_rolled_back_but_not_applied(

@@ -21,12 +21,12 @@ from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.events.unit_test_checks import unit_test_names
 from vde_dagster.orchestration.jobs.news_sensor import tell_news
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import PLANS
+from vde_dagster.orchestration.names import APPLY_KEY, PLANS
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.spark import SparkEngine
 from vde_dagster_tests.execution.answering import FILES, AnsweringSpark
 from vde_dagster_tests.execution.fake_workspace import open_fake
-from vde_dagster_tests.orchestration.conftest import apply_all, partitions_of, run_job
+from vde_dagster_tests.orchestration.conftest import apply_all, partitions_of, reds, run_job
 from vde_dagster_tests.projects import ProjectFolder
 
 DOUBLE = dg.AssetKey(["db", "double"])
@@ -101,7 +101,7 @@ def test_a_plans_run_evaluates_them(folder: ProjectFolder, instance: dg.DagsterI
 def test_a_failed_one_fails_the_plan_and_shows_the_rows(
     folder: ProjectFolder, wrong: Workspace, instance: dg.DagsterInstance
 ) -> None:
-    plan = wrong.plan("prod")
+    plan = wrong.plan("prod", author="anna")
     instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
     result = run_job(folder, instance, "vde_apply_job", partition=plan.id, raise_on_error=False)
     assert not result.success
@@ -136,7 +136,7 @@ def test_a_plan_can_be_applied_without_them(
 
 def test_only_so_many_rows_are_shown(folder: ProjectFolder, instance: dg.DagsterInstance) -> None:
     with open_fake(folder.root, AnsweringSpark(right=False, rows=30)) as wrong, lend(wrong):
-        plan = wrong.plan("prod")
+        plan = wrong.plan("prod", author="anna")
         instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
         result = run_job(folder, instance, "vde_apply_job", partition=plan.id, raise_on_error=False)
     (found,) = evaluations(result)
@@ -304,3 +304,48 @@ def test_a_unit_test_runs_on_spark_with_the_plan(
     (found,) = evaluations(apply_all(folder, instance))
     assert found.passed
     assert len(partitions_of(instance, "db/double")) == 1
+
+
+def test_a_plan_that_failed_is_red_with_its_reason_whichever_job_applied_it(
+    folder: ProjectFolder, wrong: Workspace, instance: dg.DagsterInstance
+) -> None:
+    config = {"environment": "prod"}
+    run_job(
+        folder,
+        instance,
+        "vde_plan_and_apply",
+        config,
+        op="plan_and_apply",
+        raise_on_error=False,
+    )
+    (plan,) = instance.get_dynamic_partitions(str(PLANS.name))
+    assert reds(instance, "vde/apply", [plan]) == {plan}
+    (record,) = instance.fetch_observations(APPLY_KEY, limit=5).records
+    said = record.asset_observation
+    assert said is not None
+    assert said.partition == plan
+    assert "unit tests failed" in str(said.description)
+
+
+@pytest.mark.parametrize("how", ["the sensor", "vde_new_plan"])
+def test_they_run_with_the_plan_before_anybody_is_asked_and_an_apply_repeats_none_that_passed(
+    folder: ProjectFolder, instance: dg.DagsterInstance, how: str
+) -> None:
+    folder.write("pyproject.toml", "[tool.vde.dagster]\ncheck_queries = false")
+    with open_fake(folder.root, AnsweringSpark(right=False)) as workspace, lend(workspace):
+        if how == "the sensor":
+            plan = workspace.plan("prod", author="anna").id
+            instance.add_dynamic_partitions(str(PLANS.name), [plan])
+            job = run_job(folder, instance, "vde_plan_job", partition=plan)
+        else:
+            job = run_job(folder, instance, "vde_new_plan", op="plan")
+        (plan,) = instance.get_dynamic_partitions(str(PLANS.name))
+        found = {e.check_name: e for e in job.get_asset_check_evaluations()}["unit_tests_pass"]
+        assert not found.passed
+        assert "test_doubles of db.double: rows missing: 1, unexpected: 1" in str(found.description)
+    with open_fake(folder.root, AnsweringSpark()) as workspace, lend(workspace):
+        job = run_job(folder, instance, "vde_plan_job", partition=plan)
+        found = {e.check_name: e for e in job.get_asset_check_evaluations()}["unit_tests_pass"]
+        assert found.passed
+    with open_fake(folder.root, AnsweringSpark(right=False)) as workspace, lend(workspace):
+        assert run_job(folder, instance, "vde_apply_job", partition=plan).success, "not run again"

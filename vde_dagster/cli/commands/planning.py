@@ -17,6 +17,7 @@ from vde_dagster.cli.options import (
     NoDiff,
     OptionalEnvironment,
     ProjectDir,
+    Propose,
     Summary,
 )
 from vde_dagster.cli.output import Output, print_json
@@ -40,6 +41,7 @@ def plan(
     choices: PlanChoices = PlanChoices(),
     create: Create = False,
     check: Check = False,
+    propose: Propose = False,
     summary: Summary = False,
     no_diff: NoDiff = False,
     project: ProjectDir = Path("."),
@@ -49,13 +51,15 @@ def plan(
     """Say what an apply would compute and publish.
 
     The plan is stored, and can be applied by its id, or rejected: vde plan reject ID. With --check,
-    Spark analyses what it changes first. Examples: vde plan prod; vde plan dev --check;
+    Spark analyses what it changes first; with --propose, it waits in Dagster for an approval.
+    Examples: vde plan prod; vde plan dev --check;
     vde plan dev --select marts.daily+ --start 2024-01-01
     """
     output = Output(as_json)
     options = choices.read()
     with opened(project) as workspace:
         from vde_dagster.cli.applying import meant_environment, previous_snapshots
+        from vde_dagster.execution.workspace import current_user
 
         made = workspace.plan(
             meant_environment(
@@ -66,6 +70,7 @@ def plan(
             ),
             options,
             save=not check,
+            author=current_user() if propose else None,
         )
         from vde_dagster.cli.plan_view import show_plan, show_summary, show_warnings
         from vde_dagster.cli.whats_missing import missing_json, nothing_to_do

@@ -8,8 +8,8 @@ import dagster as dg
 
 from vde_dagster.orchestration.assets.approval import decides
 from vde_dagster.orchestration.config import ApplyConfig, RejectConfig
-from vde_dagster.orchestration.events.applying import Work
-from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
+from vde_dagster.orchestration.events.applying import USER_TAG, Work, person_of
+from vde_dagster.orchestration.events.plan_partitions import forget_past_plans, require_proposed
 from vde_dagster.orchestration.events.records import delete_partition
 from vde_dagster.orchestration.failures import as_failure
 from vde_dagster.orchestration.models.catalog import AssetCatalog
@@ -19,6 +19,7 @@ from vde_dagster.orchestration.names import (
     PLAN_TAG,
     POOL,
     QUERIES_CHECK,
+    TESTS_CHECK,
 )
 from vde_dagster.orchestration.pages.links import partition_link
 from vde_dagster.orchestration.pages.plan_page import (
@@ -28,7 +29,8 @@ from vde_dagster.orchestration.pages.plan_page import (
     readers_of,
     rejection_metadata,
 )
-from vde_dagster.orchestration.pages.queries_check import queries_check
+from vde_dagster.orchestration.pages.queries_check import queries_check, tests_check
+from vde_dagster.orchestration.pages.waiting import waiting_plans
 from vde_dagster.orchestration.shown import refresh_after
 
 _PLAN_TEXT = """What a change of the project will do, one partition a plan.
@@ -68,7 +70,11 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
         check_queries: Whether Spark analyses what a plan changes, once its page is there.
     """
     text = "\n\n".join(
-        [_PLAN_TEXT, *(f"**A file is wrong now:** {error}" for error in catalog.live.errors)]
+        [
+            waiting_plans(catalog),
+            _PLAN_TEXT,
+            *(f"**A file is wrong now:** {error}" for error in catalog.live.errors),
+        ]
     )
 
     names = catalog.names
@@ -84,6 +90,12 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
                 asset=names.plan_key,
                 description="Warns when columns go or change their type, and when existing "
                 "rows or values change.",
+            ),
+            dg.AssetCheckSpec(
+                TESTS_CHECK,
+                asset=names.plan_key,
+                description="Fails when a unit test of what the plan changes does: an apply would "
+                "publish nothing.",
             ),
             *([_queries_spec(names.plan_key)] if check_queries else []),
         ],
@@ -102,6 +114,7 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
             check_results=[dg.AssetCheckResult(**breaking_check(plan, readers, names.plan_key))],
         )
         refresh_after(context, workspace)
+        yield dg.AssetCheckResult(**tests_check(workspace, plan, names.plan_key))
         if check_queries:
             yield dg.AssetCheckResult(**queries_check(workspace, plan, names.plan_key))
 
@@ -126,7 +139,7 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         partitions_def=names.plans,
         deps=[names.plan_key],
         group_name=names.group,
-        description=_APPLY_TEXT,
+        description="\n\n".join([waiting_plans(catalog), _APPLY_TEXT]),
         pool=POOL,
         required_resource_keys={names.resource},
         output_required=False,
@@ -137,15 +150,20 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
         workspace = names.workspace(context)
         with as_failure():
             plan = workspace.load_plan(context.partition_key)
+            require_proposed(workspace, plan)
         work = Work(context, catalog, workspace)
         yield from work.apply(
-            plan, concurrency=config.concurrency, who=config.who, skip_tests=config.skip_tests
+            plan,
+            concurrency=config.concurrency,
+            who=config.who or person_of(context.run.tags, plan),
+            skip_tests=config.skip_tests,
         )
         yield dg.MaterializeResult(
             metadata=work.metadata(),
             tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
         )
-        forget_past_plans(workspace.store, context.instance, names.plans)
+        yield from work.page(plan)
+        forget_past_plans(workspace, context.instance, names.plans)
         refresh_after(context, workspace)
 
     return vde__apply
@@ -170,7 +188,11 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
             return
         workspace = names.workspace(context)
         with as_failure():
-            record = workspace.reject(context.partition_key, config.reason, who=config.who)
+            record = workspace.reject(
+                context.partition_key,
+                config.reason,
+                who=config.who or context.run.tags.get(USER_TAG),
+            )
         yield dg.MaterializeResult(
             metadata=rejection_metadata(record),
             tags={PLAN_TAG: record.id, ENVIRONMENT_TAG: record.environment},

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+from dagster._core.storage.tags import SENSOR_NAME_TAG
 
 from vde_dagster.errors import VdeError
 from vde_dagster.execution.events import ApplyStarted, Event
+from vde_dagster.orchestration.events.plan_events import published_page
 from vde_dagster.orchestration.events.recorder import EventRecorder
-from vde_dagster.orchestration.events.records import passing_events
+from vde_dagster.orchestration.events.records import passing_events, plan_materializations
 from vde_dagster.orchestration.events.stream import Streamed, stream_events
 from vde_dagster.orchestration.events.watch import tell
 from vde_dagster.orchestration.failures import as_failure
@@ -24,6 +26,22 @@ from vde_dagster.state.leases import DEFAULT_TTL_SECONDS
 if TYPE_CHECKING:
     from vde_dagster.execution.apply_result import ApplyResult
     from vde_dagster.execution.workspace import Workspace
+
+USER_TAG = "user"
+"""Where a Dagster that knows people, or a proxy before it, says who launched a run."""
+
+
+def person_of(tags: Mapping[str, str], plan: Plan) -> str | None:
+    """Return who stands behind a run: who launched it, or the author of what applies itself.
+
+    Args:
+        tags: The run's tags.
+        plan: What it applies.
+    """
+    by_itself = SENSOR_NAME_TAG in tags and plan.proposal is not None
+    author = plan.proposal.author if by_itself and plan.proposal is not None else ""
+    return tags.get(USER_TAG) or author or None
+
 
 StepContext = dg.OpExecutionContext | dg.AssetExecutionContext
 DagsterEvents = Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation | dg.AssetObservation]
@@ -103,6 +121,12 @@ class Work:
 
         yield from self._stream(work)
 
+    def page(self, plan: Plan) -> Iterator[dg.AssetMaterialization]:
+        """Yield the plan's page once more: it says now by whom the plan was published, and when."""
+        published = self.result.value.environment if self.result.value is not None else None
+        if published is not None:
+            yield published_page(self.workspace.store, plan, published, self.catalog.names)
+
     def metadata(self) -> dict[str, Any]:
         """Return what is to be said of the finished work."""
         result = self.result.value
@@ -124,6 +148,7 @@ class Work:
             )
         if result.environment is not None:
             facts["vde/version"] = result.environment.version
+            facts["vde/published_by"] = result.environment.published_by
         return facts
 
     def _stream(self, work: Callable[[Callable[[Event], None]], ApplyResult]) -> DagsterEvents:
@@ -140,6 +165,13 @@ class Work:
                         # From now on the versions that the plan builds are listed.
                         refresh_after(self.context, self.workspace)
                     yield from passing_events(effects, self.recorder.record(event))
-            except VdeError:
-                yield from passing_events(effects, self.recorder.unpublished())
+            except VdeError as error:
+                self._redden()
+                yield from passing_events(effects, self.recorder.unpublished(error))
                 raise
+
+    def _redden(self) -> None:
+        """Let what blocking audits have rejected be red once the run has failed."""
+        effects = self.workspace.store.database.effects
+        for key, partitions in self.recorder.rejected():
+            plan_materializations(effects, self.context.instance, self.context.run, key, partitions)

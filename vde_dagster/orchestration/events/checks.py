@@ -45,6 +45,8 @@ EVALUATION = "vde/evaluation"
 
 Events = Iterator[dg.AssetCheckEvaluation | dg.AssetObservation]
 _MAX_RANGES = 20
+MOST_REJECTED = 100
+"""How many of a model's partitions a failed plan turns red, the newest of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,28 @@ class AuditEvents:
                 yield self._observation(
                     Audited(snapshot, model.table, failed, plan.environment, None, attempt, plan.id)
                 )
+
+    def rejected(self, plan: Plan) -> Iterator[tuple[dg.AssetKey, list[str]]]:
+        """Yield the partitions in which blocking audits found rows, in a plan that failed by them.
+
+        Args:
+            plan: The plan.
+        """
+        found = self._of_plan(plan.id)
+        for model in plan.models:
+            if model.snapshot_id is None:
+                continue
+            snapshot = plan.snapshots[model.snapshot_id]
+            blocking = {audit.label for audit in snapshot.model.audits if audit.blocking}
+            failed = [
+                record
+                for record in found.get(model.name, ())
+                if record.result.failed_rows and record.audit in blocking
+            ]
+            if failed:
+                audited = Audited(snapshot, model.table, failed, plan.environment, None, plan.id)
+                keys = self._keys(audited, failed)[-MOST_REJECTED:]
+                yield self.catalog.key(snapshot.name), keys
 
     def of(self, audited: Audited, *, only_new: bool = False) -> Events:
         """Yield the checks of a version that an environment shows, or what is to be seen of it.

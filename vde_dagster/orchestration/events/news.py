@@ -155,7 +155,7 @@ class Teller:
         # A run whose news begin after what is told so far is met again.
         runs = {run_id: after for run_id, after in runs.items() if after < number}
         if self.reporter.written:
-            forget_past_plans(self.store, self.instance, self.names.plans)
+            forget_past_plans(self.workspace, self.instance, self.names.plans)
         return NewsCursor(cursor.store, number, runs)
 
     def _tell(self, news: Sequence[News]) -> News | None:
@@ -204,10 +204,16 @@ class Teller:
         plan_id = item.subject["plan"]
         if self._is_own(item) and not self._is_shown(plan_id):
             return
-        if not self.store.plans.past([plan_id]):
+        if not self.store.plans.closed_to_approval([plan_id], self._files):
             plan = self.plan(plan_id)
             if plan is not None:
                 report_page(self.reporter, self.catalog, plan)
+
+    @property
+    def _files(self) -> str:
+        from vde_dagster.project.loading.loader import project_hash
+
+        return project_hash(self.workspace.root)
 
     def _is_shown(self, plan_id: str) -> bool:
         """Say whether a plan has a partition: one of a fill on demand was never to be approved."""
@@ -254,7 +260,7 @@ class Teller:
         if not self._is_own(item) or self._is_shown(plan.id):
             report_page(self.reporter, self.catalog, plan)
             if not self.reporter.has(self.names.apply_key, plan.id):
-                report_applied(self.reporter, plan, number)
+                report_applied(self.reporter, plan, environment)
 
     def _gone_back(self, environment: Environment) -> Sync | None:
         """Show what tables hold that a rollback has taken back; return what shows their checks."""

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from vde_dagster.errors import ConflictError
 from vde_dagster.orchestration.events.records import delete_partition, report_event
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, PLANS, Names
 from vde_dagster.orchestration.pages.plan_page import rejection_metadata
 
 if TYPE_CHECKING:
+    from vde_dagster.execution.workspace import Workspace
+    from vde_dagster.planning.plan import Plan
     from vde_dagster.state import StateStore
     from vde_dagster.state.plans import PlanRecord
 
@@ -25,28 +28,63 @@ UNFINISHED = [status for status in dg.DagsterRunStatus if status not in _FINISHE
 
 
 def forget_past_plans(
-    store: StateStore,
+    workspace: Workspace,
     instance: dg.DagsterInstance,
     plans: dg.DynamicPartitionsDefinition = PLANS,
 ) -> Sequence[str]:
     """Take the partitions of plans away that nobody can approve any more.
 
-    These are plans that the store has forgotten, and those that were never published and whose
-    environment has moved on. Plans that were published keep theirs: they are the history.
+    These are plans that the store has forgotten, those that were never published and whose
+    environment or files have moved on, and those that were made to be looked at. Plans that were
+    published keep theirs: they are the history.
 
     Args:
-        store: The state store.
+        workspace: The project.
         instance: The Dagster instance.
         plans: The project's plans.
 
     Returns:
         The plans' ids.
     """
-    known = instance.get_dynamic_partitions(str(plans.name))
-    gone = idle(instance, sorted(store.plans.past(known)))
+    gone = past_plans(workspace, instance, plans)
     for key in gone:
-        delete_partition(store.database.effects, instance, plans, key)
+        delete_partition(workspace.store.database.effects, instance, plans, key)
     return gone
+
+
+def past_plans(
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    plans: dg.DynamicPartitionsDefinition = PLANS,
+) -> list[str]:
+    """Return the plans that have a partition, and that nobody can approve any more."""
+    from vde_dagster.project.loading.loader import project_hash
+
+    known = instance.get_dynamic_partitions(str(plans.name))
+    if not known:
+        return []
+    closed = workspace.store.plans.closed_to_approval(known, project_hash(workspace.root))
+    return idle(instance, sorted(closed))
+
+
+def require_proposed(workspace: Workspace, plan: Plan) -> None:
+    """Make sure that a plan was made to be approved, of what the files now say.
+
+    Raises:
+        ConflictError: It was only looked at, or the files have moved on.
+    """
+    from vde_dagster.project.loading.loader import project_hash
+
+    record = workspace.store.plans.record(plan.id)
+    if record is not None and record.status == "applied":
+        return
+    again = f"plan again: vde plan {plan.environment} --propose, or the job vde_new_plan"
+    if plan.proposal is None:
+        raise ConflictError(f"the plan {plan.id} was not made to be approved", hint=again)
+    if not plan.proposal.is_of(project_hash(workspace.root)):
+        raise ConflictError(
+            f"the plan {plan.id} was made of other files than those of now", hint=again
+        )
 
 
 def show_rejected(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.errors import VdeError
 from vde_dagster.execution.events import (
     ApplyStarted,
     AuditFinished,
@@ -26,6 +27,7 @@ from vde_dagster.execution.events import (
 from vde_dagster.execution.unit_testing.told import ToldTest
 from vde_dagster.orchestration.events.checks import AuditEvents
 from vde_dagster.orchestration.events.fill_events import Fill, FillEvents
+from vde_dagster.orchestration.events.plan_events import failed_observation
 from vde_dagster.orchestration.events.projection import Filled
 from vde_dagster.orchestration.events.provenance import newest_record
 from vde_dagster.orchestration.events.publication import published_events
@@ -214,9 +216,20 @@ class EventRecorder:
             rows=view_preview(self.workspace, self.log, event.environment.name),
         )
 
-    def unpublished(self) -> Iterator[dg.AssetObservation]:
-        """Yield what audits found in a plan that failed: nothing of it is published."""
+    def rejected(self) -> list[tuple[dg.AssetKey, list[str]]]:
+        """Return the partitions that blocking audits have rejected, where nothing is published."""
+        if self.plan is None or self.published is not None:
+            return []
+        events = AuditEvents(self.catalog, self.workspace.store, self.instance)
+        return list(events.rejected(self.plan))
+
+    def unpublished(self, error: VdeError) -> Iterator[dg.AssetObservation]:
+        """Yield why a plan failed, and what audits found in it: nothing of it is published."""
         if self.plan is None or self.published is not None:
             return
+        plans = str(self.catalog.names.plans.name)
+        if self.plan.id in self.instance.get_dynamic_partitions(plans):
+            record = self.workspace.store.plans.record(self.plan.id)
+            yield failed_observation(self.catalog.names, self.plan, error.text("; "), record)
         events = AuditEvents(self.catalog, self.workspace.store, self.instance)
         yield from events.unpublished(self.plan)

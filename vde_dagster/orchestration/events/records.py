@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import dagster as dg
+
+# What marks a partition of a failed run; Dagster does not export it.
+from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent, DagsterEventType
+from dagster._core.utils import make_new_run_id
 
 from vde_dagster.state.effects import Effects
 
@@ -27,6 +31,47 @@ def report_event(
     """Store an event that belongs to no run."""
     with effects.at("dagster.event"):
         instance.report_runless_asset_event(event)
+
+
+def plan_materializations(
+    effects: Effects,
+    instance: dg.DagsterInstance,
+    run: dg.DagsterRun,
+    key: dg.AssetKey,
+    partitions: Iterable[str],
+) -> None:
+    """Note that a run is to materialise partitions: they are red when it fails without that.
+
+    Dagster itself notes it of the assets of asset jobs only.
+    """
+    for partition in partitions:
+        planned = AssetMaterializationPlannedData(key, partition=partition)
+        event = DagsterEvent(
+            event_type_value=DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value,
+            job_name=run.job_name,
+            message=f"{run.job_name} intends to materialize asset {key.to_string()}",
+            event_specific_data=planned,
+        )
+        with effects.at("dagster.event"):
+            instance.report_dagster_event(event, run_id=run.run_id)
+
+
+def failed_run(
+    effects: Effects, instance: dg.DagsterInstance, job: str, said: str, tags: Mapping[str, str]
+) -> dg.DagsterRun | None:
+    """Show work that failed elsewhere as a run; None where there is one with the same tags."""
+    if instance.get_runs_count(dg.RunsFilter(tags=dict(tags))):
+        return None
+    run = dg.DagsterRun(
+        job_name=job,
+        run_id=make_new_run_id(),
+        status=dg.DagsterRunStatus.FAILURE,
+        tags=dict(tags),
+    )
+    with effects.at("dagster.event"):
+        instance.add_run(run)
+        instance.report_engine_event(said, run)
+    return run
 
 
 def add_partitions(

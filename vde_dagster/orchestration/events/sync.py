@@ -39,6 +39,7 @@ from vde_dagster.orchestration.models.live import LiveModel, LiveVersion
 from vde_dagster.orchestration.models.load_live import load_live
 from vde_dagster.orchestration.models.translator import VdeTranslator
 from vde_dagster.orchestration.names import Names
+from vde_dagster.project.loading.loader import project_hash
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
@@ -320,7 +321,8 @@ class Sync:
         """Give plans their pages that can still be approved, or were applied; take others' away."""
         store, names = self.store, self.catalog.names
         recent = [record for record in store.plans.recent(limit=_PLANS) if record.kind == "plan"]
-        past = store.plans.past([record.id for record in recent])
+        files = project_hash(self.workspace.root)
+        past = store.plans.closed_to_approval([record.id for record in recent], files)
         busy = self._busy_plans()
         rejected = [r for r in reversed(recent) if r.status == "rejected" and r.id not in busy]
         self.reporter.plans += show_rejected(store, self.instance, names, rejected)
@@ -339,7 +341,7 @@ class Sync:
                     report_applied(self.reporter, plan, None)
             if self._is_late:
                 return False
-        forget_past_plans(store, self.instance, names.plans)
+        forget_past_plans(self.workspace, self.instance, names.plans)
         return True
 
 

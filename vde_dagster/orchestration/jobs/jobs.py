@@ -15,13 +15,14 @@ from vde_dagster.orchestration.config import (
     RollbackConfig,
     RunConfig,
 )
-from vde_dagster.orchestration.events.applying import Work
+from vde_dagster.orchestration.events.applying import Work, person_of
 from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
 from vde_dagster.orchestration.events.publication import published_events
 from vde_dagster.orchestration.events.records import (
     add_partitions,
     delete_partition,
     passing_events,
+    plan_materializations,
 )
 from vde_dagster.orchestration.events.sync import gone_back, show_tables
 from vde_dagster.orchestration.failures import as_failure
@@ -39,7 +40,7 @@ from vde_dagster.orchestration.pages.plan_page import (
     plan_metadata,
     readers_of,
 )
-from vde_dagster.orchestration.pages.queries_check import queries_check
+from vde_dagster.orchestration.pages.queries_check import queries_check, tests_check
 from vde_dagster.orchestration.shown import refresh_after
 from vde_dagster.planning.contracts import describe_breaks
 from vde_dagster.planning.plan import Plan
@@ -90,6 +91,8 @@ def plan_as_configured(workspace: Any, config: PlanConfig) -> Plan:
         UsageError: The environment is new, its name looks mistyped, and the form does not say
             that it is meant.
     """
+    from vde_dagster.execution.workspace import current_user
+
     options = config.options()
     meant = None if config.create else workspace.likely_meant(config.environment)
     if meant is not None:
@@ -97,10 +100,7 @@ def plan_as_configured(workspace: Any, config: PlanConfig) -> Plan:
             f"there is no environment '{config.environment}': did you mean '{meant}'?",
             hint="`create: true` in the config makes a new one of that name",
         )
-    plan: Plan = workspace.plan(
-        config.environment,
-        options,
-    )
+    plan: Plan = workspace.plan(config.environment, options, author=current_user())
     return plan
 
 
@@ -142,9 +142,14 @@ def _new_plan(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
             made = plan_as_configured(workspace, config)
         yield from show_plan(context, catalog, workspace, made)
         refresh_after(context, workspace)
-        if workspace.settings.dagster.check_queries and not made.is_empty:
-            check = dg.AssetCheckEvaluation(**queries_check(workspace, made, names.plan_key))
-            yield from passing_events(workspace.store.database.effects, [check])
+        if not made.is_empty:
+            checks = [tests_check]
+            checks += [queries_check] if workspace.settings.dagster.check_queries else []
+            found = (
+                dg.AssetCheckEvaluation(**check(workspace, made, names.plan_key))
+                for check in checks
+            )
+            yield from passing_events(workspace.store.database.effects, found)
         yield dg.Output(made.id)
 
     @dg.job(
@@ -252,16 +257,19 @@ def apply_here(
     """Apply a plan in this step, with the event that approves it in `vde/apply`."""
     if plan.is_empty:
         return
+    effects, key = workspace.store.database.effects, catalog.names.apply_key
+    plan_materializations(effects, context.instance, context.run, key, [plan.id])
     work = Work(context, catalog, workspace)
-    yield from work.apply(plan, concurrency=concurrency, skip_tests=skip_tests)
+    who = person_of(context.run.tags, plan)
+    yield from work.apply(plan, concurrency=concurrency, who=who, skip_tests=skip_tests)
     approved = dg.AssetMaterialization(
         asset_key=catalog.names.apply_key,
         partition=plan.id,
         metadata=work.metadata(),
         tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
     )
-    yield from passing_events(workspace.store.database.effects, [approved])
-    forget_past_plans(workspace.store, context.instance, catalog.names.plans)
+    yield from passing_events(effects, [approved, *work.page(plan)])
+    forget_past_plans(workspace, context.instance, catalog.names.plans)
 
 
 def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
@@ -310,7 +318,7 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
             yield from passing_events(workspace.store.database.effects, events)
         if sync is not None:
             sync.checks()
-        forget_past_plans(workspace.store, context.instance, catalog.names.plans)
+        forget_past_plans(workspace, context.instance, catalog.names.plans)
         yield dg.Output(done.environment.version)
         refresh_after(context, workspace)
 
@@ -403,4 +411,4 @@ def _forget_dropped(names: Names, instance: dg.DagsterInstance, workspace: Any) 
     for name in instance.get_dynamic_partitions(str(names.environments.name)):
         if name not in alive:
             delete_partition(effects, instance, names.environments, name)
-    forget_past_plans(workspace.store, instance, names.plans)
+    forget_past_plans(workspace, instance, names.plans)

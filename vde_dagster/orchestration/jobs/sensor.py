@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +14,7 @@ import dagster as dg
 
 from vde_dagster.errors import VdeError
 from vde_dagster.orchestration.events.origins import SENSOR, origin_of
-from vde_dagster.orchestration.events.plan_partitions import idle, show_rejected
+from vde_dagster.orchestration.events.plan_partitions import idle, past_plans, show_rejected
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, SHORT, Names
 from vde_dagster.orchestration.rivals import rival_of
 from vde_dagster.orchestration.shown import refresh
@@ -116,6 +119,7 @@ def evaluate(
     Raises:
         Failure: A file is wrong; says where and what to do.
     """
+    from vde_dagster.execution.workspace import Workspace
     from vde_dagster.project.loading.loader import project_hash
 
     try:
@@ -135,6 +139,10 @@ def evaluate(
     except VdeError as error:
         raise dg.Failure(str(error)) from error
     withdrawn = idle(instance, replaced) if instance else []
+    if instance and found != known:
+        with Workspace.open(root) as workspace:
+            others = past_plans(workspace, instance, names.plans)
+        withdrawn = list(dict.fromkeys([*withdrawn, *others]))
     left = [plan_id for plan_id in waiting if plan_id not in past and plan_id not in withdrawn]
     return _result(names, found, plans, left, withdrawn)
 
@@ -246,8 +254,21 @@ def _plans(
             name: "never" if again else settings.auto_apply.get(name, "never")
             for name in (sorted(again) or named)
         }
-        made = [(workspace.plan(name), policy) for name, policy in policies.items()]
+        author = _author(root)
+        made = [(workspace.plan(name, author=author), policy) for name, policy in policies.items()]
         return [each for each in made if not _was_rejected(workspace.store, each[0])]
+
+
+def _author(root: Path) -> str:
+    """Return who wrote what the files say: of what is committed git's author, else the user."""
+    from vde_dagster.execution.workspace import current_user
+
+    git = ["git", "-C", str(root)]
+    with suppress(OSError, subprocess.SubprocessError):
+        asked = partial(subprocess.run, capture_output=True, text=True, check=True, timeout=10)
+        if not asked([*git, "status", "--porcelain", "--", "."]).stdout:
+            return asked([*git, "log", "-1", "--format=%an", "--", "."]).stdout.strip()
+    return current_user()
 
 
 def _was_rejected(store: StateStore, plan: Plan) -> bool:

@@ -112,6 +112,8 @@ class LiveProject:
         starts: First instant of data by model (UTC).
         errors: Mistakes in files that belong to no known model.
         tests: Unit tests by model, as the files have them.
+        waiting: Plans that wait for an approval, oldest first.
+        read_at: When this was read (UTC).
     """
 
     models: dict[ModelName, LiveModel]
@@ -119,6 +121,8 @@ class LiveProject:
     starts: dict[ModelName, datetime] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
     tests: dict[ModelName, tuple[UnitTest, ...]] = field(default_factory=dict)
+    waiting: tuple[Plan, ...] = ()
+    read_at: datetime | None = None
 
 
 Served = dict[ModelName, tuple[Snapshot, PhysicalTable | None]]

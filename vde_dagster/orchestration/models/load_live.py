@@ -66,7 +66,8 @@ def load_live(workspace: Workspace, now: datetime) -> LiveProject:
     for test in project.tests:
         tests[test.model] = (*tests.get(test.model, ()), test)
     shown = {environment.name: environment for environment in environments}
-    return LiveProject(live, shown, starts, tuple(loose), tests)
+    waiting = store.plans.waiting(project.files_hash)
+    return LiveProject(live, shown, starts, tuple(loose), tests, tuple(waiting), now)
 
 
 def snapshots_of(store: StateStore, environments: Iterable[Environment]) -> dict[str, Snapshot]:

@@ -119,6 +119,23 @@ def summary(plan: Plan) -> str:
     return ", ".join(words)
 
 
+def title_in_words(plan: Plan, most: int = 3) -> str:
+    """Say what a plan is about: `orders changed, total added and 2 more models`."""
+    if plan.kind is PlanKind.RESTATEMENT:
+        names = [f"`{short_name(name)}`" for name in list(plan.restates)[:most]]
+        return f"computes {', '.join(names)} again"
+    if not plan.base_version:
+        return f"a new environment of {len(plan.entries)} models"
+    order = [Change.MODIFIED, Change.REMOVED, Change.ADDED]
+    edited = [model for change in order for model in plan.models if model.change is change]
+    words = {Change.MODIFIED: "changed", Change.REMOVED: "removed", Change.ADDED: "added"}
+    said = [f"`{short_name(model.name)}` {words[model.change]}" for model in edited[:most]]
+    more = f" and {len(edited) - most} more" if len(edited) > most else ""
+    if said:
+        return f"{', '.join(said)}{more}"
+    return "what is due" if plan.builds else "views and descriptions"
+
+
 def audits_only(plan: Plan) -> list[PlannedModel]:
     """Return the models whose rows stay as they are and are audited again."""
     return [model for model in plan.models if model.audits and not model.builds]

@@ -14,7 +14,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
 from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY, SHORT, Names
-from vde_dagster.orchestration.pages.links import short_name
+from vde_dagster.orchestration.pages.links import partition_link, short_name
 from vde_dagster.orchestration.pages.markdown import (
     MAX_INLINE,
     Estimate,
@@ -32,6 +32,7 @@ from vde_dagster.planning.plan import Change, Plan, PlannedModel
 from vde_dagster.planning.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from vde_dagster.planning.environment import Environment
     from vde_dagster.state import StateStore
     from vde_dagster.state.plans import PlanRecord
 
@@ -83,6 +84,15 @@ def plan_metadata(
         ),
         "vde/views": len(plan.views.created) + len(plan.views.replaced) + len(plan.views.dropped),
     }
+
+
+def published_metadata(published: Environment, names: Names) -> dict[str, Any]:
+    """Return what the page of a plan begins with once it is published: by whom, and when."""
+    name, version = published.name, published.version
+    link = partition_link(names.environment_key, name, f"`{name}` version {version}")
+    when = f"{published.published_at:%Y-%m-%d %H:%M} UTC"
+    said = f"**Published** by {published.published_by} on {when}, as {link}."
+    return {"published": dg.MetadataValue.md(said)}
 
 
 def rejection_metadata(record: PlanRecord) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What Spark says of a plan's queries before anybody approves it: a check on `vde/plan`."""
+"""What Spark says of a plan before anybody approves it: checks on `vde/plan`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from vde_dagster.errors import VdeError
-from vde_dagster.orchestration.names import QUERIES_CHECK
+from vde_dagster.orchestration.names import QUERIES_CHECK, TESTS_CHECK
 
 if TYPE_CHECKING:
     from vde_dagster.execution.analyse_queries import Analysis
@@ -46,6 +46,37 @@ def queries_check(workspace: Workspace, plan: Plan, key: dg.AssetKey) -> dict[st
             "vde/mistakes": _lines(map(str, found.mistakes)),
             "vde/left_out": _lines(f"{name}: {why}" for name, why in found.left_out.items()),
         },
+    }
+
+
+def tests_check(workspace: Workspace, plan: Plan, key: dg.AssetKey) -> dict[str, Any]:
+    """Run the unit tests of what a plan changes, and return the fields of the check.
+
+    Starts Spark where one did not pass before. Where Spark cannot be had, the check warns.
+
+    Args:
+        workspace: The project.
+        plan: The plan.
+        key: The asset that shows plans.
+    """
+    fields: dict[str, Any] = {"asset_key": key, "check_name": TESTS_CHECK}
+    try:
+        ended = [one.result for one in workspace.test(plan)]
+    except VdeError as error:
+        return {
+            **fields,
+            "passed": False,
+            "severity": dg.AssetCheckSeverity.WARN,
+            "description": f"The unit tests could not be run: {error}",
+        }
+    failed = [f"{r.test.name} of {r.test.model}: {r.summary}" for r in ended if not r.passed]
+    said = f"All {len(ended)} unit tests pass." if ended else "What changes has no unit tests."
+    return {
+        **fields,
+        "passed": not failed,
+        "severity": dg.AssetCheckSeverity.ERROR,
+        "description": f"Would not be published, {'; '.join(failed)}" if failed else said,
+        "metadata": {"vde/plan": plan.id, "vde/tests": len(ended), "vde/failed": _lines(failed)},
     }
 
 
