@@ -98,7 +98,7 @@ def _passing(
                 found = IntervalSet((interval,)) if answer else IntervalSet()
             else:
                 found = _ranges(answer) & IntervalSet((interval,))
-                found = snapshot.cadence.whole(found, interval.end)
+                found = snapshot.cadence.whole(found, IntervalSet((interval,)))
             out = out | found
     except (Exception, SystemExit) as error:
         path, _, _ = signal.python.entrypoint.rpartition(":")

@@ -78,9 +78,9 @@ def cut_by_bytes(
     Returns:
         Batches in order of time; a unit that is larger than the limit is one.
     """
-    if len(missing.ranges) == 0 or cadence.unit.shift(missing.ranges[0].start, 1) >= (
-        missing.ranges[-1].end
-    ):
+    if len(missing.ranges) == 0 or cadence.unit.shift(
+        cadence.unit.floor(missing.ranges[0].start), 1
+    ) >= (missing.ranges[-1].end):
         return list(missing)
     limit = bytes_at_once(warehouse.settings.spark)
     first = min(start, missing.ranges[0].start)
@@ -107,15 +107,15 @@ def cut(
     for interval in missing:
         start = interval.start
         while start < interval.end:
-            most = until(start) + limit
+            most, base = until(start) + limit, cadence.unit.floor(start)
             taken, step = 1, 1
             # Doubling, then halving: a decade of five minutes is 1,000,000 units.
-            while cadence.unit.shift(start, taken) < interval.end and step:
-                if until(cadence.unit.shift(start, taken + step)) <= most:
+            while cadence.unit.shift(base, taken) < interval.end and step:
+                if until(cadence.unit.shift(base, taken + step)) <= most:
                     taken, step = taken + step, step * 2
                 else:
                     step //= 2
-            end = min(cadence.unit.shift(start, taken), interval.end)
+            end = min(cadence.unit.shift(base, taken), interval.end)
             yield Interval(start, end)
             start = end
 

@@ -26,7 +26,7 @@ from vde_dagster.execution.warehouse import Warehouse
 from vde_dagster.lakehouse.branch_names import BranchName
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.missing import with_lookback
+from vde_dagster.planning.missing import left_to_fill, with_lookback
 from vde_dagster.planning.plan import PlannedModel
 from vde_dagster.planning.serve import choose_filler, extended
 from vde_dagster.planning.snapshot import Snapshot
@@ -167,14 +167,14 @@ class TableFiller:
         if target.waits and left.commits:
             written.put_branch(table.id, target.branch)
         self._audit_rows_of_others(model, snapshot, target, left)
-        missing = model.intervals - left.recorded
+        missing = left_to_fill(snapshot, model.intervals, left.recorded)
         if missing and model.skippable and not model.restate and not left.commits:
             skipped = self._skip(snapshot, filler, target, table, missing)
             if skipped is not None:
                 return skipped
         self.emit(ModelStarted(snapshot, table, missing))
         taken = recover(model, snapshot, target, left, missing, self._auditor())
-        missing = missing - taken
+        missing = left_to_fill(snapshot, missing, taken)
         # What goes on in place keeps the rows that are there, whichever ranges are filled again;
         # a preview that nothing counts of any more is begun anew.
         kept = table.preview is not None and bool(table.available or not table.created)

@@ -7,6 +7,7 @@ from vde_dagster.execution.audit_table import Auditor
 from vde_dagster.execution.events import IntervalFilled
 from vde_dagster.execution.target import LeftOver, Target
 from vde_dagster.planning.interval import IntervalSet
+from vde_dagster.planning.missing import left_to_fill
 from vde_dagster.planning.plan import PlannedModel
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.work import FillResult
@@ -34,7 +35,7 @@ def recover(
         auditor: Audits the plan's tables.
 
     Returns:
-        What need not be filled any more (UTC).
+        What is recorded as filled; a part of a unit may have gone on since (UTC).
     """
     plan, written = auditor.tasks.plan, auditor.tasks.written
     taken = IntervalSet()
@@ -62,7 +63,7 @@ def recover(
         result = FillResult(fill.rows, fill.iceberg_snapshot_id, None)
         # What it read and wrote died with the process: no later run may build on a guess of it.
         facts = auditor.tasks.made_without(target.table)
-        target.record(fill.interval, result, facts, last=not missing - taken)
+        target.record(fill.interval, result, facts, last=not left_to_fill(snapshot, missing, taken))
         if target.waits:
             written.put_branch(target.table.id, target.branch)
         auditor.emit(IntervalFilled(snapshot, target.table, fill.interval, result, True))

@@ -58,8 +58,8 @@ class IntervalUnit(Enum):
         return boundary + _STEPS[self] * steps
 
     def count(self, interval: Interval) -> int:
-        """Count the units of an interval, the part of one at its end too."""
-        start, end = interval.start, self.ceil(interval.end)
+        """Count the units of an interval, parts of them at its ends too."""
+        start, end = self.floor(interval.start), self.ceil(interval.end)
         if self is IntervalUnit.YEAR:
             return end.year - start.year
         if self is IntervalUnit.MONTH:
@@ -120,22 +120,24 @@ class Cadence:
             return self.due_until(now, ignore_cron=ignore_cron)
         return now if ignore_cron else self.last_tick(now)
 
-    def whole(self, filled: IntervalSet, until: datetime) -> IntervalSet:
-        """Return the part of what is filled that need not be filled again.
+    def whole(self, filled: IntervalSet, wanted: IntervalSet) -> IntervalSet:
+        """Return the part of what is wanted that is filled unit by unit.
 
-        Whole units; and of a model that fills parts of units the last one, if it is filled as far
-        as it can be.
+        Of a unit that is wanted in part, as the one that goes on may be, that part has to be there;
+        of any other one all of it.
 
         Args:
             filled: What is filled (UTC).
-            until: The exclusive end of what is to be filled (UTC).
+            wanted: What is to be filled (UTC).
         """
-        aligned = self.align_inward(filled)
-        start = self.unit.floor(until)
-        if not self.partials or start == until:
-            return aligned
-        part = Interval(start, until)
-        return aligned | IntervalSet((part,)) if filled.contains(part) else aligned
+        unit, found = self.unit, []
+        for asked in wanted:
+            for there in filled & IntervalSet((asked,)):
+                start = there.start if there.start == asked.start else unit.ceil(there.start)
+                end = there.end if there.end == asked.end else unit.floor(there.end)
+                if start < end:
+                    found.append(Interval(start, end))
+        return IntervalSet.of(found)
 
     def latest_slot(self, now: datetime, *, ignore_cron: bool = False) -> Interval:
         """Return the last complete unit that is due: the slot that a whole-table kind fills."""
@@ -161,7 +163,7 @@ class Cadence:
         for interval in intervals:
             start = interval.start
             while start < interval.end:
-                end = min(self.unit.shift(start, size), interval.end)
+                end = min(self.unit.shift(self.unit.floor(start), size), interval.end)
                 out.append(Interval(start, end))
                 start = end
         return out

@@ -28,7 +28,7 @@ def due_intervals(plan: Plan, window: Window) -> Mapping[ModelName, IntervalSet]
     starts = infer_starts(snapshots, window)
     found: dict[ModelName, IntervalSet] = {}
     told: set[str] = set()
-    holdings = Holdings(starts, window.now, window.ignore_cron)
+    holdings = Holdings(starts, window.now)
     for name, snapshot in snapshots.items():
         table = tables.get(name)
         if table is None:

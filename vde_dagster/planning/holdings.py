@@ -6,8 +6,14 @@ parent's cron ticks later, a signal holds a parent back, or only a part of a par
 What is missing then is remembered with the fill, by the model whose rows are missing. As soon as
 less of it is missing, the table is made again, into the slot that it has.
 
-A model that keeps its rows by interval waits for its parents instead: an interval that was computed
-before its parent's would be recorded as filled and stay wrong.
+A model that keeps its rows by interval waits for its parents instead: an interval that was
+computed before its parent's would be recorded as filled and stay wrong. So it waits
+
+- for a parent that is made whole, until that was made for a slot which reaches over the interval,
+  whatever is due by then (one that is made of seeds alone has the same rows always);
+- for a unit that a parent fills in part, until that is whole: its rows are made again with every
+  part. Only who fills parts of such a unit itself, or of a longer one, and does so again, takes
+  them.
 """
 
 from __future__ import annotations
@@ -17,9 +23,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.planning.cadence import ALWAYS, BEGINNING, FAR
+from vde_dagster.planning.cadence import ALWAYS, BEGINNING, FAR, IntervalUnit
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.missing import fills_parts_again
+from vde_dagster.planning.repeatable import why_not_repeatable
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import Lacks, PhysicalTable
 
@@ -36,29 +44,32 @@ class Holdings:
     Args:
         starts: First instant of data by model (UTC).
         now: The instant of the plan (UTC).
-        ignore_cron: Whether what is complete is due before its cron has ticked.
     """
 
     starts: Mapping[ModelName, datetime]
     now: datetime
-    ignore_cron: bool = False
     _missing: dict[ModelName, Lacks] = field(default_factory=dict)
     """What readers of a model do not find, by the model whose rows they are."""
-    _due: dict[ModelName, datetime] = field(default_factory=dict)
-    """Until when the rows of a model that has a table are due."""
-    _complete: dict[ModelName, IntervalSet] = field(default_factory=dict)
-    """Where readers of a model need not wait for rows of it; of one that is not named, nowhere."""
+    _waits: dict[ModelName, Lacks] = field(default_factory=dict)
+    """What readers that keep rows by interval wait for, by the model whose rows they are."""
+    _parts: dict[ModelName, tuple[IntervalUnit, IntervalSet]] = field(default_factory=dict)
+    """What models hold of units that are not whole yet."""
+    _static: set[ModelName] = field(default_factory=set)
+    """Models whose rows follow from files alone, whenever they are made."""
 
     def complete_for(self, snapshot: Snapshot) -> IntervalSet:
-        """Return where the parents of a model have what is due, or will have it.
+        """Return where a model that keeps rows by interval need not wait for its parents.
 
         Args:
             snapshot: The model; its parents have been told of.
         """
-        out = ALWAYS
-        for parent in snapshot.parents:
-            known = self._complete.get(parent)
-            out = out if known is None else out & known
+        cadence, out = snapshot.cadence, ALWAYS
+        again = cadence.partials and fills_parts_again(snapshot)
+        for root, ranges in self._waits_of_parents(snapshot).items():
+            unit, part = self._parts.get(root, (cadence.unit, IntervalSet()))
+            if again and unit.value <= cadence.unit.value:
+                ranges = ranges - part
+            out = out - ranges
         return out
 
     def note(self, snapshot: Snapshot, table: PhysicalTable | None, intervals: IntervalSet) -> None:
@@ -69,15 +80,18 @@ class Holdings:
             table: Its table; None for a view.
             intervals: What the plan fills of it (UTC).
         """
+        name, filled_once = snapshot.name, meaning_of(snapshot.model.kind).filled_once
+        if filled_once or self._is_static(snapshot):
+            self._static.add(name)
         if table is None:
-            self._missing[snapshot.name] = self._lacks(snapshot, FAR)
+            self._missing[name] = self._lacks(snapshot, FAR)
+            self._waits[name] = self._waits_of_parents(snapshot)
         elif snapshot.is_incremental:
-            self._missing[snapshot.name] = self._unfilled(snapshot, table, intervals)
-        elif not meaning_of(snapshot.model.kind).filled_once:
-            self._missing[snapshot.name] = self._unmade(snapshot, table, intervals)
-        complete = self._complete_in(snapshot, table, intervals)
-        if complete is not ALWAYS:
-            self._complete[snapshot.name] = complete | self._outside(snapshot)
+            self._note_filled(snapshot, table.available | intervals)
+        elif not filled_once:
+            self._missing[name] = self._waits[name] = self._unmade(snapshot, table, intervals)
+            if name in self._static and (table.intervals or intervals):
+                del self._waits[name]
 
     def lacks(self, name: ModelName) -> Lacks:
         """Return what a model that is made whole was, or is going to be, made without."""
@@ -95,16 +109,6 @@ class Holdings:
         now = self._lacks(snapshot, table.intervals.ranges[-1].end)
         return any(was - now.get(root, IntervalSet()) for root, was in table.lacks.items())
 
-    def _complete_in(
-        self, snapshot: Snapshot, table: PhysicalTable | None, intervals: IntervalSet
-    ) -> IntervalSet:
-        if table is None:
-            return self.complete_for(snapshot)
-        if snapshot.is_incremental:
-            return table.available | intervals
-        owed = self._owed(snapshot.name)
-        return ALWAYS - owed if owed else ALWAYS
-
     def _outside(self, snapshot: Snapshot) -> IntervalSet:
         """Return where a model has no rows by its definition, so that nobody waits for any."""
         start, end = self.starts.get(snapshot.name, BEGINNING), snapshot.model.end_at(self.now)
@@ -112,21 +116,16 @@ class Holdings:
         after = [Interval(end, FAR)] if end is not None and end < FAR else []
         return IntervalSet.of([*before, *after])
 
-    def _owed(self, name: ModelName) -> IntervalSet:
-        """Return where what is due of a model that is made whole, or of its parents, is not there.
+    def _is_static(self, snapshot: Snapshot) -> bool:
+        if not snapshot.parents or not self._static.issuperset(snapshot.parents):
+            return False
+        return not snapshot.is_incremental and why_not_repeatable(snapshot, {}) is None
 
-        Whoever keeps rows by interval waits for it: nobody would compute an interval again that
-        was made of the earlier rows.
-        """
-        found = IntervalSet()
-        for root, ranges in self._missing.get(name, NOTHING).items():
-            due = self._due.get(root)
-            if due is None or due <= BEGINNING:
-                continue
-            owed = ranges & IntervalSet((Interval(BEGINNING, due),))
-            if owed and owed.ranges[-1].end == due:
-                owed = owed | IntervalSet((Interval(owed.ranges[-1].start, FAR),))
-            found = found | owed
+    def _waits_of_parents(self, snapshot: Snapshot) -> Lacks:
+        found: dict[ModelName, IntervalSet] = {}
+        for parent in snapshot.parents:
+            for root, ranges in self._waits.get(parent, NOTHING).items():
+                found[root] = found.get(root, IntervalSet()) | ranges
         return found
 
     def _lacks(self, snapshot: Snapshot, until: datetime) -> Lacks:
@@ -140,19 +139,22 @@ class Holdings:
                     found[root] = _coarse(found.get(root, IntervalSet()) | part)
         return found
 
-    def _unfilled(self, snapshot: Snapshot, table: PhysicalTable, intervals: IntervalSet) -> Lacks:
-        unit, end = snapshot.cadence.unit, snapshot.model.end_at(self.now) or FAR
-        due = snapshot.cadence.filled_until(self.now, ignore_cron=self.ignore_cron)
-        self._due[snapshot.name] = min(due, end)
-        start = unit.floor(self.starts.get(snapshot.name, BEGINNING))
-        if start >= end:
-            return NOTHING
-        missing = IntervalSet((Interval(start, end),)) - (table.available | intervals)
-        return {snapshot.name: _coarse(missing)}
+    def _note_filled(self, snapshot: Snapshot, filled: IntervalSet) -> None:
+        """Say what is filled, or going to be, of a model that keeps its rows by interval."""
+        name, unit = snapshot.name, snapshot.cadence.unit
+        outside = self._outside(snapshot)
+        whole = snapshot.cadence.whole(filled | outside, ALWAYS)
+        part = filled - whole
+        if part:
+            self._parts[name] = unit, part
+        self._waits[name] = {name: ALWAYS - whole - outside}
+        start = unit.floor(self.starts.get(name, BEGINNING))
+        end = snapshot.model.end_at(self.now) or FAR
+        reach = IntervalSet((Interval(start, end),)) if start < end else IntervalSet()
+        missing = reach - whole
+        self._missing[name] = {name: _coarse(missing)} if missing else NOTHING
 
     def _unmade(self, snapshot: Snapshot, table: PhysicalTable, intervals: IntervalSet) -> Lacks:
-        slot = snapshot.cadence.latest_slot(self.now, ignore_cron=self.ignore_cron)
-        self._due[snapshot.name] = slot.end
         filled = table.intervals | intervals
         end = filled.ranges[-1].end if filled else BEGINNING
         lacks = self._lacks(snapshot, intervals.ranges[-1].end) if intervals else table.lacks

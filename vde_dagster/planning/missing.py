@@ -104,15 +104,42 @@ def missing_intervals(
         reachable = cadence.align_inward(available)
         following = wanted & next_in_order(snapshot, filled, starts[snapshot.name], reachable)
         return with_lookback(snapshot, following, wanted & reachable)
-    # A unit that is filled in part (by hours, before the cron became daily) is filled anew.
-    missing = wanted - cadence.whole(filled, until)
+    missing = left_to_fill(snapshot, wanted, filled)
     if not missing:
         return missing
-    reachable = cadence.whole(available, until)
     floor = cadence.unit.floor(starts[snapshot.name])
-    return with_lookback(
-        snapshot, missing & reachable, IntervalSet((Interval(floor, until),)) & reachable
-    )
+    reachable = cadence.whole(available, IntervalSet((Interval(floor, until),)))
+    return with_lookback(snapshot, missing & reachable, reachable)
+
+
+def left_to_fill(snapshot: Snapshot, wanted: IntervalSet, filled: IntervalSet) -> IntervalSet:
+    """Return which of some wanted ranges have to be filled, so that no unit is of two fills.
+
+    A unit that is filled in part (as it went on, or by hours before the cron became daily) is
+    filled anew from its beginning: a query makes its rows of all that it reads of the unit. Where
+    rows are added to those that are there, or follow from them, filling goes on where it ended.
+
+    Args:
+        snapshot: The model.
+        wanted: What is to be filled (UTC).
+        filled: What its table holds (UTC).
+    """
+    if not snapshot.is_incremental:
+        return wanted if wanted - filled else IntervalSet()
+    if not fills_parts_again(snapshot):
+        return wanted - filled
+    return wanted - snapshot.cadence.whole(filled, wanted)
+
+
+def fills_parts_again(snapshot: Snapshot) -> bool:
+    """Say whether a unit that is filled in part is filled again from its beginning."""
+    return refills(snapshot) and not snapshot.model.kind.in_order
+
+
+def refills(snapshot: Snapshot) -> bool:
+    """Say whether what a table holds of an interval can be filled again, and no rows are added."""
+    policy = snapshot.model.kind.in_place
+    return policy is None or policy.refills
 
 
 def last_slot(snapshot: Snapshot, filled: IntervalSet) -> Interval:
@@ -153,7 +180,9 @@ def with_lookback(snapshot: Snapshot, missing: IntervalSet, within: IntervalSet)
     if not missing or not lookback:
         return missing
     unit = snapshot.cadence.unit
-    widened = IntervalSet.of(Interval(unit.shift(r.start, -lookback), r.end) for r in missing)
+    widened = IntervalSet.of(
+        Interval(unit.shift(unit.floor(r.start), -lookback), r.end) for r in missing
+    )
     return widened & within
 
 

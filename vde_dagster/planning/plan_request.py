@@ -10,7 +10,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.planning.cadence import FAR
 from vde_dagster.planning.in_place import ColumnChanges
 from vde_dagster.planning.interval import Interval, IntervalSet
-from vde_dagster.planning.missing import Window
+from vde_dagster.planning.missing import Window, refills
 from vde_dagster.planning.options import NOTHING_SAID, PlanOptions
 from vde_dagster.planning.plan import PlanKind
 from vde_dagster.planning.readiness import Ready
@@ -60,12 +60,6 @@ def filled_of(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) ->
     """
     once = request.kind is PlanKind.RUN or not refills(snapshot)
     return table.available if once else table.intervals
-
-
-def refills(snapshot: Snapshot) -> bool:
-    """Say whether what a table keeps of an earlier definition can be filled again."""
-    policy = snapshot.model.kind.in_place
-    return policy is None or policy.refills
 
 
 def window_for(request: PlanRequest, snapshot: Snapshot, table: PhysicalTable) -> Window:

@@ -12,12 +12,11 @@ from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.planning.holdings import Holdings
 from vde_dagster.planning.in_place import TableChange
 from vde_dagster.planning.interval import IntervalSet
-from vde_dagster.planning.missing import missing_intervals
+from vde_dagster.planning.missing import missing_intervals, refills
 from vde_dagster.planning.plan_request import (
     PlanRequest,
     filled_of,
     fills,
-    refills,
     units_from,
     window_for,
 )
@@ -60,7 +59,7 @@ class PlannedWork:
         self._protected = state.protected(request.environment)
         self._shown = state.base.tables if state.base is not None else frozenset[str]()
         self._readiness = Readiness(request.ready)
-        self._holdings = Holdings(starts, request.window.now, request.window.ignore_cron)
+        self._holdings = Holdings(starts, request.window.now)
 
     def owns(self, table: PhysicalTable) -> bool:
         """Say whether a table is the environment's to fill and to lay out."""

@@ -12,9 +12,9 @@ from vde_dagster.planning.cadence import EPOCH, FAR
 from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.planning.interval import Interval, IntervalSet, iso
 from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.missing import refills
 from vde_dagster.planning.options import PlanOptions
 from vde_dagster.planning.plan import Plan, PlanKind, PlannedModel
-from vde_dagster.planning.plan_request import refills
 from vde_dagster.planning.redo import NOTHING, Redo, redo
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.planning.table import PhysicalTable

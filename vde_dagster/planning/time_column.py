@@ -40,11 +40,14 @@ class TimeColumn:
         type: Its Spark SQL type.
         format: strftime format of text and numbers; None means `%Y-%m-%d`, or `%Y%m%d` for
             numbers. Dates and timestamps need none.
+        partials: Whether intervals may end before their unit does. A column that tells no time
+            within the unit's last day then has the rows of all of it: they are what is there yet.
     """
 
     name: str
     type: str
     format: str | None = None
+    partials: bool = False
 
     def condition(self, interval: Interval) -> str:
         """Return a Spark SQL condition that holds for exactly the interval's rows.
@@ -60,7 +63,7 @@ class TimeColumn:
         if kind == "timestamp_ntz":
             return _between(column, *_literals("TIMESTAMP_NTZ", "%Y-%m-%d %H:%M:%S.%f", interval))
         if kind == "date":
-            self._check_step(interval, "%d", "a DATE")
+            interval = self._in_steps(interval, "%d", "a DATE")
             return _between(column, *_literals("DATE", "%Y-%m-%d", interval))
         if kind == "string" or kind.startswith(("varchar", "char", "string ")):
             return self._formatted(column, interval, _DEFAULT_TEXT, string_literal)
@@ -115,15 +118,18 @@ class TimeColumn:
             )
         shortest = finest(text)
         assert shortest is not None
-        self._check_step(interval, shortest, f"text of the format {text}")
+        interval = self._in_steps(interval, shortest, f"text of the format {text}")
         if keeps_order(text):
             start, end = (literal(_format(i, text)) for i in (interval.start, interval.end))
             return f"{column} >= {start} AND {column} < {end}"
         values = [literal(_format(instant, text)) for instant in self._steps(interval, shortest)]
         return f"{column} IN ({', '.join(values)})"
 
-    def _check_step(self, interval: Interval, finest: str, what: str) -> None:
-        """Refuse intervals whose ends lie within one value of the column."""
+    def _in_steps(self, interval: Interval, finest: str, what: str) -> Interval:
+        """Refuse intervals whose ends lie within one value of the column, or end behind it."""
+        if self.partials and _floor(interval.end, finest) != interval.end:
+            end = _next(_floor(interval.end, finest), finest)
+            interval = Interval(interval.start, end)
         for instant in (interval.start, interval.end):
             if _floor(instant, finest) != instant:
                 raise ExecutionError(
@@ -131,6 +137,7 @@ class TimeColumn:
                     f"{interval} from the rest of its {UNITS[finest]}",
                     hint=f"use a TIMESTAMP as time_column, or a cron of whole {UNITS[finest]}s",
                 )
+        return interval
 
     def _steps(self, interval: Interval, finest: str) -> list[datetime]:
         values: list[datetime] = []

@@ -155,3 +155,69 @@ def test_batches_by_bytes_are_the_longest_that_keep_to_the_limit(
             longer = Interval(one.start, DAY.shift(one.end, 1))
             assert other.start == one.end
             assert held(longer) > limit - 0.01
+
+
+WHOLE = ["06 00-10", "06 00-12", "06 00-01"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "filled"),
+    [
+        ("INCREMENTAL_BY_TIME_RANGE (time_column day)", WHOLE),
+        ("INCREMENTAL_BY_TIME_RANGE (time_column day, lookback 1)", WHOLE),
+        (
+            "INCREMENTAL_BY_TIME_RANGE (time_column day, batch_size 1)",
+            ["06 00-10", "06 00-12", "06 00-00", "07 00-01"],
+        ),
+        ("INCREMENTAL_BY_UNIQUE_KEY (unique_key n)", WHOLE),
+        ("INCREMENTAL_BY_PARTITION, partitioned_by (day)", WHOLE),
+        ("INCREMENTAL_UNMANAGED", ["06 00-10", "06 10-12", "06 12-01"]),
+    ],
+)
+def test_every_part_of_a_day_is_filled_from_the_beginning_of_the_day_but_where_rows_are_added(
+    kind: str, filled: list[str], tmp_path: Path
+) -> None:
+    model = f"""
+        MODEL (name db.m, start '2024-01-06', cron '@hourly', interval_unit day,
+          allow_partials true, kind {kind});
+        SELECT CAST(@start_ds AS DATE) AS day, 1 AS n
+        """
+    folder = ProjectFolder(tmp_path / "project", {"models/m.sql": model})
+    spark = PartsSpark()
+    with open_fake(folder.root, spark) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW.replace(hour=10, minute=30)))
+        for later in (NOW.replace(minute=30), NOW.replace(day=7, hour=1, minute=30)):
+            workspace.apply(workspace.plan_run("prod", now=later))
+    assert spark.parts == filled
+
+
+def test_a_day_that_was_filled_by_hours_is_filled_whole_once_the_cron_is_daily(
+    tmp_path: Path,
+) -> None:
+    hourly = """
+        MODEL (name db.m, start '2024-01-06', cron '@hourly',
+          kind INCREMENTAL_BY_UNIQUE_KEY (unique_key day));
+        SELECT CAST(@start_ds AS DATE) AS day, 1 AS n
+        """
+    folder = ProjectFolder(tmp_path / "project", {"models/m.sql": hourly})
+    spark = PartsSpark()
+    with open_fake(folder.root, spark) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW.replace(hour=10, minute=30)))
+    folder.write("models/m.sql", hourly.replace("@hourly", "@daily"))
+    with open_fake(folder.root, spark) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW))
+        workspace.apply(workspace.plan_run("prod", now=NOW.replace(day=7)))
+    assert spark.parts == ["06 00-10", "06 00-00"]
+
+
+class PartsSpark(FakeSpark):
+    """Notes which hours of which days are filled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+
+    def fill(self, task: FillTask) -> FillResult:
+        start, end = task.interval.start, task.interval.end
+        self.parts.append(f"{start:%d %H}-{end:%H}")
+        return super().fill(task)

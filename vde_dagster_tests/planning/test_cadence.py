@@ -160,10 +160,24 @@ def test_what_is_due_grows_with_time_and_never_lies_in_the_future(
 
 def test_a_part_of_a_unit_counts_as_filled_only_up_to_the_same_tick() -> None:
     daily = Cadence("0 * * * *", given_unit=IntervalUnit.DAY, partials=True)
+    yesterday, today = utc("2024-03-09"), utc("2024-03-10")
     noon, one = utc("2024-03-10T12:00"), utc("2024-03-10T13:00")
-    filled = IntervalSet((Interval(utc("2024-03-09"), noon),))
-    assert daily.whole(filled, noon) == filled
-    assert daily.whole(filled, one).ranges == (Interval(utc("2024-03-09"), utc("2024-03-10")),)
+    filled = IntervalSet((Interval(yesterday, noon),))
+    assert daily.whole(filled, filled) == filled
+    wanted = IntervalSet((Interval(yesterday, one),))
+    assert daily.whole(filled, wanted).ranges == (Interval(yesterday, today),)
+    later = IntervalSet((Interval(utc("2024-03-10T06:00"), one),))
+    assert not daily.whole(later, wanted)
+
+
+def test_batches_that_begin_within_a_month_end_with_months() -> None:
+    monthly = Cadence("0 0 1 * *")
+    rest = IntervalSet((Interval(utc("2024-01-31T10:00"), utc("2024-03-01")),))
+    assert [batch.end for batch in monthly.batches(rest, 1)] == [
+        utc("2024-02-01"),
+        utc("2024-03-01"),
+    ]
+    assert [IntervalUnit.MONTH.count(batch) for batch in monthly.batches(rest, 1)] == [1, 1]
 
 
 @pytest.mark.parametrize(

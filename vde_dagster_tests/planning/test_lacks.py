@@ -20,7 +20,7 @@ from vde_dagster.planning.cadence import BEGINNING, FAR
 from vde_dagster.planning.environment import PRODUCTION
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
-from vde_dagster.planning.missing import Window, infer_starts, wanted_intervals
+from vde_dagster.planning.missing import Window, infer_starts
 from vde_dagster.planning.order import in_order
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.snapshot import Snapshot
@@ -172,15 +172,11 @@ class History:
         intervals: IntervalSet,
         starts: dict[ModelName, datetime],
     ) -> None:
-        """Rows that are kept by interval are made of whole tables that lack nothing due."""
-        seen = self.seen(plan, snapshot, filled)
-        for root, there in seen.items():
-            if shown[root].is_incremental:
-                due = wanted_intervals(shown[root], Window(self.now), starts)
-            else:
-                slot = shown[root].cadence.latest_slot(self.now)
-                due = IntervalSet((Interval(BEGINNING, slot.end),))
-            assert not (due - there) & intervals, self.story(snapshot.name)
+        """Rows that are kept by interval are made of parents that lack nothing there."""
+        for root, there in self.seen(plan, snapshot, filled).items():
+            since = starts[root] if shown[root].is_incremental else BEGINNING
+            lacking = IntervalSet((Interval(since, FAR),)) - there
+            assert not lacking & intervals, self.story(snapshot.name)
 
     def seen(self, plan: Plan, snapshot: Snapshot, filled: dict[ModelName, IntervalSet]) -> Seen:
         """Return what a model's query finds when its turn comes."""

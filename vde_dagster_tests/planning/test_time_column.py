@@ -84,3 +84,22 @@ def test_an_unsortable_format_over_a_huge_range_is_refused() -> None:
     )
     with pytest.raises(ExecutionError, match="does not sort by time"):
         TimeColumn("t", "string", "%d/%m/%Y").condition(interval)
+
+
+@pytest.mark.parametrize(
+    ("type_", "format_", "end"),
+    [
+        ("date", None, "DATE '2013-01-02'"),
+        ("string", None, "'2013-01-02'"),
+        ("int", "%Y%m%d", "20130102"),
+        ("timestamp", None, "TIMESTAMP '2013-01-01 10:00:00.000000Z'"),
+    ],
+)
+def test_a_day_that_goes_on_has_all_rows_of_a_column_that_tells_days(
+    type_: str, format_: str | None, end: str
+) -> None:
+    column = TimeColumn("t", type_, format_, partials=True)
+    assert column.condition(hours(0, 10)).endswith(f"AND `t` < {end}")
+    if type_ != "timestamp":
+        with pytest.raises(ExecutionError, match="cannot tell the interval"):
+            column.condition(hours(3, 10))

@@ -131,4 +131,6 @@ def _time_column(snapshot: Snapshot, table: PhysicalTable) -> TimeColumn | None:
     named = {name.lower(): physical for name, physical in column_map(snapshot, table)}
     physical = named[apart.name.lower()]
     type_ = next(column.type for column in table.columns if column.name == physical)
-    return TimeColumn(physical, type_, apart.format) if type_ is not None else None
+    if type_ is None:
+        return None
+    return TimeColumn(physical, type_, apart.format, snapshot.model.allow_partials)

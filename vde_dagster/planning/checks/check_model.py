@@ -12,7 +12,7 @@ from vde_dagster.planning.checks.known import Known
 from vde_dagster.planning.checks.merges import merged_again, merged_values
 from vde_dagster.planning.checks.named_columns import named_columns, transforms, undeclared
 from vde_dagster.planning.checks.queries import query_problems
-from vde_dagster.planning.checks.time_columns import time_columns
+from vde_dagster.planning.checks.time_columns import read_in_other_zone, time_columns
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.problem import Problem
 
@@ -25,6 +25,7 @@ _CHECKS = (
     reads_itself,
     unfiltered,
     time_columns,
+    read_in_other_zone,
     merged_values,
     merged_again,
     commits_of,

@@ -62,18 +62,17 @@ def merged_again(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
     """
     model = known.model
     kind = model.kind
-    if not (kind.earlier_intervals or model.allow_partials) or not kind.assignments:
+    if not kind.earlier_intervals or not kind.assignments:
         return
-    why = f"lookback {kind.earlier_intervals}" if kind.earlier_intervals else "allow_partials"
-    what = "lookback" if kind.earlier_intervals else "allow_partials"
     changed = {name.lower() for name, text in kind.assignments if text.lower() != _of_table(name)}
     for column, text in dict(kind.assignments).items():
         if changed.isdisjoint(_counted(text)):
             continue
         yield Problem(
-            f"{model.name}: its kind adds to what the table holds ({column} = {text}), and {why} "
-            "merges the same rows again with later runs: they are counted more than once",
-            f"remove {what}, or set '{column}' to values of source that the query computes whole",
+            f"{model.name}: its kind adds to what the table holds ({column} = {text}), and "
+            f"lookback {kind.earlier_intervals} merges the same rows again with later runs: they "
+            "are counted more than once",
+            f"remove lookback, or set '{column}' to values of source that the query computes whole",
             place_in_header(model, "kind", "set", column),
             certain=False,
         )

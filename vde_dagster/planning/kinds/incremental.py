@@ -55,7 +55,7 @@ class TimeRangeMeaning(IncrementalMeaning):
     def audited_rows(self, kind: Kind, rows: str, interval: Interval, time_type: str | None) -> str:
         """Return the interval's rows."""
         assert isinstance(kind, IncrementalByTimeRange)
-        column = TimeColumn(kind.time_column, time_type or "TIMESTAMP", kind.time_format)
+        column = TimeColumn(kind.time_column, time_type or "TIMESTAMP", kind.time_format, True)
         return f"SELECT * FROM ({rows}) WHERE {column.reading_condition(interval)}"
 
     def is_cut_freely(self, model: Model) -> bool:

@@ -54,10 +54,11 @@ class TimeRange(Strategy):
 
 
 def _column(write: Write) -> TimeColumn:
-    kind = write.task.snapshot.model.kind
+    model = write.task.snapshot.model
+    kind = model.kind
     assert isinstance(kind, IncrementalByTimeRange)
     name = write.physical_name(kind.time_column)
-    return TimeColumn(name, write.types[name], kind.time_format)
+    return TimeColumn(name, write.types[name], kind.time_format, model.allow_partials)
 
 
 def _partition(column: str, type_: str, unit: IntervalUnit) -> str:
