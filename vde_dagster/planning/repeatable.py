@@ -22,6 +22,21 @@ _SPECIAL_INSTANT = re.compile(
     r"""[rR]?['"]\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*['"]""", re.IGNORECASE
 )
 """Texts, perhaps with a time zone, that Spark reads as the present where a date is wanted."""
+_PRESENT = ("now", "today", "tomorrow", "yesterday")
+_TO_INSTANTS = frozenset(
+    [
+        "cast",
+        "try_cast",
+        "date",
+        "timestamp",
+        "to_date",
+        "try_to_date",
+        "to_timestamp",
+        "try_to_timestamp",
+        "to_timestamp_ltz",
+        "to_timestamp_ntz",
+    ]
+)
 
 
 def may_be_skipped(snapshot: Snapshot) -> bool:
@@ -101,7 +116,46 @@ def reads_clock(query: str) -> str | None:
             return found
         if token.kind == "string" and _SPECIAL_INSTANT.fullmatch(token.text):
             return token.text
-    return None
+    cast = any(token.text == "::" or token.text.lower() in _TO_INSTANTS for token in tokens)
+    return "a date that it makes of texts" if cast and _makes_instants(query) else None
+
+
+def _makes_instants(query: str) -> bool:
+    """Say whether a query may put texts together to one that Spark reads as the present.
+
+    >>> _makes_instants("SELECT CAST('to' || 'day' AS DATE)")
+    True
+    >>> _makes_instants("SELECT CAST(month || '-01' AS DATE), DATE '2024-01-01' FROM t")
+    False
+    """
+    from sqlglot import exp
+
+    from vde_dagster.sql.reading import name_of_call, read_query
+
+    for node in read_query(query).tree.walk():
+        if isinstance(node, (exp.Cast, exp.TryCast)):
+            if node.to.sql("spark").lower().partition("_")[0] not in ("date", "timestamp"):
+                continue
+            made = node.this
+        elif name_of_call(node) in _TO_INSTANTS and node.expressions:
+            made = node.expressions[0]
+        else:
+            continue
+        made = made.unnest()
+        if isinstance(made, (exp.Literal, exp.Column)):
+            continue
+        texts = [text.name.strip("'\"") for text in made.find_all(exp.Literal) if text.is_string]
+        if made.find(exp.Column) is None:
+            if texts or made.find(exp.Anonymous) is not None:
+                return True
+        elif any(_is_part(text) for text in texts):
+            return True
+    return False
+
+
+def _is_part(text: str) -> bool:
+    word = text.strip().lower()
+    return len(word) > 1 and any(word in present for present in _PRESENT)
 
 
 def _clock_at(tokens: list[Token], index: int) -> str | None:
