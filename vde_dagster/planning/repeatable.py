@@ -24,18 +24,10 @@ _SPECIAL_INSTANT = re.compile(
 """Texts, perhaps with a time zone, that Spark reads as the present where a date is wanted."""
 _PRESENT = ("now", "today", "tomorrow", "yesterday")
 _TO_INSTANTS = frozenset(
-    [
-        "cast",
-        "try_cast",
-        "date",
-        "timestamp",
-        "to_date",
-        "try_to_date",
-        "to_timestamp",
-        "try_to_timestamp",
-        "to_timestamp_ltz",
-        "to_timestamp_ntz",
-    ]
+    (
+        *("cast", "try_cast", "date", "timestamp", "to_date", "try_to_date", "to_timestamp"),
+        *("try_to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz"),
+    )
 )
 
 
