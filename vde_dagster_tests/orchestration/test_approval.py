@@ -379,3 +379,15 @@ def test_who_launches_a_run_stands_in_the_environments_history(
 def test_what_the_sensor_applies_by_itself_is_the_authors_work(plan: Plan) -> None:
     assert person_of({"dagster/sensor_name": "vde_code_changes"}, plan) == "anna"
     assert person_of({}, plan) is None
+
+
+def test_a_models_page_shows_what_is_published_first_and_the_pending_edit_as_a_difference(
+    shop: ProjectFolder,
+) -> None:
+    specs = {s.key: s for s in vde_definitions(shop.root).resolve_all_asset_specs()}
+    text = str(specs[dg.AssetKey(["marts", "top"])].description)
+    published, edit = text.split("**The file says something else, which is not published:**")
+    assert "SELECT customer, revenue, rank()" in published
+    assert re.search(r"Snapshot `[0-9a-f]+` is shown by prod\.", published)
+    assert "-SELECT customer, revenue, rank()" in edit.replace("-    SELECT", "-SELECT")
+    assert "+SELECT revenue, customer, rank()" in edit.replace("+    SELECT", "+SELECT")

@@ -18,11 +18,13 @@ from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.news_sensor import tell_news
 from vde_dagster.orchestration.jobs.sensor import evaluate
 from vde_dagster.orchestration.models.translator import VdeTranslator
-from vde_dagster.orchestration.names import APPLY_KEY, PLANS
+from vde_dagster.orchestration.names import APPLY_KEY, ENVIRONMENTS, PLANS
+from vde_dagster.orchestration.pages.queries_check import wait_for_applies
 from vde_dagster.orchestration.resource import lend
 from vde_dagster.planning.plan import Plan
 from vde_dagster.planning.plan_codec import plan_from_json
 from vde_dagster.state import schema
+from vde_dagster.state.lease_names import environment_lease
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.orchestration.conftest import run_job
 from vde_dagster_tests.orchestration.test_new_plan import refusal
@@ -271,3 +273,42 @@ def test_a_tick_forgets_plans_that_wait_no_more_and_then_reads_no_state(
     assert len(cursor.split()) == 1
     assert isinstance(evaluate(folder.root, cursor, instance), dg.SkipReason)
     assert shown(instance) == {plan_id}
+
+
+def test_files_that_are_being_edited_are_planned_once_they_rest(
+    folder: ProjectFolder, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save(_: float) -> None:
+        if not saved:
+            saved.append(True)
+            folder.edit(TOP, "min", "sum")
+
+    saved: list[bool] = []
+    cursor = tick(folder.root, instance)
+    monkeypatch.setattr("vde_dagster.orchestration.jobs.sensor.time.sleep", save)
+    folder.edit(TOP, "max", "min")
+    skipped = evaluate(folder.root, cursor, instance, quiet_seconds=3.0)
+    assert isinstance(skipped, dg.SkipReason)
+    assert "being edited" in str(skipped.skip_message)
+    assert isinstance(evaluate(folder.root, cursor, instance, quiet_seconds=3.0), dg.SensorResult)
+
+
+def test_a_plans_checks_start_no_spark_beside_an_apply(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    lease = workspace.store.leases.acquire(environment_lease("dev"), "somebody")
+    assert not wait_for_applies(workspace, most_seconds=0.0)
+    workspace.store.leases.release(lease)
+    assert wait_for_applies(workspace, most_seconds=0.0)
+
+
+def test_an_environment_that_is_dropped_leaves_the_page_at_once(
+    folder: ProjectFolder, workspace: Workspace, instance: dg.DagsterInstance
+) -> None:
+    workspace.apply(workspace.plan("dev"))
+    sync(workspace, instance)
+    assert instance.get_dynamic_partitions(str(ENVIRONMENTS.name)) == ["dev"]
+    config = {"environment": "dev"}
+    with lend(workspace):
+        run_job(folder, instance, "vde_drop_environment", config, op="drop_environment")
+    assert instance.get_dynamic_partitions(str(ENVIRONMENTS.name)) == []

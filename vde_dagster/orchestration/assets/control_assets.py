@@ -29,7 +29,7 @@ from vde_dagster.orchestration.pages.plan_page import (
     readers_of,
     rejection_metadata,
 )
-from vde_dagster.orchestration.pages.queries_check import queries_check, tests_check
+from vde_dagster.orchestration.pages.queries_check import checks_by_spark
 from vde_dagster.orchestration.pages.waiting import waiting_plans
 from vde_dagster.orchestration.shown import refresh_after
 
@@ -114,9 +114,8 @@ def plan_asset(catalog: AssetCatalog, *, check_queries: bool = True) -> dg.Asset
             check_results=[dg.AssetCheckResult(**breaking_check(plan, readers, names.plan_key))],
         )
         refresh_after(context, workspace)
-        yield dg.AssetCheckResult(**tests_check(workspace, plan, names.plan_key))
-        if check_queries:
-            yield dg.AssetCheckResult(**queries_check(workspace, plan, names.plan_key))
+        for check in checks_by_spark(workspace, plan, names.plan_key, queries=check_queries):
+            yield dg.AssetCheckResult(**check)
 
     return vde__plan
 

@@ -40,9 +40,10 @@ from vde_dagster.orchestration.pages.plan_page import (
     plan_metadata,
     readers_of,
 )
-from vde_dagster.orchestration.pages.queries_check import queries_check, tests_check
+from vde_dagster.orchestration.pages.queries_check import checks_by_spark
 from vde_dagster.orchestration.shown import refresh_after
 from vde_dagster.planning.contracts import describe_breaks
+from vde_dagster.planning.environment import environment_name
 from vde_dagster.planning.plan import Plan
 
 Hooks = frozenset[dg.HookDefinition]
@@ -143,11 +144,10 @@ def _new_plan(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         yield from show_plan(context, catalog, workspace, made)
         refresh_after(context, workspace)
         if not made.is_empty:
-            checks = [tests_check]
-            checks += [queries_check] if workspace.settings.dagster.check_queries else []
+            queries = workspace.settings.dagster.check_queries
             found = (
-                dg.AssetCheckEvaluation(**check(workspace, made, names.plan_key))
-                for check in checks
+                dg.AssetCheckEvaluation(**check)
+                for check in checks_by_spark(workspace, made, names.plan_key, queries=queries)
             )
             yield from passing_events(workspace.store.database.effects, found)
         yield dg.Output(made.id)
@@ -388,6 +388,9 @@ def _drop_environment(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         with as_failure():
             workspace.drop_environment(config.environment)
         context.log.info(f"{config.environment} is dropped with the next clean-up (vde_janitor)")
+        dropped = environment_name(config.environment)
+        effects = workspace.store.database.effects
+        delete_partition(effects, context.instance, names.environments, dropped)
         _forget_dropped(names, context.instance, workspace)
         refresh_after(context, workspace)
 

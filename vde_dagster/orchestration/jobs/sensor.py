@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from vde_dagster.project.settings import AutoApply, Settings
     from vde_dagster.state import StateStore
 
+QUIET_SECONDS = 3.0
 _UNCHANGED = "the project's files are unchanged"
 _HARMLESS = {
     "reuse": (Category.METADATA, Category.REUSE),
@@ -57,7 +59,7 @@ def code_sensor(
             instance = None
         origin = context.code_location_origin
         try:
-            result = evaluate(root, context.cursor, instance, names)
+            result = evaluate(root, context.cursor, instance, names, QUIET_SECONDS)
         finally:
             # After the plans, which are what is waited for; where a file is wrong the page says so.
             warning = _refresh(context, root) if instance and origin else None
@@ -100,6 +102,7 @@ def evaluate(
     cursor: str | None,
     instance: dg.DagsterInstance | None,
     names: Names = SHORT,
+    quiet_seconds: float = 0.0,
 ) -> dg.SensorResult | dg.SkipReason:
     """Look at the files once.
 
@@ -115,6 +118,7 @@ def evaluate(
         instance: The Dagster instance; without one no plan is withdrawn, since nobody can tell
             whether a run works on it.
         names: The project's names.
+        quiet_seconds: For how long edits have to rest before they are planned.
 
     Raises:
         Failure: A file is wrong; says where and what to do.
@@ -125,6 +129,10 @@ def evaluate(
     try:
         found = project_hash(root)
         known, *made = (cursor or "").split() or [""]
+        if known and found != known and quiet_seconds:
+            time.sleep(quiet_seconds)
+            if project_hash(root) != found:
+                return dg.SkipReason("the files are being edited: planned once they rest")
         waiting, past = _waiting(root, made, instance, names) if made else ({}, {})
         if found == known and not past:
             unchanged = dg.SkipReason(_UNCHANGED)

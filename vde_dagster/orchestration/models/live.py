@@ -87,6 +87,13 @@ class LiveModel:
         return self.versions[0] if self.versions else None
 
     @property
+    def published(self) -> Snapshot | None:
+        """The definition that readers see: production's, or else the first environment's."""
+        shown = [version for version in self.versions if version.environments]
+        first = [version for version in shown if PRODUCTION in version.environments]
+        return (first or shown)[0].snapshot if shown else None
+
+    @property
     def listed(self) -> tuple[LiveVersion, ...]:
         """The versions that are partitions: those that an environment shows or is being built for.
 

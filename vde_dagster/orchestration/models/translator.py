@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import re
 import warnings
 from pathlib import Path
@@ -89,22 +90,36 @@ class VdeTranslator:
 
     def get_description(self, model: LiveModel) -> str:
         """Return the model's text, what is wrong with its file, and its source, as Markdown."""
-        definition = model.snapshot.model
+        definition, edited = (model.published or model.snapshot).model, model.snapshot.model
         parts = []
         if model.error:
             parts.append(f"**This model's file is wrong now:** {model.error}")
         if not model.in_project:
             parts.append("*Removed from the project; an environment still has it.*")
+        elif model.published is None and model.versions:
+            parts.append("*No environment shows it yet.*")
+        if model.versions and (shown := shown_by(model)):
+            parts.append(shown)
         if definition.description:
             parts.append(definition.description)
         if definition.source:
             language = "python" if definition.python else "sql"
             parts.append(f"```{language}\n{definition.source.strip()}\n```")
+        if edited.source.strip() != definition.source.strip():
+            diff = difflib.unified_diff(
+                definition.source.strip().splitlines(),
+                edited.source.strip().splitlines(),
+                lineterm="",
+            )
+            # A line of three back quotes inside would end the fence.
+            lines = [line.replace("```", "'''") for line in list(diff)[2:]]
+            parts.append("**The file says something else, which is not published:**")
+            parts.append("\n".join(["```diff", *lines, "```"]))
         return "\n\n".join(parts)
 
     def get_metadata(self, model: LiveModel) -> dict[str, Any]:
         """Return the definition's metadata: columns, lineage, table name, source, versions."""
-        snapshot = model.snapshot
+        snapshot = model.published or model.snapshot
         definition = snapshot.model
         metadata: dict[str, Any] = {
             **(self._table(model.name) if definition.kind.is_read else {}),
@@ -143,7 +158,7 @@ class VdeTranslator:
     def _lineage(self, model: LiveModel) -> dict[str, Any]:
         columns: dict[str, list[dg.TableColumnDep]] = {}
         lines = ["| column | made of | how |", "|---|---|---|"]
-        for read in model.snapshot.reads:
+        for read in (model.published or model.snapshot).reads:
             lines.append(
                 f"| {read.output or '*rows*'} | {read.parent}.{read.column} | {read.how} |"
             )
@@ -173,6 +188,15 @@ class VdeTranslator:
             )
             references = dg.CodeReferencesMetadataValue(code_references=[reference])
         return {"dagster/code_references": references}
+
+
+def shown_by(model: LiveModel) -> str:
+    """Say which partitions environments show: `Snapshot a1b2 is shown by prod, dev.`"""
+    return " ".join(
+        f"Snapshot `{version.key}` is shown by {', '.join(version.environments)}."
+        for version in model.versions
+        if version.environments
+    )
 
 
 def _built_types(model: LiveModel) -> dict[str, str]:

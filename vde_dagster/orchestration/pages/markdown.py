@@ -372,7 +372,8 @@ def _views(plan: Plan) -> str:
 
 
 def _risks(plan: Plan) -> str:
-    lines = [f"- {text}" for text in risks(plan)]
+    """Say what is at risk and was not said above: the reasons of changes are."""
+    lines = [f"- {text}" for text in _removed(plan)]
     return "\n".join(["### At risk", "", *lines]) if lines else ""
 
 
@@ -384,6 +385,11 @@ def risks(plan: Plan) -> list[str]:
         for model in plan.models
         if model.in_place is not None and model.in_place.deploys
     ]
+    return [*out, *_removed(plan)]
+
+
+def _removed(plan: Plan) -> list[str]:
+    out: list[str] = []
     readers: dict[ModelName, int] = {}
     for snapshot in plan.snapshots.values():
         for parent in snapshot.model.depends_on:

@@ -130,8 +130,9 @@ def asset_readers(
     repository: dg.RepositoryDefinition, catalog: AssetCatalog, plan: Plan
 ) -> Readers:
     """Name the assets that are made of what a plan breaks and are no models, by model."""
-    graph = repository.asset_graph
+    graph, names = repository.asset_graph, catalog.names
     models = {catalog.key(name) for name in plan.entries}
+    models |= {names.environment_key, names.plan_key, names.apply_key, names.reject_key}
     found: dict[ModelName, list[str]] = {}
     for name in {broken.model for broken in plan.breaks}:
         key = catalog.key(name)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from vde_dagster.errors import VdeError
 from vde_dagster.orchestration.names import QUERIES_CHECK, TESTS_CHECK
+from vde_dagster.state.lease_names import environment_lease
 
 if TYPE_CHECKING:
     from vde_dagster.execution.analyse_queries import Analysis
@@ -49,6 +52,37 @@ def queries_check(workspace: Workspace, plan: Plan, key: dg.AssetKey) -> dict[st
     }
 
 
+def wait_for_applies(workspace: Workspace, most_seconds: float = 600.0) -> bool:
+    """Wait until nobody applies a plan; say whether that came.
+
+    Another JVM beside an apply's would take the memory that it works with.
+
+    Args:
+        workspace: The project.
+        most_seconds: After how long to give up.
+    """
+    store, until = workspace.store, time.monotonic() + most_seconds
+    while True:
+        with store.database.reading() as conn:
+            held = store.leases.held(conn)
+        if not any(lease.startswith(environment_lease("")) for lease in held):
+            return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(2.0)
+
+
+def not_asked(key: dg.AssetKey, check: str) -> dict[str, Any]:
+    """Return the fields of a check that somebody's long apply has kept from Spark."""
+    return {
+        "asset_key": key,
+        "check_name": check,
+        "passed": False,
+        "severity": dg.AssetCheckSeverity.WARN,
+        "description": "Spark was not asked beside an apply: materialise this partition again.",
+    }
+
+
 def tests_check(workspace: Workspace, plan: Plan, key: dg.AssetKey) -> dict[str, Any]:
     """Run the unit tests of what a plan changes, and return the fields of the check.
 
@@ -78,6 +112,23 @@ def tests_check(workspace: Workspace, plan: Plan, key: dg.AssetKey) -> dict[str,
         "description": f"Would not be published, {'; '.join(failed)}" if failed else said,
         "metadata": {"vde/plan": plan.id, "vde/tests": len(ended), "vde/failed": _lines(failed)},
     }
+
+
+def checks_by_spark(
+    workspace: Workspace, plan: Plan, key: dg.AssetKey, *, queries: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the fields of the checks that need Spark, once nobody else works with it.
+
+    Args:
+        workspace: The project.
+        plan: The plan.
+        key: The asset that shows plans.
+        queries: Whether queries are analysed, too.
+    """
+    free = wait_for_applies(workspace)
+    yield tests_check(workspace, plan, key) if free else not_asked(key, TESTS_CHECK)
+    if queries:
+        yield queries_check(workspace, plan, key) if free else not_asked(key, QUERIES_CHECK)
 
 
 def _description(found: Analysis) -> str:
