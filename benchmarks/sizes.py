@@ -36,6 +36,7 @@ SIZES = {
     "execution_overhead": Size(),
     "execution_sweep": Size("20", "900"),
     "fuzz_project_files": Size("--count 40"),
+    "grammar_on_spark": Size("--queries 300", spark=True),
     "kills_on_spark": Size("--seconds 60", "--seconds 1200", spark=True),
     "large_backfill": Size("--rows 100000", spark=True),
     "large_state": Size("--environments 8 --versions 5 --models 40"),

@@ -16,6 +16,7 @@ from vde_dagster.project.audit_order import audit_order
 from vde_dagster.project.dag import parents_first
 from vde_dagster.project.model import Column, Model
 from vde_dagster.project.problem import Problem
+from vde_dagster.sql.grammar.installed import spark_jar
 from vde_dagster.sql.parsed import ParsedQueries
 
 _TEXTS = ("query", "source")
@@ -65,6 +66,8 @@ def build_snapshots(
     """
     memo, parsed = memo or Memo(), parsed or ParsedQueries()
     given = sorted(functions)
+    jar = spark_jar()
+    checks = (CHECKS_VERSION, "" if jar is None else jar.name)
     graph = {name: [p for p in model.depends_on if p in models] for name, model in models.items()}
     # What audits read is known before them, so that their columns can be looked at, too.
     before = audit_order(models).before
@@ -88,7 +91,7 @@ def build_snapshots(
             audited = {one: out[one] for one in before.get(name, ()) if one in out}
             read = [seen[parent] for parent in (*parents, *audited)]
             texts = (canonicaliser, *definition_texts(model), str(len(read)), *read)
-            key = digest("memo", CHECKS_VERSION, *texts, *sorted(scalar_functions), "|", *given)
+            key = digest("memo", *checks, *texts, *sorted(scalar_functions), "|", *given)
             known = memo.get(key, model)
             if known is not None:
                 out[name], seen[name] = _revised(known.snapshot, known.seen, revise)

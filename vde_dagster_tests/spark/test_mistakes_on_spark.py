@@ -12,6 +12,8 @@ import pytest
 from vde_dagster.base.names import ModelName, quote
 from vde_dagster.errors import VdeError
 from vde_dagster.planning.build_snapshots import build_snapshots
+from vde_dagster.planning.checks.grammar import refused_by_spark
+from vde_dagster.planning.checks.known import Known
 from vde_dagster.planning.render import replace_tables
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.loading.loader import load_project
@@ -71,8 +73,8 @@ def _queries(root: Path) -> list[tuple[ModelName, str, list[Finding]]]:
     found = []
     for name, snapshot in snapshots.items():
         parents = [snapshots.get(parent) for parent in snapshot.model.depends_on]
-        known = all(parent is not None and parent.columns for parent in parents)
-        if snapshot.model.query is None or not known:
+        complete = all(parent is not None and parent.columns for parent in parents)
+        if snapshot.model.query is None or not complete:
             continue
         schema = {
             str(parent): {c.name: c.type or "UNKNOWN" for c in snapshots[parent].columns}
@@ -80,6 +82,8 @@ def _queries(root: Path) -> list[tuple[ModelName, str, list[Finding]]]:
         }
         analysis = analyze(snapshot.model.query, schema, functions=project.settings.functions)
         certain = [f for f in analysis.findings if f.certain and f.rule not in NAMES]
+        known = Known(snapshot.model, snapshot.columns)
+        certain += [Finding("grammar", one.message, "") for one in refused_by_spark(known, {})]
         found.append((name, _over_nothing(snapshot, snapshots), certain))
     return found
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.checks.audits import audited_columns
 from vde_dagster.planning.checks.filling import commits_of, reads_itself, unfiltered
+from vde_dagster.planning.checks.grammar import refused_by_spark
 from vde_dagster.planning.checks.idle import idle_properties, idle_stages, idle_statements
 from vde_dagster.planning.checks.known import Known
 from vde_dagster.planning.checks.merges import merged_again, merged_values
@@ -17,6 +18,7 @@ from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.problem import Problem
 
 _CHECKS = (
+    refused_by_spark,
     query_problems,
     named_columns,
     transforms,

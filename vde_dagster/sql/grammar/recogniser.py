@@ -1,0 +1,259 @@
+"""Whether tokens are a text of a grammar of ANTLR, found without building a tree.
+
+Each rule, with each precedence that is asked of it, is an automaton whose states are made when they
+are met first, so that what alternatives begin with in common is read once. A text is looked at as
+by GLL (Scott and Johnstone, 2010): what a rule takes at a place is found once, whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from vde_dagster.sql.grammar.atn import PRECEDENCE, PREDICATE, RULE, Network
+
+_Call = tuple[int, int]
+"""A rule's first state, and the precedence that is asked of it."""
+_Move = tuple["_State | None", tuple[tuple["_State", "_State"], ...]]
+"""The state behind a token; rules that begin with it, each with the state behind it."""
+
+
+class Barred(NamedTuple):
+    """What a rule is not to take.
+
+    Args:
+        tokens: The tokens.
+        rules: The rules.
+    """
+
+    tokens: Collection[int]
+    rules: Collection[int]
+
+
+_NOTHING = Barred((), ())
+
+
+class _State:
+    """States of a rule's network that the same text leads to."""
+
+    __slots__ = ("calls", "final", "moves", "precedence", "symbols")
+
+    def __init__(
+        self,
+        precedence: int,
+        final: bool,
+        symbols: tuple[tuple[int, int], ...],
+        calls: tuple[tuple[_Call, frozenset[int]], ...],
+    ) -> None:
+        self.precedence = precedence
+        self.final = final
+        self.symbols = symbols
+        self.calls = calls
+        self.moves: dict[int, _Move] = {}
+
+
+class _Asked:
+    """A rule at a place: where it was found to end, and who waits for that."""
+
+    __slots__ = ("ends", "seen", "waiting")
+
+    def __init__(self) -> None:
+        self.ends: dict[int, None] = {}
+        self.seen: set[tuple[_State, int]] = set()
+        self.waiting: list[tuple[_Asked, _State]] = []
+
+
+class Recogniser:
+    """A grammar that can be asked whether it takes tokens.
+
+    Args:
+        network: Its states.
+        holds: Whether a predicate of it holds, by its number.
+        barred: What rules are not to take, though the grammar lets them.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        holds: Callable[[int], bool],
+        barred: Mapping[int, Barred],
+    ) -> None:
+        self._network = network
+        self._holds = holds
+        self._barred = barred
+        self._states: dict[tuple[int, frozenset[int]], _State] = {}
+        self._empty: dict[_Call, bool] = {}
+        self._begins: dict[_Call, tuple[int, int]] = {}
+
+    def furthest(self, rule: int, kinds: Sequence[int]) -> tuple[int, int] | None:
+        """Say how far a rule takes tokens; None if it takes all of them.
+
+        Args:
+            rule: The rule.
+            kinds: The tokens' numbers.
+
+        Returns:
+            The token that no text of the rule has there, len(kinds) for the end, and a mask of
+            those that it could have.
+        """
+        size = len(kinds)
+        tokens = (*kinds, 0)
+        state = self._start((self._network.starts[rule], 0))
+        root = _Asked()
+        known: dict[tuple[_State, int], _Asked] = {}
+        todo: list[tuple[_Asked, _State, int]] = [(root, state, 0)]
+        far = 0
+        there: list[_State] = []
+        push = todo.append
+        while todo:
+            asked, state, at = todo.pop()
+            if (state, at) in asked.seen:
+                continue
+            asked.seen.add((state, at))
+            if at >= far:
+                if at > far:
+                    far, there = at, []
+                there.append(state)
+            token = tokens[at]
+            if state.final and at not in asked.ends:
+                if asked is root and at == size:
+                    return None
+                asked.ends[at] = None
+                for waiting, behind in asked.waiting:
+                    push((waiting, behind, at))
+            move = state.moves.get(token)
+            if move is None:
+                move = self._move(state, token)
+            following, calls = move
+            if following is not None:
+                push((asked, following, at + 1))
+            for called, behind in calls:
+                child = known.get((called, at))
+                if child is None:
+                    child = known[called, at] = _Asked()
+                    push((child, called, at))
+                child.waiting.append((asked, behind))
+                for end in child.ends:
+                    push((asked, behind, end))
+        expected = 0
+        for state in there:
+            expected |= self._first(state)
+        return far, expected
+
+    def beginnings(self, rule: int) -> int:
+        """Return a mask of the tokens that a rule begins with."""
+        return self._first(self._start((self._network.starts[rule], 0)))
+
+    def _start(self, call: _Call) -> _State:
+        return self._state(call[1], frozenset([call[0]]))
+
+    def _state(self, precedence: int, heads: frozenset[int]) -> _State:
+        state = self._states.get((precedence, heads))
+        if state is None:
+            state = self._states[precedence, heads] = self._closed(precedence, heads)
+        return state
+
+    def _closed(self, precedence: int, heads: frozenset[int]) -> _State:
+        """Follow what takes no token."""
+        edges, stops = self._network.edges, self._network.stops
+        seen, todo = set(heads), list(heads)
+        final = False
+        symbols: list[tuple[int, int]] = []
+        calls: dict[_Call, set[int]] = {}
+
+        def reach(target: int) -> None:
+            if target not in seen:
+                seen.add(target)
+                todo.append(target)
+
+        while todo:
+            at = todo.pop()
+            if at in stops:
+                final = True
+            barred = self._barred.get(self._network.rule_of[at], _NOTHING)
+            for edge in edges[at]:
+                if edge.kind == RULE:
+                    if edge.second in barred.rules:
+                        continue
+                    call = (edge.first, edge.third)
+                    calls.setdefault(call, set()).add(edge.target)
+                    if self._is_empty(call):
+                        reach(edge.target)
+                elif edge.kind == PRECEDENCE:
+                    if edge.first >= precedence:
+                        reach(edge.target)
+                elif edge.kind == PREDICATE:
+                    if self._holds(edge.second):
+                        reach(edge.target)
+                elif edge.symbols:
+                    mask = 0
+                    for low, high in edge.symbols:
+                        low, high = max(low, 0), max(high, 0)  # The end of the text is 0 here.
+                        mask |= (1 << high + 1) - (1 << low)
+                    for token in barred.tokens:
+                        mask &= ~(1 << token)
+                    symbols.append((mask, edge.target))
+                else:
+                    reach(edge.target)
+        return _State(
+            precedence,
+            final,
+            tuple(symbols),
+            tuple((call, frozenset(behind)) for call, behind in calls.items()),
+        )
+
+    def _move(self, state: _State, token: int) -> _Move:
+        """Find what follows a state by a token; rules of a single token are taken at once."""
+        bit = 1 << token
+        targets = {target for mask, target in state.symbols if mask & bit}
+        called = []
+        for call, behind in state.calls:
+            alone, begins = self._beginnings(call)
+            if alone & bit:
+                targets |= behind
+            if begins & bit:
+                called.append((self._start(call), self._state(state.precedence, behind)))
+        following = self._state(state.precedence, frozenset(targets)) if targets else None
+        move = state.moves[token] = (following, tuple(called))
+        return move
+
+    def _is_empty(self, call: _Call) -> bool:
+        """Whether a rule takes a text without tokens."""
+        known = self._empty.get(call)
+        if known is None:
+            self._empty[call] = False  # It calls itself only behind a token.
+            known = self._empty[call] = self._start(call).final
+        return known
+
+    def _beginnings(self, call: _Call) -> tuple[int, int]:
+        """Masks of the tokens that are a text of a rule alone, and that begin a longer one."""
+        known = self._begins.get(call)
+        if known is not None:
+            return known
+        self._begins[call] = (0, 0)
+        start = self._start(call)
+        alone = longer = 0
+        for mask, behind in self._ways(start):
+            if behind.final:
+                alone |= mask
+            if behind.symbols or behind.calls:
+                longer |= mask
+        for called, _ in start.calls:
+            longer |= self._beginnings(called)[1]
+        self._begins[call] = (alone, longer)
+        return alone, longer
+
+    def _ways(self, state: _State) -> Iterator[tuple[int, _State]]:
+        for mask, target in state.symbols:
+            yield mask, self._state(state.precedence, frozenset([target]))
+        for call, behind in state.calls:
+            yield self._beginnings(call)[0], self._state(state.precedence, behind)
+
+    def _first(self, state: _State) -> int:
+        mask = 0
+        for own, _ in state.symbols:
+            mask |= own
+        for call, _ in state.calls:
+            alone, longer = self._beginnings(call)
+            mask |= alone | longer
+        return mask

@@ -1,0 +1,96 @@
+"""Spark's own grammar, read from its classes, takes what it takes, and says where it does not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vde_dagster.execution.workspace import Workspace
+from vde_dagster.sql.grammar.installed import spark_jar
+from vde_dagster.sql.grammar.spark import Refusal, SparkGrammar, spark_grammar
+from vde_dagster_tests.semantics.corpus import QUERIES
+
+
+@pytest.fixture(name="grammar")
+def _grammar() -> SparkGrammar:
+    found = spark_grammar()
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *[query.replace("@", "") for query in QUERIES.values()],
+        "SELECT 'a' \"b\", R'\\d', X'1F', 1e3, 1.5BD, 3L, .5, 1 >> 2, array<int>(1) >> 1 FROM t",
+        "SELECT CAST(a AS ARRAY<ARRAY<INT>>) FROM t /* one /* in */ another */ -- and a line",
+        "SELECT /*+ BROADCAST(t) */ a.b.c, v:x.y[0], t.* EXCEPT (a) FROM t, LATERAL explode(u)",
+        "SELECT NOT a = b AND c, -a::int, a.`b` IS DISTINCT FROM 1 FROM VALUES (1, 2) AS t(a, b)",
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) TABLE r",
+        "FROM t |> WHERE a > 1 |> AGGREGATE count(*) AS n GROUP BY a AS b",
+        "SELECT a, count(*) FROM t GROUP BY GROUPING SETS ((a), ()) HAVING count(*) > 1",
+    ],
+)
+def test_what_spark_takes_is_taken(grammar: SparkGrammar, text: str) -> None:
+    assert grammar.refusal(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "refused", "expected"),
+    [
+        ("SELECT CAST(x AS DATE AS y FROM t", "AS", (")",)),
+        ("SELECT a FROM b JOIN c ON", "", None),
+        ("SELECT CAST(x AS VARCHAR2) FROM t", "VARCHAR2", None),
+        ('SELECT 1 AS "a"', '"a"', None),
+        ("SELECT contains 'a'", "'a'", None),
+        ("SELECT 1 FROM t GROUP BY a AS b", "AS", None),
+        ("SELECT 1 FROM t QUALIFY 1", "1", None),
+        ("SELECT 1 /* not /* closed */", "/* not /* closed */", None),
+        ("SELECT a - b FROM t-u", "-", None),
+    ],
+)
+def test_what_spark_refuses_is_refused_where_it_stands(
+    grammar: SparkGrammar, text: str, refused: str, expected: tuple[str, ...] | None
+) -> None:
+    found = grammar.refusal(text)
+    assert isinstance(found, Refusal)
+    assert (found.text, text[found.start : found.end]) == (refused, refused)
+    assert expected is None or found.expected == expected
+
+
+def test_a_query_of_a_hundred_tokens_takes_less_than_20_ms(grammar: SparkGrammar) -> None:
+    text = "SELECT " + ", ".join(f"coalesce(a{i}, b + {i}) AS c{i}" for i in range(10)) + " FROM t"
+    assert grammar.refusal(text) is None
+    began = time.process_time()
+    for number in range(10):  # Each is another text of other tokens.
+        assert grammar.refusal(text + " UNION ALL SELECT 1" * (number + 1)) is None
+    assert (time.process_time() - began) / 10 < 0.02
+
+
+@pytest.mark.parametrize("depth", [400])
+def test_deep_brackets_and_long_chains_are_read(grammar: SparkGrammar, depth: int) -> None:
+    assert grammar.refusal(f"SELECT {'(' * depth}1{')' * depth}") is None
+    assert grammar.refusal(f"SELECT {' + '.join(['a'] * depth)} FROM t") is None
+    assert grammar.refusal(f"SELECT 1 FROM t WHERE {' OR '.join(['a'] * depth)} AND")
+
+
+@pytest.fixture(name="without_a_jvm")
+def _without_a_jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "nothing"))
+    spark_jar.cache_clear()
+    spark_grammar.cache_clear()
+    yield
+    spark_jar.cache_clear()
+    spark_grammar.cache_clear()
+
+
+@pytest.mark.usefixtures("without_a_jvm")
+def test_a_plan_goes_without_the_grammar_where_only_a_client_is_installed(tmp_path: Path) -> None:
+    model = tmp_path / "models" / "marts" / "m.sql"
+    model.parent.mkdir(parents=True)
+    model.write_text("MODEL (name marts.m, kind FULL);\nSELECT CAST('1' AS VARCHAR2) AS a")
+    with Workspace.open(tmp_path) as workspace:
+        assert len(workspace.plan("dev", save=False).models) == 1
