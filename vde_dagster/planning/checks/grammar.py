@@ -57,7 +57,7 @@ def _message(sent: str, refusal: Refusal) -> str:
 def _hint(refusal: Refusal) -> str:
     if refusal.text.startswith('"'):
         return "Spark reads a text in these quotes; names are in backquotes: `name`"
-    if _TYPES <= set(refusal.expected):
+    if set(refusal.expected) >= _TYPES:
         return "Spark's types are STRING, INT, DECIMAL(10, 2) and others of its SQL reference"
     if 0 < len(refusal.expected) <= _FEW:
         return f"Spark would go on with {' or '.join(refusal.expected)}"

@@ -5,7 +5,9 @@ The format is that of ANTLR 4.10 and later (`ATNSerializer.java`, version 4).
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 EPSILON, RANGE, RULE, PREDICATE, ATOM, ACTION, SET, NOT_SET, WILDCARD, PRECEDENCE = range(1, 11)
@@ -95,24 +97,37 @@ def read_network(text: str) -> Network:
             token_types.append(take())
     for _ in range(take()):
         take()  # Modes.
+    whole = (0, 0x10FFFF) if lexer else (1, highest)
     sets = [_ranges(take) for _ in range(take())]
     edges: list[list[Edge]] = [[] for _ in rule_of]
-    for _ in range(take()):
-        source, target, kind, first, second, third = (take() for _ in range(6))
-        symbols = _symbols(kind, first, second, third, sets, highest, lexer)
+    for source, target, kind, first, second, third in _rows(numbers, take()):
+        symbols = (
+            () if kind in (EPSILON, RULE) else _symbols(kind, first, second, third, sets, whole)
+        )
         edges[source].append(Edge(kind, target, first, second, third, symbols))
     return Network(edges, set(stops), rule_of, starts, token_types, highest)
 
 
 def _numbers(text: str) -> Iterator[int]:
     """Decode numbers of up to 31 bits from UTF-16 units: the first bit says that there are two."""
-    units = iter([ord(unit) for unit in text])
+    units = array("H", text.encode("utf-16", "surrogatepass"))[1:]
+    if max(units) < 0x8000:
+        return iter(units)
+    return _long_numbers(iter(units))
+
+
+def _long_numbers(units: Iterator[int]) -> Iterator[int]:
     for unit in units:
         if unit < 0x8000:
             yield unit
             continue
         low = next(units)
         yield -1 if unit == low == 0xFFFF else (unit & 0x7FFF) << 16 | low
+
+
+def _rows(numbers: Iterator[int], count: int) -> Iterator[tuple[int, ...]]:
+    """Read rows of six."""
+    return islice(zip(*[numbers] * 6, strict=False), count)
 
 
 def _ranges(take: Callable[[], int]) -> tuple[tuple[int, int], ...]:
@@ -127,10 +142,9 @@ def _symbols(
     second: int,
     third: int,
     sets: Sequence[tuple[tuple[int, int], ...]],
-    highest: int,
-    lexer: bool,
+    whole: tuple[int, int],
 ) -> tuple[tuple[int, int], ...]:
-    low, high = (0, 0x10FFFF) if lexer else (1, highest)
+    low, high = whole
     if kind == ATOM:
         return ((END, END),) if third else ((first, first),)
     if kind == RANGE:
