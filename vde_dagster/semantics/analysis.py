@@ -11,7 +11,7 @@ from sqlglot import exp
 from vde_dagster.semantics._sqlglot import canonical_text, parse, type_text
 from vde_dagster.semantics.algebra import Leaf, Output, Rel
 from vde_dagster.semantics.binder import Binder, Unsupported
-from vde_dagster.semantics.checks import find
+from vde_dagster.semantics.checks import find, is_written
 from vde_dagster.semantics.ctes import NO_CTES
 from vde_dagster.semantics.digests import Digester
 from vde_dagster.semantics.errors import SemanticError
@@ -105,7 +105,8 @@ def analyze(
     try:
         found = _read(query, tree, reading, schema, parents or {}, of)
         if given is None or not (reading.mistakes or found.findings):
-            return _checked(reading, found)
+            written = tuple(one for one in found.findings if is_written(one, query))
+            return _checked(reading, replace(found, findings=written))
     finally:
         reading.terms.forget()
         dismantle(tree)

@@ -19,7 +19,7 @@ from vde_dagster.semantics.lambdas import bind_lambda, bind_name, bind_parameter
 from vde_dagster.semantics.literals import bind_literal
 from vde_dagster.semantics.names import Scope
 from vde_dagster.semantics.normalise import boolean, combine, compare, minus, negate
-from vde_dagster.semantics.operators import BINARY, COMPARISONS, call, cast, choice
+from vde_dagster.semantics.operators import BINARY, COMPARISONS, DIVISIONS, call, cast, choice
 from vde_dagster.semantics.paths import bind_bracket, bind_dot
 from vde_dagster.semantics.subqueries import bind_exists, bind_in, bind_quantified, bind_scalar
 
@@ -129,6 +129,11 @@ def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
     return BINARY[e.__class__](binder.terms, left, bind(binder, e.args["expression"], scope))
 
 
+def _division(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
+    binder.to_check.append(e)
+    return generic(binder, e, scope)
+
+
 def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
     binder.to_check.append(e)
     if e.args.get("symmetric"):
@@ -142,6 +147,7 @@ def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
 
 
 def _case(binder: Binder, e: exp.Case, scope: Scope) -> Node:
+    binder.to_check.append(e)
     operand = bind(binder, e.this, scope) if e.this is not None else None
     parts: list[Node] = []
     for branch in e.args["ifs"]:
@@ -262,5 +268,6 @@ _HANDLERS: dict[type, Handler] = {
     exp.Ordered: _inside_aggregate,
     exp.Alias: _alias,
     **dict.fromkeys(BINARY, _binary),
+    **dict.fromkeys(DIVISIONS, _division),
     **dict.fromkeys(_SESSION, _session),
 }

@@ -14,6 +14,7 @@ from vde_dagster.semantics.normalise import arithmetic, compare, negate
 
 Maker = Callable[[Terms, Node, Node], Node]
 
+DIVISIONS = (exp.Div, exp.Mod, exp.IntDiv)
 COMPARISONS = {
     exp.EQ: "eq",
     exp.NEQ: "neq",

@@ -142,8 +142,7 @@ def _condition(binder: Binder, e: exp.Select, clause: str, scope: Scope) -> list
     if clause_e is None:
         return []
     scope.clause = clause
-    if clause == "having":
-        binder.to_check.append(clause_e)
+    binder.to_check.append(clause_e)
     return conditions(binder, clause_e.this, scope)
 
 

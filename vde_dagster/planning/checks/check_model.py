@@ -12,7 +12,7 @@ from vde_dagster.planning.checks.idle import idle_properties, idle_stages, idle_
 from vde_dagster.planning.checks.known import Known
 from vde_dagster.planning.checks.merges import merged_again, merged_values
 from vde_dagster.planning.checks.named_columns import named_columns, transforms, undeclared
-from vde_dagster.planning.checks.queries import query_problems
+from vde_dagster.planning.checks.queries import double_quoted, query_problems
 from vde_dagster.planning.checks.time_columns import read_in_other_zone, time_columns
 from vde_dagster.planning.snapshot import Snapshot
 from vde_dagster.project.problem import Problem
@@ -20,6 +20,7 @@ from vde_dagster.project.problem import Problem
 _CHECKS = (
     refused_by_spark,
     query_problems,
+    double_quoted,
     named_columns,
     transforms,
     undeclared,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vde_dagster.semantics.checks.calls import CALLS
-from vde_dagster.semantics.checks.expressions import expression_findings
+from vde_dagster.semantics.checks.expressions import CROSSED, expression_findings
 from vde_dagster.semantics.checks.grouping import ungrouped
 from vde_dagster.semantics.checks.outputs import output_findings
 from vde_dagster.semantics.checks.widths import WIDTHS
@@ -41,3 +41,17 @@ def find(tree: exp.Expr, binder: Binder, outputs: Sequence[str] | None) -> tuple
     found.update(dict.fromkeys(output_findings(tree, outputs)))
     found.update(dict.fromkeys(expression_findings(binder.to_check)))
     return tuple(sorted(found, key=lambda one: (one.line or 0, one.column or 0)))
+
+
+def is_written(one: Finding, query: str) -> bool:
+    """Whether a finding holds of the query's text: the tree does not tell commas from CROSS JOIN.
+
+    Args:
+        one: What was found.
+        query: The text, by whose lines and columns the finding has its place.
+    """
+    if one.rule != CROSSED or one.line is None or one.column is None:
+        return one.rule != CROSSED
+    lines = query.split("\n")[: one.line]
+    before = "\n".join([*lines[:-1], lines[-1][: one.column - 1]])
+    return before.rstrip().endswith(",")

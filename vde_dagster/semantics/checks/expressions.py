@@ -12,7 +12,9 @@ from vde_dagster.semantics import spark_functions
 from vde_dagster.semantics.calls import called
 from vde_dagster.semantics.finding import Finding, finding
 from vde_dagster.semantics.inference import infer
+from vde_dagster.semantics.operators import DIVISIONS
 
+CROSSED = "crossed by a comma"
 _D = exp.DType
 _CLASSES = {
     kind: name
@@ -41,6 +43,8 @@ _APART = {
     )
 }
 """What Spark compares under no setting."""
+_NUMBER_AND_TEXT = {"a number", "text"}
+_ZERO = re.compile(r"0*\.?0*(?:[eE]\d+)?(?:[LSYDF]|BD)?", re.IGNORECASE).fullmatch
 _NO_TOTAL = frozenset({"a date", "a boolean", "an array", "a map", "a struct"})
 _NO_CONDITION = _NO_TOTAL - {"a boolean"} | {"a number", "text", "a time"}
 _VARIABLE = re.compile(r"[\"']@(?:\{(\w+)\}|(\w+))[\"']")
@@ -115,7 +119,62 @@ def _apart(e: exp.Expr, left: exp.Expr, others: list[exp.Expr]) -> Finding | Non
                 f"{_shown(left)} is {kind} and is compared with {_shown(right)}, {other}",
                 "compare values of one type, such as DATE '2024-01-31' for a date, or CAST one",
             )
+        if {kind, other} == _NUMBER_AND_TEXT and not (_is_number(left) or _is_number(right)):
+            return finding(
+                "number compared with text",
+                e,
+                f"{_shown(left)} is {kind} and is compared with {_shown(right)}, {other}: "
+                "the query fails at the first text that is no number",
+                "compare values of one type, or CAST the number: CAST(… AS STRING)",
+                certain=False,
+            )
     return None
+
+
+def _is_number(e: exp.Expr) -> bool:
+    """Whether an expression is a text in quotes that is a number."""
+    if not isinstance(e, exp.Literal):
+        return False
+    try:
+        float(e.this.strip("'\"").strip())
+    except ValueError:
+        return False
+    return e.is_string
+
+
+def _branches(e: exp.Case) -> Finding | None:
+    values = [branch.args["true"] for branch in e.args["ifs"]]
+    default = e.args.get("default")
+    return _mixed(e, "the branches of CASE", [*values, *([default] if default is not None else [])])
+
+
+def _mixed(e: exp.Expr, what: str, values: list[exp.Expr]) -> Finding | None:
+    """Values that make one column, of which Spark takes the texts for numbers."""
+    texts = [x for x in values if _class(x) == "text" and not _is_number(x)]
+    number = next((x for x in values if _class(x) == "a number"), None)
+    if not texts or number is None:
+        return None
+    return finding(
+        "text beside a number",
+        texts[0],
+        f"{what} are text, {_shown(texts[0])}, and a number, {_shown(number)}: "
+        "Spark makes numbers of them, and fails at a text that is none",
+        "CAST the numbers: CAST(… AS STRING)",
+        certain=False,
+    )
+
+
+def _division(e: exp.Binary) -> Finding | None:
+    divisor = e.expression.unnest()
+    if not (isinstance(divisor, exp.Literal) and not divisor.is_string and _ZERO(divisor.this)):
+        return None
+    return finding(
+        "division by zero",
+        e,
+        "a division by 0 fails at the first row",
+        "write NULL, or try_divide(…) and try_mod(…), which return it",
+        certain=False,
+    )
 
 
 def _condition(e: exp.Expr) -> Finding | None:
@@ -127,6 +186,32 @@ def _condition(e: exp.Expr) -> Finding | None:
     word = e.__class__.__name__.upper()
     message = f"the condition of {word}, {_shown(e.this)}, is {what}"
     return finding("condition", e.this, message, "write a comparison")
+
+
+def _crossed(e: exp.Join) -> Finding | None:
+    """A table behind a comma that no condition joins with the others."""
+    table, select = e.this, e.parent
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        return None
+    if not table.args.get("db") and table.name.lower() in _ctes(e):
+        return None  # It may be of one row.
+    name = table.alias_or_name.lower()
+    where = select.args.get("where") if select is not None else None
+    for one in where.find_all(exp.Predicate) if where is not None else ():
+        of = {column.table.lower() for column in one.find_all(exp.Column)}
+        if "" in of or (name in of and len(of) > 1):
+            return None
+    return finding(
+        CROSSED,
+        table,
+        f"every row of '{table.name}' is joined with every other: no condition follows the comma",
+        f"write JOIN {table.name} ON …, or CROSS JOIN {table.name} where it is meant",
+        certain=False,
+    )
+
+
+def _ctes(e: exp.Expr) -> set[str]:
+    return {cte.alias.lower() for cte in e.root().find_all(exp.CTE)}
 
 
 def _literal(e: exp.Literal) -> Finding | None:
@@ -169,6 +254,10 @@ _CHECKS: dict[type, Callable[..., Finding | None]] = {
     exp.In: _in,
     exp.Where: _condition,
     exp.Having: _condition,
+    exp.Qualify: _condition,
+    exp.Case: _branches,
+    exp.Join: _crossed,
+    **dict.fromkeys(DIVISIONS, _division),
     exp.Literal: _literal,
     **dict.fromkeys(
         (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ),

@@ -81,11 +81,18 @@ def _is_key(binder: Binder, e: exp.Expr, scope: Scope) -> bool:
         return False
 
 
+def _is_aggregate(e: exp.Expr) -> bool:
+    return spark_functions.kind(called(e)) in _AGGREGATES
+
+
 def _finding(select: exp.Expr, column: exp.Column) -> Finding:
     name = ".".join(part.name for part in column.parts)
     if select.args.get("group") is not None:
         message = f"column '{name}' is neither in GROUP BY nor in an aggregate function"
         hint = f"add {name} to GROUP BY, or write any_value({name})"
+    elif not any(map(_is_aggregate, select.walk())):
+        message = f"HAVING without GROUP BY makes one group, of which '{name}' has many values"
+        hint = f"write WHERE to choose rows, or GROUP BY {name}"
     else:
         message = f"column '{name}' stands beside an aggregate function without GROUP BY"
         hint = f"add GROUP BY {name}, or write any_value({name})"
