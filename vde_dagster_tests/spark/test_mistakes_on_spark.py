@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ def _queries(root: Path) -> list[tuple[ModelName, str, list[Finding]]]:
         }
         analysis = analyze(snapshot.model.query, schema, functions=project.settings.functions)
         certain = [f for f in analysis.findings if f.certain and f.rule not in NAMES]
-        known = Known(snapshot.model, snapshot.columns)
+        known = Known(replace(snapshot.model, audits=()), snapshot.columns)
         certain += [Finding("grammar", one.message, "") for one in refused_by_spark(known, {})]
         found.append((name, _over_nothing(snapshot, snapshots), certain))
     return found

@@ -31,6 +31,11 @@ def may_have_column_forms(text: str) -> bool:
     return any(form.search(text) for form in (_STAR, _BY_NAME, _WHERE))
 
 
+def needs_columns(text: str) -> bool:
+    """Say whether a text seems to have a form that cannot be left to Spark."""
+    return any(form.search(text) for form in (_STAR, _BY_NAME))
+
+
 def column_forms(
     text: str, tokens: list[Token], tree: exp.Expr, columns_of: ColumnsOf
 ) -> list[Edit] | NoSparkForm:

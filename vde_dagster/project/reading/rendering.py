@@ -16,10 +16,15 @@ from vde_dagster.errors import ProjectError, SourceLocation, UsageError
 from vde_dagster.project.macros.expanded import Expanded
 from vde_dagster.project.macros.expansion import Expander
 from vde_dagster.project.macros.relation_columns import Columns
-from vde_dagster.project.reading.column_forms import column_forms, may_have_column_forms
+from vde_dagster.project.reading.column_forms import (
+    column_forms,
+    may_have_column_forms,
+    needs_columns,
+)
 from vde_dagster.project.reading.output_columns import ColumnsOf, NotToldError
 from vde_dagster.project.table_names import TableNames
 from vde_dagster.sql.dotted_names import replace_dotted_names
+from vde_dagster.sql.edits import apply_edits
 from vde_dagster.sql.foreign import spark_text
 from vde_dagster.sql.nothing import NOTHING, without_nothing
 from vde_dagster.sql.other_forms import NoSparkForm, spark_forms
@@ -85,6 +90,7 @@ def render(
         words.qualify(table, written)
     if expander.scope.dialect != "spark":
         sql = _translated(tree, expander, expanded, what)
+        sql = _with_columns(sql, expander, expanded, names, what)
         return Rendered(sql, reads, comments, _read_again(sql, expander, expanded, what))
     sql = one_line(expanded.text, tokens, words.prefixes, words.qualifiers)
     return Rendered(sql, reads, comments, tree)
@@ -123,21 +129,13 @@ def _parse_in_spark_forms(
     expander: Expander, expanded: Expanded, names: TableNames, what: str
 ) -> tuple[Expanded, list[Token], exp.Expr]:
     """Parse a text, and write what needs the names of columns until nothing of that is left."""
-    known = expander.scope.known_columns
-
-    def columns_of(name: ModelName) -> Columns:
-        found = known.of(name) if known is not None and what == "query" else None
-        if found is None:
-            raise NotToldError
-        return found
-
     tokens, tree = _parse(expander, expanded, what)
     if expander.scope.dialect != "spark":
         return expanded, tokens, tree
     for _ in range(_MOST_FORMS):
         if not may_have_column_forms(expanded.text):
             break
-        edits = column_forms(expanded.text, tokens, tree, _with_names(columns_of, names))
+        edits = column_forms(expanded.text, tokens, tree, _columns_of(expander, names, what))
         if isinstance(edits, NoSparkForm):
             raise expander.source.error(edits.message, expanded.origin(edits.offset), edits.hint)
         if not edits:
@@ -147,14 +145,38 @@ def _parse_in_spark_forms(
     return expanded, tokens, tree
 
 
-def _with_names(columns_of: ColumnsOf, names: TableNames) -> ColumnsOf:
+def _columns_of(expander: Expander, names: TableNames, what: str) -> ColumnsOf:
     """Tell columns of tables by the names that the file writes."""
+    known = expander.scope.known_columns
 
     def found(name: ModelName) -> Columns:
         namespace = name.namespace or names.default_namespace
-        return columns_of(ModelName(namespace.lower(), name.name.lower()))
+        model = ModelName(namespace.lower(), name.name.lower())
+        columns = known.of(model) if known is not None and what == "query" else None
+        if columns is None:
+            raise NotToldError
+        return columns
 
     return found
+
+
+def _with_columns(
+    sql: str, expander: Expander, expanded: Expanded, names: TableNames, what: str
+) -> str:
+    """Write what SQLGlot gave the forms of other dialects, and Spark has with names of columns."""
+    for _ in range(_MOST_FORMS):
+        if not needs_columns(sql):
+            break
+        reading = read_query(sql)
+        columns_of = _columns_of(expander, names, what)
+        edits = column_forms(sql, reading.tokens, reading.tree, columns_of)
+        if isinstance(edits, NoSparkForm):
+            start = expanded.origin(len(expanded.text) - len(expanded.text.lstrip()))
+            raise expander.source.error(edits.message, start, edits.hint)
+        if not edits:
+            break
+        sql = apply_edits(sql, edits)
+    return sql
 
 
 def _translated(tree: exp.Expr, expander: Expander, expanded: Expanded, what: str) -> str:
