@@ -11,9 +11,12 @@ import uvicorn
 
 from vde_dagster.errors import UsageError
 from vde_dagster.serve.app import make_app
+from vde_dagster.serve.limits import Limits, limited
 from vde_dagster.serve.loopback import is_loopback
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from vde_dagster.execution.warehouse import Warehouse
 
 
@@ -26,6 +29,7 @@ class Server:
         port: The port; 0 for one that is free.
         log: The file that gets a line for each request; None for stderr.
         writes_metadata: Whether metadata that is answered is a file, too.
+        limits: What a connection may take; by default as much as `Limits` says.
     """
 
     def __init__(
@@ -35,7 +39,9 @@ class Server:
         port: int,
         log: Path | None = None,
         writes_metadata: bool = False,
+        limits: Limits | None = None,
     ) -> None:
+        self._limits = limits or Limits()
         self._log = log.open("a", encoding="utf-8") if log is not None else None
         self._app = make_app(
             warehouse,
@@ -96,11 +102,19 @@ class Server:
     def run(self) -> None:
         """Answer until SIGINT or SIGTERM; requests that are being answered end first."""
         assert self._socket is not None
-        config = uvicorn.Config(
-            self._app,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=10,
-        )
-        uvicorn.Server(config).run(sockets=[self._socket])
+        uvicorn.Server(configured(self._app, self._limits)).run(sockets=[self._socket])
+
+
+def configured(app: ASGIApp, limits: Limits) -> uvicorn.Config:
+    """Return how Uvicorn serves an application to the open network."""
+    return uvicorn.Config(
+        app,
+        # The parser that is written in C has no limit of headers.
+        http=limited(limits),
+        h11_max_incomplete_event_size=limits.head_bytes,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+    )

@@ -29,6 +29,18 @@ WriteMetadata = Annotated[
         "that read it from there, such as ClickHouse.",
     ),
 ]
+Connections = Annotated[
+    int, typer.Option("--connections", min=1, metavar="N", help="The most connections at a time.")
+]
+ByAddress = Annotated[
+    int,
+    typer.Option(
+        "--connections-per-address",
+        min=1,
+        metavar="N",
+        help="The most of one address; a proxy is one.",
+    ),
+]
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")]
 
 
@@ -72,6 +84,8 @@ def serve(
     port: ServedPort = 8181,
     log: Log = None,
     write_metadata: WriteMetadata = False,
+    connections: Connections = 500,
+    connections_per_address: ByAddress = 250,
     project: ProjectDir = Path("."),
     as_json: Json = False,
     debug: Debug = False,
@@ -85,13 +99,16 @@ def serve(
     output = Output(as_json)
     with opened(project) as workspace:
         try:
+            from vde_dagster.serve.limits import Limits
             from vde_dagster.serve.server import Server
         except ModuleNotFoundError as error:
             raise UsageError(
                 f"`vde serve` needs a package that is not installed: {error.name}",
-                hint="install it with: pip install 'vde-dagster[serve]'",
+                hint="install this package with its extra `serve`, from its wheel or by Git: "
+                "pip install 'vde-dagster[serve] @ git+URL'",
             ) from error
-        with Server(workspace.warehouse, host, port, log, write_metadata) as server:
+        limits = Limits(connections=connections, by_address=connections_per_address)
+        with Server(workspace.warehouse, host, port, log, write_metadata, limits) as server:
             output.result(
                 {"url": server.url},
                 lambda console: console.print(
