@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,10 +23,12 @@ class NewProject:
     Args:
         written: The files that were written.
         kept: Files that were there already and are as they were.
+        id: By what the new project is known again.
     """
 
     written: tuple[str, ...]
     kept: tuple[str, ...]
+    id: str
 
 
 def new_project(folder: Path, *, dagster: bool = True) -> NewProject:
@@ -47,6 +50,8 @@ def new_project(folder: Path, *, dagster: bool = True) -> NewProject:
     template = {
         _target(path): path.read_text("utf-8") for path in TEMPLATE.rglob("*") if path.is_file()
     }
+    project_id = secrets.token_hex(8)
+    template["pyproject.toml"] = template["pyproject.toml"].replace("$ID", project_id)
     if not dagster:
         del template[DEFINITIONS]
     there = {path for path in template if (folder / path).exists()}
@@ -63,7 +68,7 @@ def new_project(folder: Path, *, dagster: bool = True) -> NewProject:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(template[path], "utf-8")
-    return NewProject(tuple(written), tuple(sorted(there)))
+    return NewProject(tuple(written), tuple(sorted(there)), project_id)
 
 
 def _target(path: Path) -> str:

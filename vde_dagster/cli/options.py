@@ -148,6 +148,13 @@ AllowAdditive = Annotated[
         help="May get or widen columns forward-only: a name or a glob; give it again for more.",
     ),
 ]
+RemoveModels = Annotated[
+    bool,
+    typer.Option(
+        "--remove-models",
+        help="It is meant that all models of the environment, or a good part of them, go.",
+    ),
+]
 
 
 def plan_options(

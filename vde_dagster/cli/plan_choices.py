@@ -19,6 +19,7 @@ from vde_dagster.cli.options import (
     IgnoreCron,
     MinIntervals,
     NoGaps,
+    RemoveModels,
     Restate,
     Select,
     SkipBackfill,
@@ -49,6 +50,7 @@ class PlanChoices:
     effective_from: EffectiveFrom = None
     allow_destructive: AllowDestructive = None
     allow_additive: AllowAdditive = None
+    remove_models: RemoveModels = False
 
     def read(self) -> PlanOptions:
         """Return what they mean.

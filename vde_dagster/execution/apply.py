@@ -98,6 +98,7 @@ class Applier:
             ExecutionError: A model failed; nothing was published, what was finished is kept.
         """
         started = time.monotonic()
+        self.warehouse.store.project.require_own()
         self.warehouse.lakehouse.recover()
         self.warehouse.store.plans.require_open(self.plan.id)
         self.warehouse.store.plans.save(self.plan)

@@ -56,6 +56,7 @@ def freeze(
 ) -> FreezeResult:
     """Publish a version of an environment under a name of its own; see `Workspace.freeze`."""
     store, name = warehouse.store, environment_name(name)
+    store.project.require_own()
     shown = named_environment(warehouse, source)
     version = f"{shown.name}@{shown.version}"
     owner = f"{who}, freeze {version}, {uuid.uuid4().hex[:8]}"

@@ -13,6 +13,7 @@ from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import closest, one_letter_away
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.ask_signals import signals_of
+from vde_dagster.execution.doubtful_state import doubts
 from vde_dagster.execution.gather_state import gather_state
 from vde_dagster.execution.select_models import select_models
 from vde_dagster.execution.signal_context import SignalContext
@@ -38,6 +39,7 @@ from vde_dagster.planning.order import in_order
 from vde_dagster.planning.plan import Change, Plan, PlanKind, Proposal
 from vde_dagster.planning.plan_request import PlanRequest
 from vde_dagster.planning.planner import make_plan
+from vde_dagster.planning.removals import require_meant
 from vde_dagster.planning.request import models_to_fill, window_of
 from vde_dagster.planning.warehouse_state import WarehouseState
 from vde_dagster.project.selection import select_by_name
@@ -88,6 +90,7 @@ def plan_project(
         proposal: What makes it one that waits for an approval, or None.
     """
     if not part:
+        warehouse.store.project.require_own()
         warehouse.store.environments.require_changeable(environment)
     if options.select:
         models = select_models(warehouse, environment, models, options.select)
@@ -116,8 +119,8 @@ def plan_project(
         gather_state, warehouse.store, environment, build=build, among=models if part else None
     )
     state = gather(snapshots)
-    about = config_warnings(warehouse.settings)
-    said = (*map(str, about), *map(str, warnings), *_damages(state, environment))
+    about = (*map(str, config_warnings(warehouse.settings)), *(() if part else doubts(warehouse)))
+    said = (*about, *map(str, warnings), *_damages(state, environment))
     resolved = ForwardOnly(state, options, partial(_real_types, warehouse))
     require_known(options, snapshots)
     if is_concerned(snapshots, state, options):
@@ -231,6 +234,7 @@ def plan_run(
     if current is None:
         raise no_environment(store, environment)
     if not only_read:
+        store.project.require_own()
         require_changeable(environment, current.frozen)
     named = select_by_name(current.entries, of)
     among = None if named is None else what_decides(store, current, named)
@@ -333,6 +337,8 @@ def _make(
         from vde_dagster.execution.forecast_skips import forecast_skips
 
         plan = forecast_skips(warehouse, plan, state)
+    if kind is PlanKind.PLAN and not options.remove_models:
+        require_meant(plan, state, settings.max_removed)
     plan = replace(plan, id=readable_id(plan, _change_in_a_word(plan, state)))
     if options.no_gaps:
         require_no_gaps(plan, state.target, state.tables)

@@ -148,7 +148,7 @@ def _plan(
         warehouse,
         _made_of(models, name),
         environment,
-        PlanOptions(skip_backfill=True),
+        PlanOptions(skip_backfill=True, remove_models=True),
         parsed=parsed,
         save=False,
         part=True,

@@ -78,6 +78,7 @@ def rollback(
 ) -> RollbackResult:
     """Publish an earlier version of an environment in one transaction; see `Workspace.rollback`."""
     store = warehouse.store
+    store.project.require_own()
     store.environments.require_changeable(environment)
     if not store.environments.exists(environment):
         raise UsageError(

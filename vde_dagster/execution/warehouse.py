@@ -77,14 +77,24 @@ class Warehouse:
 
     @cached_property
     def store(self) -> StateStore:
-        """The state store; created when it does not exist."""
+        """The state store; created when it does not exist.
+
+        Raises:
+            UsageError: It would be created in a folder that is no project.
+        """
         from vde_dagster.state import StateStore
 
         url = self.settings.resolved_state_url
         if url.startswith("sqlite:///"):
-            Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+            file = Path(url.removeprefix("sqlite:///"))
+            if not file.exists():
+                from vde_dagster.project.loading.loader import require_files
+
+                require_files(self.root)
+            file.parent.mkdir(parents=True, exist_ok=True)
         store = StateStore.open(url, clock=self._clock, effects=self._effects)
         store.database.origin = self._origin
+        store.project.own = self.settings.identity
         return store
 
     @cached_property

@@ -110,11 +110,15 @@ class Workspace:
 
         Raises:
             ProjectError: A file is wrong.
+            UsageError: The folder has no models.
         """
-        from vde_dagster.project.loading.loader import load_project
+        from vde_dagster.project.loading.loader import load_project, no_models
 
         try:
-            return load_project(self.root, parsed=self._parsed)
+            project = load_project(self.root, parsed=self._parsed)
+            if not project.models:
+                raise no_models(project.settings)
+            return project
         except ProjectError as error:
             from vde_dagster.execution.mistakes import all_mistakes
 
@@ -314,6 +318,7 @@ class Workspace:
             UsageError: There is no such plan.
             ConflictError: It is being applied, was applied, or nobody can apply it any more.
         """
+        self.store.project.require_own()
         return self.store.plans.reject(plan_id, who or current_user(), why)
 
     def apply(
@@ -470,6 +475,7 @@ class Workspace:
         """Drop what no kept version of any environment reaches."""
         from vde_dagster.lakehouse.janitor import run_janitor
 
+        self.store.project.require_own()
         if not dry_run:
             # Before versions are forgotten that these views read.
             self._follow(PRODUCTION, "janitor", first=True)
@@ -760,6 +766,7 @@ class Workspace:
             raise UsageError(
                 "production cannot be dropped", hint="roll it back, or drop another environment"
             )
+        self.store.project.require_own()
         if not self.store.environments.exists(environment):
             from vde_dagster.execution.make_plans import no_environment
 

@@ -117,6 +117,23 @@ class MetadataFiles:
                 location = f"{folder}/{info.path.removeprefix(root).lstrip('/')}"
                 yield StoredFile(location, info.size, info.mtime.astimezone(timezone.utc))
 
+    def folders(self, folder: str) -> list[str]:
+        """Name the folders that lie directly in a folder, sorted; one that is not there has none.
+
+        Raises:
+            OSError: The place cannot be read.
+        """
+        path = local_path(folder)
+        if path is not None:
+            if not os.path.isdir(path):
+                return []
+            return sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
+        from pyarrow.fs import FileSelector, FileType
+
+        filesystem, root = self._filesystem(folder)
+        found = filesystem.get_file_info(FileSelector(root, allow_not_found=True))
+        return sorted(info.base_name for info in found if info.type == FileType.Directory)
+
     def write_all(self, files: Iterable[tuple[str, bytes]], point: str) -> None:
         """Write new files, and make them survive a power cut where they are on this machine.
 

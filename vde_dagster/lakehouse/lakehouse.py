@@ -62,6 +62,15 @@ class Lakehouse:
         """Return the base location of a physical table; its last part ends with the unique id."""
         return table_location(self.warehouse, ref, table_id)
 
+    def left_by_others(self) -> list[str]:
+        """Name the folders of the warehouse in which publications of some state keep their files.
+
+        Raises:
+            OSError: The warehouse cannot be read.
+        """
+        names = self.files.folders(self.warehouse)
+        return [name for name in names if name.startswith(("vde__", "_vde_"))]
+
     def table_exists(self, ref: TableRef) -> bool:
         """Say whether the catalog has a table (not a view) of that name."""
         return self.metadata_location(ref) is not None

@@ -174,6 +174,7 @@ def _commit(
     atomic = catalog.promises.atomic_with_state
     for lease in publication.leases:
         store.leases.check(conn, lease)
+    store.project.adopt(conn)
     _leave_production_alone(conn, lakehouse, publication)
     for source in publication.sources:
         store.versions.require_kept(conn, *source)

@@ -91,6 +91,10 @@ class PlanConfig(dg.Config):
         default_factory=list,
         description="Models that may get or widen columns forward-only: names or globs.",
     )
+    remove_models: bool = Field(
+        default=False,
+        description="It is meant that all models of the environment, or a good part of them, go.",
+    )
 
     def options(self) -> PlanOptions:
         """What the form says of the plan, read.
@@ -121,6 +125,7 @@ class PlanConfig(dg.Config):
             effective_from=self.effective_from or None,
             allow_destructive=tuple(self.allow_destructive_models),
             allow_additive=tuple(self.allow_additive_models),
+            remove_models=self.remove_models,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vde_dagster.errors import UsageError
-from vde_dagster.project.loading.loader import Project, load_project
+from vde_dagster.project.loading.loader import Project, load_project, no_models
 
 
 def require_models(root: Path) -> Project:
@@ -18,10 +18,10 @@ def require_models(root: Path) -> Project:
         UsageError: The folder does not exist, or has no models.
         ProjectError: The project's settings are wrong.
     """
-    hint = "give a project's folder with --project, or make a project with `vde init`"
     if not root.is_dir():
+        hint = "give a project's folder with --project, or make a project with `vde init`"
         raise UsageError(f"there is no folder {root}", hint=hint)
     project = load_project(root, strict=False)
     if not project.models and not project.problems:
-        raise UsageError(f"there are no models in {root}", hint=hint)
+        raise no_models(project.settings)
     return project

@@ -33,6 +33,8 @@ class PlanOptions:
         effective_from: Compute again from here on what changes in place (UTC), or None.
         allow_destructive: Patterns of the models that may lose or retype columns in place.
         allow_additive: Patterns of the models that may get or widen columns in place.
+        remove_models: Whether it is meant where a plan removes all models of an environment, or
+            more than the project's share of them.
     """
 
     start: datetime | None = None
@@ -51,6 +53,7 @@ class PlanOptions:
     effective_from: datetime | None = None
     allow_destructive: tuple[str, ...] = ()
     allow_additive: tuple[str, ...] = ()
+    remove_models: bool = False
 
     def __post_init__(self) -> None:
         for name in ("select", "restate", "backfill", "allow_destructive", "allow_additive"):

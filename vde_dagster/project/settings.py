@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from vde_dagster.errors import ProjectError
+from vde_dagster.project.identity import ProjectIdentity
 from vde_dagster.sql.layout.options import LayoutOptions
 
 ENV_PREFIX = "VDE_"
@@ -218,6 +219,7 @@ class Settings:
     Args:
         root: The project's folder.
         name: The project's name; the folder's name by default.
+        id: By what a state store knows the project again; `vde init` makes one.
         models_dir: Folder of models, relative to the root, like the next four.
         audits_dir: Folder of custom audits (also looked for inside `models_dir`, like the rest).
         macros_dir: Folder of Python macros.
@@ -243,6 +245,8 @@ class Settings:
         model_defaults: Values of properties of models that do not give them, by property.
         time_column_format: Format of time columns of text that name none, in strftime's words.
         forward_only: Whether all plans are forward-only.
+        max_removed: The share of an environment's models that a plan may remove unasked, from 0
+            to 1; up to two of many always may be.
         no_diff: Whether `vde plan` leaves the changes of texts out.
         before_all: Statements that run before all else when a plan is applied.
         after_all: Statements that run once its views are published.
@@ -277,10 +281,12 @@ class Settings:
         format: How `vde format` lays SQL out.
         config_file: SQLMesh's configuration, if the project has one; relative to the root.
         config_warnings: What is to be said of it.
+        named: Whether the name is a setting, and not the folder's.
     """
 
     root: Path
     name: str = ""
+    id: str = ""
     models_dir: str = "models"
     audits_dir: str = "audits"
     macros_dir: str = "macros"
@@ -302,6 +308,7 @@ class Settings:
     model_defaults: dict[str, Any] = field(default_factory=dict)
     time_column_format: str | None = None
     forward_only: bool = False
+    max_removed: float = 1 / 3
     no_diff: bool = False
     before_all: tuple[str, ...] = ()
     after_all: tuple[str, ...] = ()
@@ -331,6 +338,12 @@ class Settings:
     format: LayoutOptions = field(default_factory=LayoutOptions)
     config_file: str = ""
     config_warnings: tuple[str, ...] = ()
+    named: bool = False
+
+    @property
+    def identity(self) -> ProjectIdentity:
+        """By what the project is known again."""
+        return ProjectIdentity(self.id, self.name, self.named)
 
     @property
     def work_dir(self) -> Path:
@@ -392,7 +405,7 @@ class Settings:
         return datetime.combine(self.start, time(), tzinfo=timezone.utc)
 
 
-NOT_SET = ("root", "config_file", "config_warnings")
+NOT_SET = ("root", "config_file", "config_warnings", "named")
 """Fields of `Settings` that nobody sets."""
 
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from vde_dagster.state.instants import Instant
 
-SCHEMA_VERSION = "0014"
+SCHEMA_VERSION = "0015"
 VERSION_TABLE = "vde_alembic_version"
 
 metadata = MetaData()
@@ -364,6 +364,17 @@ mirrored_views = Table(
     Column("writer", String(64)),
     Column("watched_until", Instant),
     Column("failure", String(1000)),
+)
+
+# One row, once something was published; see `state.project`.
+project = Table(
+    "vde_project",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("project_id", String(255), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("named", Boolean, nullable=False),
+    Column("since", Instant, nullable=False),
 )
 
 iceberg_metadata = MetaData()

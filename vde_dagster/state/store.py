@@ -12,6 +12,7 @@ from vde_dagster.state.effects import Effects
 from vde_dagster.state.environments import EnvironmentStore
 from vde_dagster.state.migrate import ensure_schema
 from vde_dagster.state.plans import PlanStore
+from vde_dagster.state.project import ProjectStore
 from vde_dagster.state.snapshots import SnapshotStore
 from vde_dagster.state.tables import TableStore
 
@@ -56,6 +57,7 @@ class StateStore:
         self.tables = TableStore(database)
         self.environments = EnvironmentStore(database, self.tables)
         self.plans = PlanStore(database, self.snapshots)
+        self.project = ProjectStore(database)
 
     @cached_property
     def audits(self) -> AuditStore:

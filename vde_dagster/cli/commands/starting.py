@@ -48,6 +48,8 @@ def init(
         output.note(f"kept as they were: {', '.join(made.kept)}")
     if ".gitignore" in made.kept:
         output.note("what is computed lies in .vde/ and .dagster_home/: let .gitignore name them")
+    if "pyproject.toml" in made.kept:
+        output.note(f'a shared state knows the project by [tool.vde] id = "{made.id}": add it')
     if not as_json:
         where = "" if target == Path(".") else escape(f" --project {_quoted(target)}")
         output.note(f"next: vde apply prod{where}")

@@ -60,6 +60,7 @@ def create(
             raise UsageError(
                 f"there is no environment '{name}'", hint="`vde environments` lists them"
             )
+        store.project.require_own()
         ends = store.database.clock.now() + lasts if lasts is not None else None
         made, text = store.tokens.create(name, current_user(), ends, row_filter)
         output.result(
@@ -116,6 +117,7 @@ def revoke(
     """
     output = Output(as_json)
     with opened(project) as workspace:
+        workspace.store.project.require_own()
         workspace.store.tokens.revoke(token_id)
         output.result(
             {"id": token_id, "revoked": True},

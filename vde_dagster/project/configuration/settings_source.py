@@ -97,9 +97,12 @@ def read_all(root: Path) -> ReadSettings:
     places = SettingPlaces(text, taken)
     # Pydantic is a quarter of a second to import: not for a project that sets nothing.
     values = _validate(table, places) if table or set_in_environment() else {}
-    if not values.get("name"):
+    named = bool(values.get("name"))
+    if not named:
         values["name"] = root.name
-    settings = Settings(root=root, **values, config_file=config_file, config_warnings=warnings)
+    settings = Settings(
+        root=root, **values, config_file=config_file, config_warnings=warnings, named=named
+    )
     _check_values(settings, places)
     return ReadSettings(settings, seen)
 
@@ -262,6 +265,13 @@ def _check_values(settings: Settings, places: SettingPlaces) -> None:
     if settings.environment_ttl_days < 0:
         key = "environment_ttl_days"
         raise places.problem(key, f"setting '{key}' has to be 0 or more", "0 is for ever")
+    if not 0 <= settings.max_removed <= 1:
+        key = "max_removed"
+        raise places.problem(key, f"setting '{key}' has to be from 0 to 1", "it is a share")
+    for key in ("id", "name"):
+        if len(getattr(settings, key)) > 255:
+            message = f"setting '{key}' has more than 255 characters"
+            raise places.problem(key, message, "shorten it")
     crons = {"cron": settings.cron, "dagster.janitor_cron": settings.dagster.janitor_cron}
     for name, cron in settings.dagster.schedules.items():
         crons[f"dagster.schedules.{name}"] = cron

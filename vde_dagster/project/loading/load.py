@@ -149,6 +149,11 @@ class ProjectLoad:
         return files
 
     @property
+    def has_files(self) -> bool:
+        """Whether any file defines something."""
+        return bool(self._files)
+
+    @property
     def names(self) -> TableNames:
         """What names of tables mean, with the catalogs that any of the sources knows."""
         catalogs: dict[str, str] = {}
@@ -268,7 +273,9 @@ class ProjectLoad:
         """Remember the files' hashes, and what sources keep, for the next process."""
         memories = self._folder.memories
         changed = self._index_changed or any(memory.changed for memory in memories.values())
-        if self._writes_cache and (self._hasher.changed or changed):
+        # A folder that is no project is left as it is.
+        worth = self.has_files or self.cache.folder.exists()
+        if self._writes_cache and worth and (self._hasher.changed or changed):
             self.cache.stats = self._hasher.stats
             self.cache.memories = {name: memory.values for name, memory in memories.items()}
             self.cache.save_index()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ProjectError
+from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.project.loading.assembly import assemble
 from vde_dagster.project.loading.codec import error_from_json, error_to_json
 from vde_dagster.project.loading.load import ProjectLoad
@@ -130,6 +130,26 @@ def read_settings(root: Path, *, use_cache: bool = True) -> Settings:
         ProjectError: They are wrong.
     """
     return ProjectLoad(root, use_cache).settings
+
+
+def require_files(root: Path) -> None:
+    """Make sure that a folder has files that define something, be they wrong.
+
+    Raises:
+        UsageError: It has none, so it is no project.
+        ProjectError: Its settings are wrong.
+    """
+    load = ProjectLoad(root, use_cache=True)
+    if not load.has_files:
+        raise no_models(load.settings)
+
+
+def no_models(settings: Settings) -> UsageError:
+    """Return the error that says that a folder has no models."""
+    return UsageError(
+        f"there are no models in {settings.root} (looked for in '{settings.models_dir}')",
+        hint="give a project's folder with --project, or make a project with `vde init`",
+    )
 
 
 def _finish(load: ProjectLoad, strict: bool) -> Project:
