@@ -186,6 +186,12 @@ class StoreError(VdeError):
     """The state store or the catalog cannot be used (unreachable, or of another version)."""
 
 
+class NoSparkError(StoreError):
+    """Spark cannot be had here: there is no Java, no client, or nobody at its master."""
+
+    exit_code = 2
+
+
 _MOST_OF_MESSAGE = 1_200
 _MOST_OF_HINT = 500
 _MOST_OF_WORD = 200

@@ -73,6 +73,7 @@ def plan_project(
     save: bool = True,
     part: bool = False,
     proposal: Proposal | None = None,
+    check: Callable[[Plan], None] | None = None,
 ) -> Plan:
     """Plan a project's models for an environment; see `Workspace.plan`.
 
@@ -88,6 +89,7 @@ def plan_project(
         part: Whether the models are only some, with all that they are made of: of others nothing
             is read. Such a plan is for looking.
         proposal: What makes it one that waits for an approval, or None.
+        check: Refuses a plan before it is stored, or None.
     """
     if not part:
         warehouse.store.project.require_own()
@@ -141,6 +143,7 @@ def plan_project(
         add=partial(_with_statements, warehouse),
         resolved=resolved,
         proposal=proposal,
+        check=check,
     )
 
 
@@ -213,6 +216,7 @@ def plan_run(
     add: Callable[[Plan], Plan] | None = None,
     only_read: bool = False,
     of: Sequence[str] = (),
+    check: Callable[[Plan], None] | None = None,
 ) -> Plan:
     """Plan what is due in an environment as it was published; see `Workspace.plan_run`.
 
@@ -225,6 +229,7 @@ def plan_run(
         only_read: Whether it is only looked at; what is frozen has plans of no other use.
         of: Patterns of the models that are looked at; where names alone decide, nothing is read
             and planned but these and what they are made of. Such a plan is for looking.
+        check: Refuses a plan before it is stored, or None.
 
     Raises:
         UsageError: There is no such environment.
@@ -261,6 +266,7 @@ def plan_run(
         kind=PlanKind.RUN,
         save=save,
         add=with_published,
+        check=check,
     )
 
 
@@ -302,6 +308,7 @@ def _make(
     add: Callable[[Plan], Plan] | None = None,
     resolved: ForwardOnly | None = None,
     proposal: Proposal | None = None,
+    check: Callable[[Plan], None] | None = None,
 ) -> Plan:
     now = utc(options.now) if options.now else warehouse.store.database.clock.now()
     settings = warehouse.settings
@@ -342,6 +349,8 @@ def _make(
     plan = replace(plan, id=readable_id(plan, _change_in_a_word(plan, state)))
     if options.no_gaps:
         require_no_gaps(plan, state.target, state.tables)
+    if check is not None and not plan.is_empty:
+        check(plan)
     if save and not plan.is_empty:
         warehouse.store.plans.save(plan, state.held)
     return plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ def plan_restatement(
     *,
     save: bool = True,
     proposal: Proposal | None = None,
+    check: Callable[[Plan], None] | None = None,
 ) -> Plan:
     """Plan to compute models of an environment again, as it was published.
 
@@ -34,6 +36,7 @@ def plan_restatement(
         options: Which models, and the range; without one everything that is filled.
         save: Whether to store the plan, so that it can be applied by its id.
         proposal: What makes it one that waits for an approval, or None.
+        check: Refuses the plan before it is stored, or None.
 
     Raises:
         UsageError: There is no such environment; a pattern selects nothing; none of the models
@@ -48,6 +51,8 @@ def plan_restatement(
     )
     plan = replace(with_outdated(warehouse, plan), proposal=proposal)
     plan = replace(plan, id=readable_id(plan, f"restates_{next(iter(plan.restates), '')}"))
+    if check is not None and not plan.is_empty:
+        check(plan)
     if save and not plan.is_empty:
         warehouse.store.plans.save(plan)
     return plan

@@ -64,6 +64,17 @@ class PlanTests:
             and _code(self.models[test.model]) == _code(changed[test.model])
         ]
 
+    def need_an_engine(self, plan: Plan) -> bool:
+        """Say whether a test of a plan has to be run that has not passed on the same before."""
+        snapshots = {
+            name: plan.snapshots[entry.snapshot_id] for name, entry in plan.entries.items()
+        }
+        try:
+            found = (with_variables(one, self.root, self.models) for one in self.of_plan(plan))
+            return any(not self.passed.has(test, snapshots) for test in found)
+        except ProjectError:
+            return False  # The run tells it, as the failure of that test.
+
     def run(
         self,
         plan: Plan,

@@ -123,6 +123,18 @@ class Warehouse:
                 )
             return self._engine
 
+    def require_engine(self) -> None:
+        """Make sure that an engine can be started here, without starting it.
+
+        Raises:
+            NoSparkError: Java or the Spark master is not there.
+        """
+        if self._engine is None and self._join is None:
+            from vde_dagster.spark import SessionSettings
+            from vde_dagster.spark.session import require_spark
+
+            require_spark(SessionSettings.of(self.settings))
+
     @property
     def started_engine(self) -> Engine | None:
         """The engine, if it was needed so far."""

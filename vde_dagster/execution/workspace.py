@@ -166,6 +166,7 @@ class Workspace:
         *,
         save: bool = True,
         author: str | None = None,
+        at_once: bool = False,
         **said: Any,
     ) -> Plan:
         """Plan the project's state for an environment.
@@ -176,21 +177,31 @@ class Workspace:
             save: Whether to store the plan, so that it can be applied by its id.
             author: Who proposes it, for somebody to approve; None for a plan that is only looked
                 at, or applied at once.
+            at_once: Whether it is applied here and now: where Spark is needed and cannot be had,
+                nothing is stored.
             said: Single fields of `PlanOptions`, instead of those in `options`.
 
         Raises:
             ProjectError: A mistake in the project.
-            UsageError: A wrong name or range.
+            UsageError: A wrong name or range; the folder has no models; the state belongs to
+                another project; or many models would go and nobody said that it is meant.
+            NoSparkError: It is to be applied at once, and cannot be.
         """
         from vde_dagster.execution.make_plans import plan_project
 
         environment = environment_name(environment)
         options = replace(options, **said)
+        check = self._require_engine if at_once else None
         if options.restate:
             from vde_dagster.execution.plan_restatement import plan_restatement
 
             return plan_restatement(
-                self.warehouse, environment, options, save=save, proposal=self._proposal(author)
+                self.warehouse,
+                environment,
+                options,
+                save=save,
+                proposal=self._proposal(author),
+                check=check,
             )
         return plan_project(
             self.warehouse,
@@ -202,6 +213,7 @@ class Workspace:
             linter=self.linter() if self.settings.linter.enabled else None,
             save=save,
             proposal=self._proposal(author),
+            check=check,
         )
 
     def _proposal(self, author: str | None) -> Proposal | None:
@@ -225,6 +237,7 @@ class Workspace:
         options: PlanOptions = NOTHING_SAID,
         *,
         save: bool = True,
+        at_once: bool = False,
         of: Sequence[str] = (),
         **said: Any,
     ) -> Plan:
@@ -234,6 +247,7 @@ class Workspace:
             environment: The environment.
             options: By whose clock, and what of it; see `PlanOptions`.
             save: Whether to store the plan.
+            at_once: Whether it is applied here and now, as in `plan`.
             of: Patterns of the models that are looked at, and of no others; nothing is stored then.
             said: Single fields of `PlanOptions`, instead of those in `options`.
 
@@ -250,6 +264,7 @@ class Workspace:
             save=save and not of,
             add=lambda plan: with_auto_restatement(self.warehouse, plan, save=save and not of),
             of=of,
+            check=self._require_engine if at_once else None,
         )
 
     def analyse(self, plan: Plan) -> Analysis:
@@ -342,6 +357,7 @@ class Workspace:
             skip_tests: Whether to publish without running unit tests.
 
         Raises:
+            NoSparkError: Spark is needed and cannot be had; nothing was stored.
             ConflictError: The environment moved, or somebody else is changing it.
             UnitTestFailedError: A unit test failed; nothing was computed.
             AuditFailedError: A blocking audit found rows; nothing was published.
@@ -363,6 +379,8 @@ class Workspace:
             return ApplyResult(plan, current, False, 0.0, failed)
         from vde_dagster.execution.apply import Applier
 
+        tests = None if skip_tests else self._unit_tests(plan)
+        self._require_engine(plan, tests)
         if self.warehouse.started_engine is not None:
             self.warehouse.started_engine.begin(plan.id)
         stop = threading.Event()
@@ -376,7 +394,7 @@ class Workspace:
                 who=who or current_user(),
                 stop=stop,
                 wait_seconds=lease_wait_seconds,
-                tests=None if skip_tests else self._unit_tests(plan),
+                tests=tests,
             ).run()
         finally:
             del self._stops[plan.id]
@@ -387,6 +405,12 @@ class Workspace:
         from vde_dagster.execution.changes.follow import follow
 
         follow(self.warehouse, environment, who or current_user(), first=first)
+
+    def _require_engine(self, plan: Plan, tests: PlanTests | None = None) -> None:
+        """Make sure that what a plan needs of Spark can be had, before anything is stored."""
+        from vde_dagster.execution.require_engine import require_engine_for
+
+        require_engine_for(plan, self.warehouse, tests)
 
     def _unit_tests(self, plan: Plan) -> PlanTests | None:
         """Return the unit tests of the files; mistakes elsewhere in them stop no stored plan."""

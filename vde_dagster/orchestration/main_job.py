@@ -51,7 +51,7 @@ def run_main_job(
     try:
         with Workspace.open(project_root) as workspace:
             began = time.monotonic()
-            plan = workspace.plan(environment, author=current_user())
+            plan = workspace.plan(environment, author=current_user(), at_once=True)
             if plan.is_empty:
                 current = workspace.store.environments.get(environment)
                 version = f" (version {current.version})" if current else ""

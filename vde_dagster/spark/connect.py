@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import quote
-from vde_dagster.errors import StoreError
+from vde_dagster.errors import NoSparkError, StoreError
 from vde_dagster.spark.failures import cause_line, hush_pyspark
 from vde_dagster.spark.masters import without_parameters
 from vde_dagster.spark.settings import SessionSettings, packages
@@ -31,6 +31,20 @@ def is_remote(session: Any) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
+def require_client(master: str) -> None:
+    """Make sure that PySpark's client of servers is installed.
+
+    Raises:
+        NoSparkError: It is not.
+    """
+    if find_spec("grpc") is None:
+        raise NoSparkError(
+            f"the Spark master {without_parameters(master)} needs PySpark's client of Spark "
+            "Connect",
+            hint="install it: pip install 'vde-dagster[connect]'",
+        )
+
+
 def connect(settings: SessionSettings) -> SparkSession:
     """Begin a session of its own on the server, with the defaults of that server.
 
@@ -38,12 +52,8 @@ def connect(settings: SessionSettings) -> SparkSession:
         StoreError: PySpark's extra is not installed, this process has a JVM of its own, or the
             server refuses or lacks Iceberg.
     """
+    require_client(settings.master)
     where = without_parameters(settings.master)
-    if find_spec("grpc") is None:
-        raise StoreError(
-            f"the Spark master {where} needs PySpark's client of Spark Connect",
-            hint="install it: pip install 'vde-dagster[connect]'",
-        )
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession

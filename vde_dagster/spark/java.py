@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from vde_dagster.errors import StoreError
+from vde_dagster.errors import NoSparkError
 
 OLDEST = 17
 _HINT = f"install Java {OLDEST} or newer (a JRE is enough) and put it on PATH or in JAVA_HOME"
@@ -18,18 +18,18 @@ def check_java() -> int:
     """Return the major version of the Java that Spark will start.
 
     Raises:
-        StoreError: There is no Java, or it is older than Spark 4 needs.
+        NoSparkError: There is no Java, or it is older than Spark 4 needs.
     """
     java = find_java()
     if java is None:
         home = os.environ.get("JAVA_HOME")
         where = f"JAVA_HOME is '{home}', which has no bin/java" if home else "there is none on PATH"
-        raise StoreError(f"Spark needs Java, and {where}", hint=_HINT)
+        raise NoSparkError(f"Spark needs Java, and {where}", hint=_HINT)
     version = _version_from_release(java) or _version_from_run(java)
     if version is None:
-        raise StoreError(f"'{java}' does not run: it prints no version", hint=_HINT)
+        raise NoSparkError(f"'{java}' does not run: it prints no version", hint=_HINT)
     if version < OLDEST:
-        raise StoreError(f"Spark needs Java {OLDEST}, and '{java}' is Java {version}", hint=_HINT)
+        raise NoSparkError(f"Spark needs Java {OLDEST}, and '{java}' is Java {version}", hint=_HINT)
     return version
 
 
@@ -67,6 +67,6 @@ def _version_from_run(java: Path) -> int | None:
             [str(java), "-version"], capture_output=True, text=True, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise StoreError(f"'{java}' does not run: {error}", hint=_HINT) from error
+        raise NoSparkError(f"'{java}' does not run: {error}", hint=_HINT) from error
     match = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
     return major_version(match.group(1)) if match else None

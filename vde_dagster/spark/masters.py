@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 
-from vde_dagster.errors import StoreError
+from vde_dagster.errors import NoSparkError
 
 PROBE_SECONDS = 10.0
 """How long all of a master's addresses have to answer; Spark itself would try for a minute."""
@@ -25,7 +25,7 @@ def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
         seconds: How long to wait for an answer.
 
     Raises:
-        StoreError: No address of it answers.
+        NoSparkError: No address of it answers.
     """
     addresses = list(master_addresses(master))
     if not addresses:
@@ -46,7 +46,7 @@ def check_master(master: str, seconds: float = PROBE_SECONDS) -> None:
         if problem is None:
             return
         problems.append(problem)
-    raise StoreError(
+    raise NoSparkError(
         f"the Spark master {without_parameters(master)} cannot be reached: {'; '.join(problems)}",
         hint="check spark.master under [tool.vde.spark], and that the master runs there",
     )

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.base.names import quote
 from vde_dagster.errors import StoreError, UsageError
-from vde_dagster.spark.connect import connect, is_remote, is_server, use_catalog
+from vde_dagster.spark.connect import (
+    connect,
+    is_remote,
+    is_server,
+    require_client,
+    use_catalog,
+)
 from vde_dagster.spark.ended import Launched, forget_ended, has_ended, remember
 from vde_dagster.spark.failures import hush_pyspark
 from vde_dagster.spark.java import check_java
@@ -68,6 +74,26 @@ def start_session(
         session = _off_main_thread(lambda: _start(settings, join))
         _users.add(id(session))
         return session
+
+
+def require_spark(settings: SessionSettings) -> None:
+    """Make sure that Spark can be started for a project, or reached, without doing it.
+
+    Args:
+        settings: What it would be made from.
+
+    Raises:
+        NoSparkError: Java, the client of Spark Connect or the master is not there.
+    """
+    if is_server(settings.master):
+        require_client(settings.master)
+        check_master(settings.master)
+        return
+    from pyspark import SparkContext
+
+    check_master(context_config(settings)["spark.master"])
+    if SparkContext._gateway is None:
+        check_java()
 
 
 def new_session(root: SparkSession, settings: SessionSettings) -> SparkSession:
@@ -125,7 +151,7 @@ def _start(settings: SessionSettings, join: Callable[[], SparkSession] | None) -
     if settings.iceberg.database is not None:
         Path(settings.iceberg.database).parent.mkdir(parents=True, exist_ok=True)
     if join is None and is_server(settings.master):
-        check_master(settings.master)
+        require_spark(settings)
         session = connect(settings)
         _configure(session, settings)
         return session
@@ -165,12 +191,11 @@ def _launch(settings: SessionSettings) -> None:
     config = context_config(settings)
     memory = config.get(MEMORY, "Spark's default of memory")
     logger.info("starting Spark (%s) with %s …", config["spark.master"], memory)
-    check_master(config["spark.master"])
+    require_spark(settings)
     conf = SparkConf(loadDefaults=False).setAll(list(config.items()))
     visible = SparkConf(loadDefaults=False).setAll(list(command_line_config(config).items()))
     gateway = SparkContext._gateway
     if gateway is None:
-        check_java()
         log_file = settings.log_file or _temporary_log()
         log_file.parent.mkdir(parents=True, exist_ok=True)
         with log_file.open("wb") as log:

@@ -1,4 +1,4 @@
-"""A folder that is no project, or has no models: one message, exit code 2, and nothing is written."""
+"""A folder without models: one message, exit code 2, and nothing is written."""
 
 from __future__ import annotations
 

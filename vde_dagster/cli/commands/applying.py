@@ -76,6 +76,7 @@ def apply(
             plan = workspace.plan(
                 meant_environment(output, workspace, environment, create=create, yes=yes),
                 options,
+                at_once=True,
             )
         if not as_json and (plan.warnings or not plan.is_empty):
             from vde_dagster.cli.plan_view import show_plan
@@ -109,5 +110,5 @@ def run(
     with opened(project) as workspace:
         from vde_dagster.cli.applying import apply_and_report
 
-        plan = workspace.plan_run(environment, options, full=full)
+        plan = workspace.plan_run(environment, options, full=full, at_once=True)
         apply_and_report(workspace, plan, output, concurrency)

@@ -151,9 +151,7 @@ def diff(
         if other is not None:
             _diff_environments(output, workspace, environment, other)
             return
-        made = workspace.plan(
-            environment, skip_backfill=True, remove_models=True, save=False
-        )
+        made = workspace.plan(environment, skip_backfill=True, remove_models=True, save=False)
         from vde_dagster.cli.applying import previous_snapshots
         from vde_dagster.cli.model_diffs import diff_json, model_diffs, show_diffs
 
