@@ -70,7 +70,7 @@ def show_history(console: Console, changes: Sequence[VersionChange]) -> None:
 
 
 def _data(tables: Sequence[DataChange]) -> str:
-    """Sum up what happened to tables: `3 tables +10 -2, 1 new table`."""
+    """Sum up what happened to tables: `3 tables +10 -2, 1 new table, 1 earlier table`."""
     moved = [table for table in tables if not table.is_new]
     parts = []
     if moved:
@@ -79,6 +79,9 @@ def _data(tables: Sequence[DataChange]) -> str:
         if all(added is not None for added, _ in known):
             rows = f" +{sum(a or 0 for a, _ in known)} -{sum(r or 0 for _, r in known)}"
         parts.append(count(len(moved), "table") + rows)
-    if len(moved) < len(tables):
-        parts.append(count(len(tables) - len(moved), "new table"))
+    back = sum(table.is_back for table in tables)
+    new = len(tables) - len(moved) - back
+    parts += [
+        count(many, what) for many, what in ((new, "new table"), (back, "earlier table")) if many
+    ]
     return ", ".join(parts)

@@ -28,6 +28,7 @@ class DataChange:
     Args:
         models: The models that it serves.
         is_new: Whether the version before did not show it.
+        is_back: Whether one before that did, as after a rollback.
         rows: Rows in it, when known.
         added: Rows that were written since, when known; one that is written anew counts twice.
         removed: Rows that were deleted or written anew, when known.
@@ -36,6 +37,7 @@ class DataChange:
 
     models: tuple[ModelName, ...]
     is_new: bool
+    is_back: bool
     rows: int | None
     added: int | None
     removed: int | None
@@ -45,7 +47,8 @@ class DataChange:
         """Return plain JSON data."""
         return {
             "models": [str(name) for name in self.models],
-            "new": self.is_new,
+            "new": self.is_new and not self.is_back,
+            "back": self.is_back,
             "rows": self.rows,
             "rows_added": self.added,
             "rows_removed": self.removed,
@@ -125,6 +128,7 @@ def changes_until(
             DataChange(
                 tuple(shown),
                 change.is_new,
+                change.is_back,
                 change.rows,
                 growth.added if growth is not None else change.added,
                 growth.removed if growth is not None else change.removed,

@@ -45,6 +45,7 @@ class PinChange:
         snapshot_id: The Iceberg snapshot that it pins; None for a table without any.
         rows: Rows in it, when known.
         is_new: Whether the version before did not show the table.
+        is_back: Whether one before that did, as after a rollback.
         before: The snapshot that was pinned before.
         added: Rows that were added since, when known.
         removed: Rows that were removed since, when known.
@@ -55,6 +56,7 @@ class PinChange:
     snapshot_id: int | None
     rows: int | None
     is_new: bool
+    is_back: bool
     before: int | None
     added: int | None
     removed: int | None
@@ -75,12 +77,18 @@ class PinHistory:
 
         A pin of the same snapshot under another schema is no change of data.
         """
-        earlier = schema.pins.alias("earlier")
+        earlier, once = schema.pins.alias("earlier"), schema.pins.alias("once")
+        known = exists().where(
+            once.c.environment == _PIN.environment,
+            once.c.table_id == _PIN.table_id,
+            once.c.valid_from < _PIN.valid_from,
+        )
         query = (
             select(
                 schema.pins,
                 earlier.c.valid_from.label("since"),
                 earlier.c.iceberg_snapshot_id.label("before"),
+                known.label("known"),
             )
             .select_from(
                 schema.pins.outerjoin(
@@ -102,6 +110,7 @@ class PinHistory:
                 snapshot_id=row.iceberg_snapshot_id,
                 rows=row.row_count,
                 is_new=row.since is None,
+                is_back=row.since is None and bool(row.known),
                 before=row.before,
                 added=row.rows_added,
                 removed=row.rows_removed,

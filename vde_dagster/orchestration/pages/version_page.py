@@ -31,7 +31,7 @@ def data_text(change: VersionChange) -> str:
             "table of": ", ".join(short_name(name) for name in table.models[:MAX_RANGES]),
             "intervals (UTC)": _intervals(table),
             "rows": _number(table.rows),
-            "added": "new table" if table.is_new else _number(table.added),
+            "added": _number(table.added) if not table.is_new else _whence(table),
             "removed": "" if table.is_new else _number(table.removed),
         }
         for table in change.data[:MAX_TABLES]
@@ -71,7 +71,8 @@ def _models(change: VersionChange) -> str:
 
 def _data(tables: Sequence[DataChange]) -> str:
     moved = [table for table in tables if not table.is_new]
-    new = len(tables) - len(moved)
+    back = sum(table.is_back for table in tables)
+    new = len(tables) - len(moved) - back
     parts = []
     if moved:
         known = [(one.added, one.removed) for one in moved]
@@ -82,6 +83,8 @@ def _data(tables: Sequence[DataChange]) -> str:
         parts.append(f"{len(moved)} table{'' if len(moved) == 1 else 's'}{rows}")
     if new:
         parts.append(f"{new} new")
+    if back:
+        parts.append(f"{back} earlier")
     return "; ".join(parts)
 
 
@@ -90,7 +93,8 @@ def _why(change: VersionChange, names: Names) -> str:
     if version.dropped:
         return "dropped"
     if version.plan_id:
-        return f"{version.note} {partition_link(names.plan_key, version.plan_id, 'plan')}".strip()
+        link = partition_link(names.plan_key, version.plan_id, "plan")
+        return link if version.note in ("", "plan") else f"{version.note} {link}"
     return version.note
 
 
@@ -98,6 +102,10 @@ def _intervals(table: DataChange) -> str:
     shown = [str(interval) for interval in table.intervals][:MAX_RANGES]
     more = len(list(table.intervals)) - len(shown)
     return "; ".join([*shown, *([f"{more} more"] if more else [])])
+
+
+def _whence(table: DataChange) -> str:
+    return "earlier table" if table.is_back else "new table"
 
 
 def _number(value: int | None) -> str:
