@@ -7,7 +7,7 @@ exclusive, as every range is inside this package.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 
 from vde_dagster.base.relative import is_relative, names_a_day, relative_instant
 from vde_dagster.errors import UsageError
@@ -20,6 +20,43 @@ def utc(value: datetime) -> datetime:
     if value.tzinfo is None:
         return value.replace(tzinfo=timezone.utc)
     return value.astimezone(timezone.utc)
+
+
+def instant_text(value: datetime) -> str:
+    """Write an instant for people, as messages do everywhere.
+
+    >>> instant_text(datetime(2024, 1, 3, 5))
+    '2024-01-03 05:00 UTC'
+    """
+    value = utc(value)
+    seconds = ":%S" if value.second else ""
+    return f"{value:%Y-%m-%d %H:%M{seconds}} UTC"
+
+
+def end_text(value: datetime) -> str:
+    """Write an exclusive end for people: of whole days the last that is included.
+
+    >>> end_text(datetime(2024, 1, 4))
+    '2024-01-03'
+    """
+    value = utc(value)
+    whole = value.time() == time() and value > datetime.min.replace(tzinfo=timezone.utc)
+    return f"{value - timedelta(days=1):%Y-%m-%d}" if whole else instant_text(value)
+
+
+def range_text(start: datetime, end: datetime) -> str:
+    """Write a half-open range for people: whole days by the first and the last of them.
+
+    >>> range_text(datetime(2024, 1, 1), datetime(2024, 1, 4))
+    '2024-01-01 … 2024-01-03'
+    >>> range_text(datetime(2024, 1, 1), datetime(2024, 1, 1, 6))
+    '2024-01-01 00:00 … 2024-01-01 06:00 UTC'
+    """
+    start, end = utc(start), utc(end)
+    if start.time() == end.time() == time() and start < end:
+        first, last = f"{start:%Y-%m-%d}", end_text(end)
+        return first if first == last else f"{first} … {last}"
+    return f"{instant_text(start).removesuffix(' UTC')} … {instant_text(end)}"
 
 
 def parse_instant(text: str) -> datetime:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from vde_dagster.base.instants import range_text
 from vde_dagster.cli.source_diff import coloured, diff_lines
 from vde_dagster.planning.cadence import IntervalUnit
 from vde_dagster.planning.contents import Skipped
@@ -219,7 +220,7 @@ def _add_outdated(tree: Tree, plan: Plan) -> None:
     branch = tree.add("[bold]makes outdated[/], for their own next runs to compute again")
     for found in plan.outdates[:MOST_NAMES]:
         first, last = found.intervals.ranges[0], found.intervals.ranges[-1]
-        shown = "whole table" if found.whole else f"{first.start:%Y-%m-%d} … {last.end:%Y-%m-%d}"
+        shown = "whole table" if found.whole else range_text(first.start, last.end)
         branch.add(Text(f"{found.name}  {found.shown_by()}  {shown}"))
     if plan.outdates[MOST_NAMES:]:
         branch.add(f"and {len(plan.outdates) - MOST_NAMES} more")

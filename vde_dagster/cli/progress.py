@@ -144,6 +144,9 @@ class ApplyProgress:
     def _finish(self, event: ModelFinished) -> None:
         name = event.snapshot.name
         self._remove_bar(name)
+        if name not in self._units:  # Only audited, or made without rows: no work that was told.
+            self._say(f"{name} [dim]{event.seconds:.1f} s[/]")
+            return
         self._finished += 1
         ready = f"[dim]({self._finished}/{len(self._units)})[/]"
         how = "nothing new, skipped" if name in self._skipped else f"{event.seconds:.1f} s"

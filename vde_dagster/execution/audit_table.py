@@ -70,7 +70,7 @@ class Auditor:
                 found.append(failed_audit(audit, result))
         if failures:
             raised = AuditFailedError(
-                f"{snapshot.name}, {interval}: " + ", ".join(failures),
+                f"{snapshot.name}, {interval.text}: " + ", ".join(failures),
                 hint="the failing rows are kept with the plan",
             )
             raised.audits = tuple(found)

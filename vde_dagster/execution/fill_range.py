@@ -126,7 +126,8 @@ class RangeFiller:
         with self._landing:
             if self._unsure:
                 raise ExecutionError(
-                    f"{self.snapshot.name} {interval}: another batch failed while it was recorded",
+                    f"{self.snapshot.name}, {interval.text}: another batch failed while it was "
+                    "recorded",
                     hint="apply the plan again: what was finished stays",
                 )
             self._unsure = True

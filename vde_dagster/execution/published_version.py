@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from vde_dagster.base.instants import parse_time
+from vde_dagster.base.instants import instant_text, parse_time
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.environment import Environment, environment_name
 
@@ -90,4 +90,4 @@ def _unknown(store: StateStore, name: str, what: str) -> UsageError:
 
 
 def _shown(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M} UTC"
+    return instant_text(at)

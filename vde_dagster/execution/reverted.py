@@ -39,9 +39,9 @@ class Reverted:
         if self.again:
             out.append(f"shows {', '.join(self.again)} again")
         if self.filled:
-            ranges = ", ".join(str(interval) for interval in self.filled)
             nulls = f", NULL in {', '.join(self.again)}" if self.again else ""
-            out.append(f"keeps the rows that other definitions filled since ({ranges}){nulls}")
+            since = f"({self.filled.text}){nulls}"
+            out.append(f"keeps the rows that other definitions filled since {since}")
         return tuple(out) or ("keeps its table, which nothing filled since",)
 
     def to_json(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from vde_dagster.base.instants import instant_text
 from vde_dagster.errors import ConflictError
 from vde_dagster.lakehouse.cleaning import Cleaning, Decision, Outcome
 from vde_dagster.planning.environment import Environment
@@ -150,10 +151,10 @@ def _repair_mirror(run: Cleaning) -> None:
 def _drop_environments(run: Cleaning) -> None:
     for name in run.store.environments.expired():
         environment = run.store.environments.get(name)
-        if environment is None:
+        if environment is None or environment.expires_at is None:
             continue
         count = len(run.lakehouse.published_views(name))
-        reason = f"it expired at {environment.expires_at:%Y-%m-%d %H:%M} UTC ({count} views)"
+        reason = f"it expired at {instant_text(environment.expires_at)} ({count} views)"
         run.act(
             Decision("drop_environment", name, reason, "planned"),
             partial(_drop_environment, run, environment),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from vde_dagster.base.instants import instant_text
 from vde_dagster.planning.commits import KeptCommit
 from vde_dagster.planning.interval import Interval, iso
 from vde_dagster.planning.sources import Columns, covers
@@ -111,7 +112,7 @@ class Skipped:
     @property
     def why(self) -> str:
         """One clause for people."""
-        return f"nothing that it reads has changed since {self.since:%Y-%m-%d %H:%M} UTC"
+        return f"nothing that it reads has changed since {instant_text(self.since)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form."""

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.hashing import digest
+from vde_dagster.base.instants import instant_text
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
 from vde_dagster.errors import ProjectError, UsageError
@@ -80,7 +81,7 @@ def require_used(options: PlanOptions, plan: Plan) -> None:
         return
     if since > plan.created_at:
         raise UsageError(
-            f"--effective-from {since:%Y-%m-%d %H:%M} UTC lies in the future",
+            f"--effective-from {instant_text(since)} lies in the future",
             hint="give an instant before now: new intervals are computed with the new definition "
             "anyway",
         )

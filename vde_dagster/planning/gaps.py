@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from vde_dagster.base.instants import range_text
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.environment import Environment
@@ -28,8 +29,7 @@ def require_no_gaps(
     gone = dict(gaps(plan, current, tables))
     if gone:
         said = "; ".join(
-            f"{name} from {ranges.ranges[0].start:%Y-%m-%d %H:%M} to "
-            f"{ranges.ranges[-1].end:%Y-%m-%d %H:%M} UTC"
+            f"{name}, {range_text(ranges.ranges[0].start, ranges.ranges[-1].end)}"
             for name, ranges in gone.items()
         )
         raise UsageError(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from vde_dagster.base.instants import instant_text
 from vde_dagster.planning.interval import iso
 from vde_dagster.planning.table import TableRef
 
@@ -85,7 +86,9 @@ class TableChange:
         if self.deploys:
             first = f"forward-only: {self.table} goes on with the new definition, its rows stay"
             since = self.effective_from
-            again = () if since is None else (f"rows from {iso(since)} on are computed again",)
+            again = (
+                () if since is None else (f"rows from {instant_text(since)} on are computed again",)
+            )
         else:
             first = f"forward-only: previewed on a branch of {self.table}, at no copy"
             again = (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from operator import attrgetter
 
-from vde_dagster.base.instants import parse_instant
+from vde_dagster.base.instants import instant_text, parse_instant, range_text
 from vde_dagster.base.instants import utc as utc
 from vde_dagster.errors import UsageError
 
@@ -33,13 +33,18 @@ class Interval:
             object.__setattr__(self, "end", utc(self.end))
         if self.end <= self.start:
             raise UsageError(
-                f"the interval {self.start.isoformat()} … {self.end.isoformat()} ends before "
+                f"the interval {instant_text(self.start)} … {instant_text(self.end)} ends before "
                 "it starts",
                 hint="give a start that lies before the end (the end is exclusive)",
             )
 
     def __str__(self) -> str:
         return f"{iso(self.start)}/{iso(self.end)}"
+
+    @property
+    def text(self) -> str:
+        """The interval for people, its end as they say it."""
+        return range_text(self.start, self.end)
 
     @classmethod
     def parse(cls, text: str) -> Interval:
@@ -77,6 +82,11 @@ class IntervalSet:
             else:
                 merged.append(interval)
         return cls(tuple(merged))
+
+    @property
+    def text(self) -> str:
+        """The ranges for people."""
+        return ", ".join(interval.text for interval in self.ranges)
 
     def __bool__(self) -> bool:
         return bool(self.ranges)

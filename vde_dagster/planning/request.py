@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from vde_dagster.base.instants import utc
+from vde_dagster.base.instants import end_text, instant_text, utc
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.interval import Interval
@@ -33,14 +33,14 @@ def window_of(options: PlanOptions, now: datetime, default_start: datetime | Non
         Interval(start, end)
     if start is not None and start > now:
         raise UsageError(
-            f"the start {start:%Y-%m-%d %H:%M} UTC lies in the future",
+            f"the start {instant_text(start)} lies in the future",
             hint="give a start before now",
         )
     tonight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
     if end is not None and end > now and end != tonight:
         raise UsageError(
-            f"the end {end:%Y-%m-%d %H:%M} UTC lies in the future",
-            hint=f"give an end before now, {now:%Y-%m-%d %H:%M} UTC, or today",
+            f"the end {end_text(end)} lies in the future",
+            hint=f"give an end before now, {instant_text(now)}, or today",
         )
     return Window(now, start, end, default_start, options.ignore_cron, options.min_intervals)
 

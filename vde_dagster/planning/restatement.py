@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
+from vde_dagster.base.instants import instant_text
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.audits_due import with_audits_of_fills
 from vde_dagster.planning.cadence import EPOCH, FAR
 from vde_dagster.planning.environment import PRODUCTION
-from vde_dagster.planning.interval import Interval, IntervalSet, iso
+from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.kinds import meaning_of
 from vde_dagster.planning.missing import refills
 from vde_dagster.planning.options import PlanOptions
@@ -194,7 +195,7 @@ class _Seen:
         if not intervals:
             return idle
         if found.widened:
-            first = iso(found.intervals.ranges[0].start)
+            first = instant_text(found.intervals.ranges[0].start)
             self.widened.append(
                 f"{snapshot.name} is computed again from {first} on: {found.widened}"
             )

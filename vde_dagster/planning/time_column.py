@@ -134,7 +134,7 @@ class TimeColumn:
             if _floor(instant, finest) != instant:
                 raise ExecutionError(
                     f"the time column '{self.name}' is {what}, which cannot tell the interval "
-                    f"{interval} from the rest of its {UNITS[finest]}",
+                    f"{interval.text} from the rest of its {UNITS[finest]}",
                     hint=f"use a TIMESTAMP as time_column, or a cron of whole {UNITS[finest]}s",
                 )
         return interval
@@ -148,7 +148,7 @@ class TimeColumn:
             if len(values) > MOST_VALUES:
                 raise ExecutionError(
                     f"the time_format '{self.format}' of '{self.name}' does not sort by time, "
-                    f"and {interval} has more than {MOST_VALUES} of its values",
+                    f"and {interval.text} has more than {MOST_VALUES} of its values",
                     hint="use a format that sorts, such as %Y-%m-%d, or set a batch_size",
                 )
         return values

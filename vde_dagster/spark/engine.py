@@ -192,7 +192,7 @@ class SparkEngine:
         strategy = find_strategy(task.snapshot)
         statements = bool(task.before or task.after)
         changes_session = statements or model.python is not None
-        what = f"{model.name} {task.interval}"
+        what = f"{model.name} {task.interval.text}"
         with (
             self._session_for(strategy.own_session or changes_session, not changes_session) as s,
             self._jobs.running(s, task.plan_id, what, task.query),
@@ -243,7 +243,7 @@ class SparkEngine:
         """
         assert task.branch is not None
         assert task.base is not None
-        what = f"{task.snapshot.name} {task.interval}"
+        what = f"{task.snapshot.name} {task.interval.text}"
         with self._jobs.running(self.session, task.plan_id, what):
             table = load_table(self.session, self.settings.catalog, task.table.ref, self._lakehouse)
             picked = table.cherry_pick(task.branch, task.base)
@@ -256,7 +256,7 @@ class SparkEngine:
             ExecutionError: The audit's query failed, or the plan was cancelled.
         """
         began = time.monotonic()
-        what = f"{task.model} {task.interval} audit {task.audit}"
+        what = f"{task.model} {task.interval.text} audit {task.audit}"
         with (
             self._session_for(bool(task.before), not task.before) as session,
             self._jobs.running(session, task.plan_id, what, task.query),

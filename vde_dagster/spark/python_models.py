@@ -38,7 +38,7 @@ def run_python_model(
 
     model = snapshot.model
     assert model.python is not None
-    what = f"{model.name} {context.interval}"
+    what = f"{model.name} {context.interval.text}"
     try:
         function = run_source(model.python, project_root)
         positional, named = _arguments(function, context)

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, ScalarResult, func, insert, select, update
 
+from vde_dagster.base.instants import instant_text
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import ConflictError, UsageError
 from vde_dagster.planning.environment import PRODUCTION, Entry, Environment, require_changeable
-from vde_dagster.planning.interval import iso
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
 from vde_dagster.state.entries import (
@@ -349,6 +349,6 @@ def _lost(conn: Connection, name: str, base: int, current: int) -> ConflictError
     plan = f" with plan {winner.plan_id}" if winner.plan_id else ""
     return ConflictError(
         f"the environment '{name}' is at version {current}, not {base}: "
-        f"{winner.published_by} published{plan} at {iso(winner.published_at)}",
+        f"{winner.published_by} published{plan} at {instant_text(winner.published_at)}",
         hint="plan again",
     )

@@ -16,8 +16,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
+from vde_dagster.base.instants import instant_text
 from vde_dagster.errors import ConflictError, LeaseLostError, VdeError
-from vde_dagster.planning.interval import iso
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
 from vde_dagster.state.lease_names import leased_table
@@ -51,7 +51,8 @@ class Lease:
 
 def _busy(resource: str, holder: str, until: datetime) -> ConflictError:
     return ConflictError(
-        f"'{resource}' is being worked on by {holder}, whose lease runs until {iso(until)}",
+        f"'{resource}' is being worked on by {holder}, whose lease runs until "
+        f"{instant_text(until)}",
         hint="wait until it is done; a lease whose owner died ends by itself",
     )
 
@@ -163,7 +164,7 @@ class LeaseStore:
             )
         if row.expires_at <= self.database.clock.now():
             raise LeaseLostError(
-                f"the lease on '{lease.resource}' ended at {iso(row.expires_at)}",
+                f"the lease on '{lease.resource}' ended at {instant_text(row.expires_at)}",
                 hint="the process was stalled for too long: apply the plan again",
             )
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, or_, select, update
 
+from vde_dagster.base.instants import instant_text
 from vde_dagster.errors import ConflictError
 from vde_dagster.planning.table import TableRef
 from vde_dagster.state import schema
@@ -82,8 +83,7 @@ class MirrorStanding:
         if self.since is None:
             return "as published"
         why = f": {self.failure}" if self.failure else ""
-        at = f"{self.since:%Y-%m-%d %H:%M}"
-        return f"{self.behind} of {self.views} views behind since {at} UTC{why}"
+        return f"{self.behind} of {self.views} views behind since {instant_text(self.since)}{why}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, case, delete, func, select, update
 
+from vde_dagster.base.instants import instant_text
 from vde_dagster.errors import ConflictError, StoreError, UsageError
 from vde_dagster.planning.plan import Plan, PlanKind
 from vde_dagster.state import schema
@@ -346,7 +347,7 @@ class PlanStore:
 
 
 def _was_rejected(record: PlanRecord) -> ConflictError:
-    when = f"{record.finished_at:%Y-%m-%d %H:%M} UTC" if record.finished_at else "earlier"
+    when = instant_text(record.finished_at) if record.finished_at else "earlier"
     return ConflictError(
         f"the plan {record.id} was {record.message} ({when})",
         hint=f"mend what is wrong and plan again: vde plan {record.environment}",

@@ -60,7 +60,7 @@ def test_a_plan_says_what_is_computed_again_what_is_widened_and_what_becomes_out
     assert "makes outdated, for their own next runs to compute again" in said.out
     assert "db.newest  of dev  whole table" in said.out
     warning = " ".join(said.out.split("warning: ")[1].split())
-    assert warning.startswith("db.newest is computed again from 2024-01-01T00:00:00Z on: kind")
+    assert warning.startswith("db.newest is computed again from 2024-01-01 00:00 UTC on: kind")
     assert "outdates  1 table of others" in vde(*asked, "--summary").out
 
 

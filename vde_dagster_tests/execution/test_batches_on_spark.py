@@ -86,7 +86,7 @@ def test_a_bad_batch_is_taken_out_and_the_others_stay(
     folder = ProjectFolder(tmp_path / "project", FILES)
     folder.edit("models/daily.sql", "id * id AS n", "IF(@start_ds = '2024-01-03', NULL, id) AS n")
     workspace = open_workspace(folder)
-    with pytest.raises(AuditFailedError, match=r"2024-01-03T00:00:00Z/2024-01-05"):
+    with pytest.raises(AuditFailedError, match="2024-01-03 … 2024-01-04"):
         workspace.apply(workspace.plan("prod", now=NOW), concurrency=3)
     with workspace.store.database.reading() as connection:
         found = connection.exec_driver_sql("SELECT row_count FROM vde_fills").all()

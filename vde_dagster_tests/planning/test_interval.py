@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vde_dagster.base.instants import parse_instant
 from vde_dagster.errors import UsageError
 from vde_dagster.planning.interval import Interval, IntervalSet
 
@@ -74,3 +75,16 @@ def test_an_instant_of_another_zone_is_kept_as_utc() -> None:
     east = timezone(timedelta(hours=2))
     interval = Interval(datetime(2024, 1, 1, 2, tzinfo=east), datetime(2024, 1, 1, 3, tzinfo=east))
     assert interval == Interval(at(0), at(1))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [
+        ("2024-01-01", "2024-01-02", "2024-01-01"),
+        ("2024-01-01", "2024-02-01", "2024-01-01 … 2024-01-31"),
+        ("2024-01-01", "2024-01-01T06:00", "2024-01-01 00:00 … 2024-01-01 06:00 UTC"),
+        ("2024-01-01T05:30:10", "2024-01-02", "2024-01-01 05:30:10 … 2024-01-02 00:00 UTC"),
+    ],
+)
+def test_a_range_is_said_as_people_say_it(start: str, end: str, said: str) -> None:
+    assert Interval(parse_instant(start), parse_instant(end)).text == said

@@ -225,7 +225,7 @@ def _check_filled(workspace: "Workspace", version: LiveVersion, intervals: Inter
     """Fail rather than show partitions as filled whose parents' data is not there yet."""
     assert version.table is not None
     table = workspace.store.tables.get(version.table.id)
-    left = [str(interval) for interval in intervals - table.intervals]
+    left = [interval.text for interval in intervals - table.intervals]
     if left:
         raise dg.Failure(
             f"{version.snapshot.name}: {', '.join(left[:5])} cannot be filled yet: "

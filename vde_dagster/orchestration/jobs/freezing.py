@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 
 from vde_dagster.base.durations import parse_duration
+from vde_dagster.base.instants import instant_text
 from vde_dagster.orchestration.config import FreezeConfig
 from vde_dagster.orchestration.events.publication import published_events
 from vde_dagster.orchestration.events.records import passing_events
@@ -39,7 +40,7 @@ def freeze_job(
             keep = parse_duration(config.keep, "the config's keep") if config.keep else None
             done = workspace.freeze(config.version, config.name, keep)
         made = done.environment
-        until = f"until {made.expires_at:%Y-%m-%d %H:%M} UTC" if made.expires_at else "for ever"
+        until = f"until {instant_text(made.expires_at)}" if made.expires_at else "for ever"
         context.log.info(
             f"{made.name} shows {made.frozen}, {done.tables} tables at what they held; kept {until}"
         )

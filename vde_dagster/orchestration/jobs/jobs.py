@@ -298,8 +298,7 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
         for one in done.reverted:
             context.log.warning(f"{one.name} {'; '.join(one.sentences())}")
         for name, intervals in done.missing.items():
-            ranges = ", ".join(str(interval) for interval in intervals)
-            context.log.warning(f"{name} misses {ranges}: vde_run computes it")
+            context.log.warning(f"{name} misses {intervals.text}: vde_run computes it")
         for failed in done.failed_statements:
             context.log.error(f"{failed.model}: {failed.error}: {failed.statement}")
         # Where Dagster has to forget an asset, its checks go, too; so the events come after that.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from types import MappingProxyType
 
 from vde_dagster.base.names import ModelName
@@ -151,11 +150,7 @@ def units(model: PlannedModel, snapshot: Snapshot) -> int:
 
 def span(interval: Interval) -> str:
     """Write a half-open range for people: days by their dates, both ends included."""
-    days = (interval.start.hour, interval.start.minute, interval.end.hour, interval.end.minute)
-    if days == (0, 0, 0, 0):
-        first, last = interval.start.date(), (interval.end - timedelta(days=1)).date()
-        return f"{first}" if first == last else f"{first} … {last}"
-    return f"{interval.start:%Y-%m-%d %H:%M} … {interval.end:%Y-%m-%d %H:%M}"
+    return interval.text.removesuffix(" UTC")
 
 
 def spans(intervals: IntervalSet, most: int = 3) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.orchestration.names import Names
 from vde_dagster.orchestration.pages.links import partition_link, short_name
+from vde_dagster.orchestration.pages.markdown import spans
 from vde_dagster.orchestration.pages.markdown_table import markdown_table
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def data_text(change: VersionChange) -> str:
     rows = [
         {
             "table of": ", ".join(short_name(name) for name in table.models[:MAX_RANGES]),
-            "intervals (UTC)": _intervals(table),
+            "intervals (UTC)": spans(table.intervals, MAX_RANGES),
             "rows": _number(table.rows),
             "added": _number(table.added) if not table.is_new else _whence(table),
             "removed": "" if table.is_new else _number(table.removed),
@@ -96,12 +97,6 @@ def _why(change: VersionChange, names: Names) -> str:
         link = partition_link(names.plan_key, version.plan_id, "plan")
         return link if version.note in ("", "plan") else f"{version.note} {link}"
     return version.note
-
-
-def _intervals(table: DataChange) -> str:
-    shown = [str(interval) for interval in table.intervals][:MAX_RANGES]
-    more = len(list(table.intervals)) - len(shown)
-    return "; ".join([*shown, *([f"{more} more"] if more else [])])
 
 
 def _whence(table: DataChange) -> str:

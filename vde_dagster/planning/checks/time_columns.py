@@ -63,7 +63,7 @@ def time_columns(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterato
         TimeColumn(apart.name, type_, apart.format).condition(interval)
     except ExecutionError as error:
         yield Problem(
-            f"{model.name}: {error.message}".replace(str(interval), "of its cron", 1),
+            f"{model.name}: {error.message}".replace(interval.text, "of its cron", 1),
             error.hint or "use a TIMESTAMP column",
             place_in_header(model, "kind", apart.name),
         )

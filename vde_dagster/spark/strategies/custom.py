@@ -120,7 +120,8 @@ class CustomTable(Strategy):
             else:
                 code(rows, target)
         except Exception as error:
-            what = f"{model.name} {write.task.interval}: the materialization {kind.materialization}"
+            when = write.task.interval.text
+            what = f"{model.name} {when}: the materialization {kind.materialization}"
             raised = execution_error(error, what)
             raised.location = raised.location or model.location
             raise raised from error
@@ -146,7 +147,7 @@ def _broken(write: Write, what: str) -> ExecutionError:
     kind = model.kind
     assert isinstance(kind, Custom)
     return ExecutionError(
-        f"{model.name} {write.task.interval}: the materialization '{kind.materialization}' "
+        f"{model.name} {write.task.interval.text}: the materialization '{kind.materialization}' "
         f"({kind.entrypoint.rpartition(':')[0]}) did not keep to its target: {what}",
         hint=f"{_RULE}: target.writer(rows).append(), or one statement on target.name",
         location=model.location,

@@ -42,6 +42,6 @@ def write_staged(
     times = f" {attempts} times" if attempts > 1 else ""
     raise ConflictError(
         f"{task.table.ref} was changed by others{times} while {task.snapshot.name} "
-        f"{task.interval} was being {doing}",
+        f"{task.interval.text} was being {doing}",
         hint="apply the plan again when the other writers are done",
     )

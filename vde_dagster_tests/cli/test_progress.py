@@ -1,0 +1,34 @@
+"""Progress counts the models that were announced, and no others."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+
+from vde_dagster.cli.progress import ApplyProgress
+from vde_dagster_tests.execution.fake_workspace import open_fake
+from vde_dagster_tests.projects import ProjectFolder
+
+AUDITED = "MODEL (name db.{name}, kind FULL{audits}); SELECT {n} AS n"
+
+
+def test_a_model_that_is_only_audited_is_not_counted_as_computed(tmp_path: Path) -> None:
+    folder = ProjectFolder(tmp_path / "shop")
+    for name in ("one", "two"):
+        folder.write(f"models/{name}.sql", AUDITED.format(name=name, audits="", n=1))
+    with open_fake(folder.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        audits = ", audits (not_null(columns := (n)))"
+        folder.write("models/one.sql", AUDITED.format(name="one", audits=audits, n=1))
+        folder.write("models/two.sql", AUDITED.format(name="two", audits="", n=2))
+        workspace.reload()
+        plan, said = workspace.plan("prod"), StringIO()
+        with ApplyProgress(Console(file=said, width=200), plan) as progress:
+            workspace.apply(plan, on_event=progress.show)
+    text = said.getvalue()
+    assert "computing 1 model" in text
+    assert "(1/1) db.two" in text
+    assert "db.one" in text
+    assert "(2/1)" not in text
