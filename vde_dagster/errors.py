@@ -178,6 +178,38 @@ class UnitTestFailedError(ExecutionError):
     """A unit test of a model failed: nothing was computed or published."""
 
 
+class DamagedFileError(ExecutionError):
+    """A file of the warehouse is missing or damaged: it has to be restored.
+
+    Args:
+        what: The file in words: "the manifest list of db.orders".
+        file: Where it lies.
+        damage: What is wrong with it: "is missing", "is cut short".
+    """
+
+    def __init__(self, what: str, file: str, damage: str) -> None:
+        super().__init__(
+            f"{what} {damage}: {file}",
+            hint="restore it from a backup, or from the storage's earlier versions of it; "
+            "`vde fsck` names every damaged file",
+        )
+        self.what = what
+        self.file = file
+        self.damage = damage
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is no such file at all."""
+        return self.damage == MISSING
+
+    def of(self, what: str) -> DamagedFileError:
+        """Return the same of a file that is called otherwise."""
+        return DamagedFileError(what, self.file, self.damage)
+
+
+MISSING = "is missing"
+
+
 class UnknownOutcomeError(VdeError):
     """A commit's answer was lost and it could not be found out whether it happened."""
 

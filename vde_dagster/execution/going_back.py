@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.base.names import ModelName
 from vde_dagster.errors import UsageError
 from vde_dagster.lakehouse.commit_line import is_quiet
+from vde_dagster.lakehouse.files import read_metadata
 from vde_dagster.lakehouse.fill_summaries import INTERVAL_KEY
+from vde_dagster.lakehouse.fsck_files import check_snapshot
 from vde_dagster.lakehouse.pins import read_heads
 from vde_dagster.lakehouse.publication import Return
 from vde_dagster.lakehouse.table_metadata import history
@@ -117,6 +119,10 @@ class _Looking:
             self.filled = filled_now(conn, self.pins)
         self.heads = read_heads(warehouse.lakehouse, self.places, pointers, known)
         gone = self.pins.keys() - self.heads.keys()
+        for table_id in gone:
+            ref, _ = self.places[table_id]
+            if ref in pointers:  # its file is lost, which this says
+                read_metadata(warehouse.lakehouse.files, pointers[ref].location, str(ref))
         if gone:
             raise self._refused(gone, "the catalog has no tables for {models} any more")
 
@@ -200,7 +206,12 @@ class _Looking:
         return found
 
     def _metadata(self, table_id: str) -> tuple[str, dict[str, Any]]:
-        return table_id, self.warehouse.lakehouse.files.read_json(self.heads[table_id].location)
+        head, (ref, _) = self.heads[table_id], self.places[table_id]
+        files = self.warehouse.lakehouse.files
+        metadata = read_metadata(files, head.location, str(ref), table_id)
+        # What it goes back to may have been damaged since anybody last read it.
+        check_snapshot(files, metadata, self.pins[table_id].snapshot_id, str(ref))
+        return table_id, metadata
 
     def _lines(self, table_id: str, metadata: dict[str, Any]) -> _Lines:
         pin, head = self.pins[table_id], self.heads[table_id]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
@@ -11,6 +12,7 @@ from vde_dagster.execution.query_parts import (
     QueryResult,
     as_written,
     externals_of,
+    is_of_files,
     names_in_queries,
 )
 from vde_dagster.planning.environment import PRODUCTION, ViewNames
@@ -18,6 +20,8 @@ from vde_dagster.planning.external_table import ExternalTable
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
+    from vde_dagster.planning.environment import Environment
+    from vde_dagster.planning.table import TableRef
 
 ATTEMPTS = 5
 
@@ -94,7 +98,8 @@ def query_environment(
             ) from error
         if not raw:
             refuse_substitution(rendered)  # What was escaped in a string is written out here.
-        columns, rows = warehouse.engine().query(rendered, limit)
+        with warehouse.lakehouse.naming_damage(partial(_read, warehouse, before)):
+            columns, rows = warehouse.engine().query(rendered, limit)
         after = warehouse.store.environments.get(environment)
         if after is not None and after.publication_id == before.publication_id:
             return QueryResult(tuple(columns), tuple(rows), before.publication_id, before.version)
@@ -102,3 +107,12 @@ def query_environment(
         f"environment '{environment}' was published {ATTEMPTS} times while the query ran",
         hint="query again",
     )
+
+
+def _read(warehouse: Warehouse, environment: Environment, error: Exception) -> set[TableRef]:
+    """Return the places of an environment's views and tables, where a file may have failed."""
+    if not is_of_files(error):
+        return set()
+    tables = warehouse.store.tables.load(environment.tables)
+    views = warehouse.lakehouse.published_views(environment.name)
+    return {table.ref for table in tables.values()} | set(views)

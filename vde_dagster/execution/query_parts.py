@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -61,3 +62,20 @@ def names_in_queries(settings: Settings, externals: Iterable[ExternalTable]) -> 
     """Say what names mean in a query: an environment may know other catalogs than the files."""
     catalogs = {table.catalog.lower(): table.catalog for table in externals if table.catalog}
     return TableNames(settings.catalog, "default", catalogs)
+
+
+_OF_FILES = re.compile(
+    r"NotFound|No such file|does not exist|Parquet|Avro|ORC|footer|EOF|end of|"
+    r"corrupt|Failed to (open|read)|RuntimeIO|Cannot parse|JsonParse|metadata",
+    re.IGNORECASE,
+)
+
+
+def is_of_files(error: BaseException) -> bool:
+    """Say whether an error may come of a file that is missing or damaged."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if _OF_FILES.search(str(cause)):
+            return True
+        cause = cause.__cause__
+    return False

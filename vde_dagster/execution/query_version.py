@@ -17,10 +17,12 @@ from vde_dagster.execution.query_parts import (
     QueryResult,
     as_written,
     externals_of,
+    is_of_files,
     names_in_queries,
 )
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.render import replace_tables
+from vde_dagster.planning.table import TableRef
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
@@ -63,6 +65,11 @@ def query_version(
         ) from error
     if not raw:
         refuse_substitution(rendered)
-    columns, rows = warehouse.engine().query(rendered, limit)
+
+    def may_have_failed(error: Exception) -> set[TableRef]:
+        return {table.ref for table in reader.tables.values()} if is_of_files(error) else set()
+
+    with warehouse.lakehouse.naming_damage(may_have_failed):
+        columns, rows = warehouse.engine().query(rendered, limit)
     live = tuple(sorted(map(str, reader.live)))
     return QueryResult(tuple(columns), tuple(rows), version.publication_id, version.version, live)

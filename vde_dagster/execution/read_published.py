@@ -54,13 +54,14 @@ def read_published(
     shown = [named[column.lower()] for column in columns] or list(physical)
     wanted = [physical[name] for name in shown]
     loaded = warehouse.lakehouse.load_table(table.ref)
-    if entry.held is not None:
-        return _as_of(loaded, entry.held, wanted).rename_columns(shown)
-    if table.branch is not None:
-        return _of_branch(loaded, table.branch, wanted).rename_columns(shown)
-    scan = loaded.scan(selected_fields=tuple(set(wanted)))
-    rows: pa.Table = scan.to_arrow().select(wanted).rename_columns(shown)
-    return rows
+    with warehouse.lakehouse.naming_damage(lambda _: [table.ref]):
+        if entry.held is not None:
+            return _as_of(loaded, entry.held, wanted).rename_columns(shown)
+        if table.branch is not None:
+            return _of_branch(loaded, table.branch, wanted).rename_columns(shown)
+        scan = loaded.scan(selected_fields=tuple(set(wanted)))
+        rows: pa.Table = scan.to_arrow().select(wanted).rename_columns(shown)
+        return rows
 
 
 def _of_branch(loaded: Table, branch: str, wanted: Sequence[str]) -> pa.Table:

@@ -505,12 +505,16 @@ class Workspace:
             self._follow(PRODUCTION, "janitor", first=True)
         return run_janitor(self.store, self.lakehouse, self.settings, dry_run=dry_run)
 
-    def fsck(self) -> tuple[Finding, ...]:
-        """Check that every pointer leads to its files, and that what is shown is there."""
+    def fsck(self, *, deep: bool = False) -> tuple[Finding, ...]:
+        """Check that every pointer leads to its files, and that what is shown is there.
+
+        Args:
+            deep: Whether the footers of data files are read, too.
+        """
         from vde_dagster.lakehouse.fsck import fsck
         from vde_dagster.lakehouse.janitor import retention_of
 
-        return fsck(self.lakehouse, retention_of(self.settings).uncommitted_grace)
+        return fsck(self.lakehouse, retention_of(self.settings).uncommitted_grace, deep=deep)
 
     def export_state(self, path: Path, *, replace: bool = False) -> dict[str, int]:
         """Write state and catalog to a file.

@@ -183,7 +183,7 @@ class Catalog(Protocol):
         """
         ...
 
-    def all_pointers(self) -> dict[TableRef, Pointer]:
+    def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
         """List every table and view."""
         ...
 

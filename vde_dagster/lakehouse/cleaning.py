@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from vde_dagster.errors import VdeError
+from vde_dagster.errors import DamagedFileError, VdeError
 from vde_dagster.state.policy import Retention
 from vde_dagster.state.store import StateStore
 
@@ -93,10 +93,19 @@ class Cleaning:
         self.keep_snapshots = keep_snapshots
         self.dry_run = dry_run
         self.decisions: list[Decision] = []
+        self._damaged: set[str] = set()
 
     def tell(self, decision: Decision) -> None:
         """Add a decision to the report."""
         self.decisions.append(decision)
+
+    def leave(self, subject: str, error: VdeError | OSError) -> None:
+        """Say that something is left as it is since a file cannot be read; once for each file."""
+        file = error.file if isinstance(error, DamagedFileError) else str(error)
+        if file not in self._damaged:
+            self._damaged.add(file)
+            reason = "nothing of it is removed as long as it cannot be read"
+            self.tell(Decision("keep_table", subject, reason, "failed", error=str(error)))
 
     def act(self, decision: Decision, work: Callable[[], bool]) -> None:
         """Carry out a decision, unless this is a dry run; a failure is reported as one.
@@ -110,6 +119,10 @@ class Cleaning:
             return
         try:
             done = work()
+        except DamagedFileError as error:
+            self._damaged.add(error.file)
+            self.tell(replace(decision, outcome="failed", error=str(error)))
+            return
         except (VdeError, OSError) as error:
             self.tell(replace(decision, outcome="failed", error=str(error)))
             return

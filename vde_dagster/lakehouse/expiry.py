@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from vde_dagster.errors import DamagedFileError
 from vde_dagster.lakehouse.cleaning import Cleaning, Decision
 from vde_dagster.lakehouse.shown_tables import showing_tables
 from vde_dagster.lakehouse.snapshot_files import bytes_of_no_other
@@ -39,7 +40,11 @@ def expire_snapshots(run: Cleaning, forgotten: Collection[tuple[str, int]] = ())
             "expire_snapshots", str(table.ref), f"{count} snapshots are past their time", "planned"
         )
         if showing is None:
-            showing = showing_tables(run.lakehouse)
+            try:
+                showing = showing_tables(run.lakehouse)
+            except DamagedFileError as error:
+                run.leave("snapshots of tables that others show", error)
+                return
         shown_by = showing.get(metadata["location"], [])
         run.act(decision, _expirer(run, table.ref, oldest_ms, shown_by))
 

@@ -7,6 +7,7 @@ import errno
 import gzip
 import os
 import shutil
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
-from vde_dagster.errors import ExecutionError
+from vde_dagster.errors import MISSING, DamagedFileError, ExecutionError
 from vde_dagster.lakehouse.at_once import each
+from vde_dagster.lakehouse.locations import is_tables_own
 from vde_dagster.state.effects import Effects
 
 if TYPE_CHECKING:
@@ -78,14 +80,34 @@ class MetadataFiles:
 
         Raises:
             FileNotFoundError: There is none.
+            DamagedFileError: It is not what Iceberg writes.
         """
-        data = self._read(location)
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
         from pydantic_core import from_json  # several times as fast as the standard library's
 
-        parsed: dict[str, Any] = from_json(data)
+        data = self._read(location)
+        try:
+            parsed = from_json(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+        except (ValueError, EOFError, OSError, zlib.error) as error:
+            damage = f"is damaged ({error})" if data else "is empty"
+            raise DamagedFileError("the metadata file", location, damage) from error
+        if not isinstance(parsed, dict) or not parsed.keys() >= _of_kind(parsed):
+            raise DamagedFileError("the metadata file", location, "is no metadata of Iceberg")
         return parsed
+
+    def read_whole(self, location: str, what: str) -> bytes:
+        """Read a file that has to be there.
+
+        Args:
+            location: Where it lies.
+            what: The file in words, for messages.
+
+        Raises:
+            DamagedFileError: It is not there.
+        """
+        try:
+            return self._read(location)
+        except FileNotFoundError as error:
+            raise DamagedFileError(what, location, MISSING) from error
 
     def exists(self, location: str) -> bool:
         """Say whether a file is there."""
@@ -309,19 +331,50 @@ def _list_local(path: str, location: str) -> Iterator[StoredFile]:
             yield StoredFile(place, found.st_size, written)
 
 
-def read_metadata(files: MetadataFiles, location: str, what: str) -> dict[str, Any]:
+def read_metadata(
+    files: MetadataFiles, location: str, what: str, table_id: str | None = None
+) -> dict[str, Any]:
     """Read a metadata file that a pointer names.
 
+    Args:
+        files: Reads it.
+        location: Where it lies.
+        what: Whose it is, for messages.
+        table_id: The physical table that it has to be of, where that is known.
+
     Raises:
-        ExecutionError: The file is missing.
+        DamagedFileError: The file is missing, or not what it has to be.
     """
+    said = f"the metadata file of {what}"
     try:
-        return files.read_json(location)
+        metadata = files.read_json(location)
     except FileNotFoundError as error:
-        raise ExecutionError(
-            f"the metadata file of {what} is missing: {location}",
-            hint="`vde fsck` says what is damaged and what can be done",
-        ) from error
+        raise DamagedFileError(said, location, MISSING) from error
+    except DamagedFileError as error:
+        raise error.of(said) from error
+    if table_id is not None:
+        base = str(metadata["location"])
+        if "view-uuid" in metadata:
+            raise DamagedFileError(said, location, "is that of a view")
+        if not (is_tables_own(base, table_id) or place_of(location).startswith(place_of(base))):
+            raise DamagedFileError(said, location, "is that of another table")
+    return metadata
+
+
+def place_of(location: str) -> str:
+    """Return a location without what is spelled in several ways: `s3a://a/b`, `file:///a/b`."""
+    path = local_path(location)
+    return os.path.normpath(path) if path is not None else location.split("://", 1)[1]
+
+
+_EVERY = frozenset({"format-version", "location"})
+_TABLES = _EVERY | {"table-uuid", "last-updated-ms", "schemas", "current-schema-id"}
+_VIEWS = _EVERY | {"view-uuid", "versions", "current-version-id", "schemas"}
+
+
+def _of_kind(metadata: dict[str, Any]) -> frozenset[str]:
+    """Return the fields that metadata of a table, or of a view, has at least."""
+    return _VIEWS if "view-uuid" in metadata else _TABLES
 
 
 def encode_metadata(metadata: dict[str, Any]) -> bytes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.errors import ExecutionError
+from vde_dagster.errors import DamagedFileError, ExecutionError, UsageError
 from vde_dagster.lakehouse.catalog import TABLE, Catalog
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
 from vde_dagster.lakehouse.files import MetadataFiles, read_metadata
@@ -90,6 +91,7 @@ class Lakehouse:
 
         Raises:
             ExecutionError: There is no such table.
+            DamagedFileError: Its metadata file is missing or damaged.
         """
         from pyiceberg.exceptions import NoSuchTableError
 
@@ -97,6 +99,31 @@ class Lakehouse:
             return self.catalog.load_table(ref)
         except NoSuchTableError as error:
             raise self._no_table(ref) from error
+        except Exception:
+            self.table_metadata(ref)  # says which file is damaged, where one is
+            raise
+
+    @contextmanager
+    def naming_damage(self, refs: Callable[[Exception], Collection[TableRef]]) -> Iterator[None]:
+        """Let what fails for a damaged file of some tables say which file that is.
+
+        Args:
+            refs: Places of the tables and views that may have failed it.
+
+        Raises:
+            DamagedFileError: A file of theirs is missing or damaged.
+        """
+        try:
+            yield
+        except (UsageError, DamagedFileError):
+            raise
+        except Exception as error:
+            from vde_dagster.lakehouse.fsck import find_damage
+
+            damaged = find_damage(self, refs(error))
+            if damaged is not None:
+                raise damaged from error
+            raise
 
     def table_metadata(self, ref: TableRef) -> dict[str, Any]:
         """Return a table's metadata as JSON data.

@@ -39,6 +39,13 @@ def view_location(warehouse: str, ref: TableRef, unique: str) -> str:
     return f"{warehouse}/{_slug(ref.namespace)}/{_slug(ref.name)}-{unique}"
 
 
+def is_views_own(location: str, ref: TableRef) -> bool:
+    """Say whether a base location may be that of the view of a name: both folders say it."""
+    namespace, _, name = location.rstrip("/").rpartition("/")
+    of_name = name.startswith(f"{_slug(ref.name)}-")
+    return of_name and namespace.rpartition("/")[2] == _slug(ref.namespace)
+
+
 def next_file(base: str, current: str | None) -> str:
     """Name the next metadata file of a table: its base location, and a name after the current."""
     return f"{base}/metadata/{next_name(current)}"

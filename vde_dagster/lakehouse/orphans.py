@@ -13,8 +13,8 @@ sure that no file goes which somebody commits later, or still reads:
 - Files that only forgotten Iceberg snapshots had are the ledger's: it lets readers finish. The
   ledger is read after the metadata, since both change in one transaction.
 
-Where a manifest cannot be read, or the metadata spells places otherwise than the storage does,
-nothing is an orphan: unsure means no deletion.
+Where a manifest is missing or damaged there is an error, and where the metadata spells places
+otherwise than the storage does nothing is an orphan: unsure means no deletion.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.lakehouse.files import StoredFile, local_path
+from vde_dagster.lakehouse.files import StoredFile, place_of, read_metadata
 from vde_dagster.lakehouse.locations import is_tables_own
 from vde_dagster.lakehouse.snapshot_files import named_by_snapshot
 
@@ -66,13 +66,16 @@ def find_orphans(
         pointer: Its metadata file, as was read some time ago; None when it has none.
         before: Only files that were written before this instant (UTC), which has to be longer
             ago than the longest run.
+
+    Raises:
+        DamagedFileError: It cannot be told what the table's metadata names.
     """
     none = Orphans(table, ())
     folder = _own_folder(lakehouse, table, pointer)
     if folder is None:
         return none
     listed = {
-        _place(file.location): file
+        place_of(file.location): file
         for file in lakehouse.files.list_files(folder)
         if file.location.endswith(_DATA) and not os.path.basename(file.location).startswith(".")
     }
@@ -83,38 +86,37 @@ def find_orphans(
     if metadata is None or table.id in lakehouse.store.leases.tables():
         return none
     data_here = data_elsewhere = False
-    for named in _named(lakehouse, metadata):
-        if named is None:
-            return none
-        for place in map(_place, named.data):
+    for named in _named(lakehouse, metadata, str(table.ref)):
+        for place in map(place_of, named.data):
             here = place in listed
             data_here, data_elsewhere = data_here or here, data_elsewhere or not here
             left.pop(place, None)
-        for place in map(_place, named.others):
+        for place in map(place_of, named.others):
             left.pop(place, None)
         if not left:
             return none
     if data_elsewhere and not data_here:
         return none  # all of it is somewhere else: are these the places that were listed?
     for location in lakehouse.store.publications.files_to_delete():
-        left.pop(_place(location), None)
+        left.pop(place_of(location), None)
     return Orphans(table, tuple(sorted(left.values(), key=lambda file: file.written_at)))
 
 
 def _own_folder(lakehouse: Lakehouse, table: LedgerTable, pointer: str | None) -> str | None:
     """Return the folder of data files that are this table's alone, or None."""
-    if pointer is None or not lakehouse.files.exists(pointer):
+    if pointer is None:
         return None
-    location = str(lakehouse.files.read_json(pointer)["location"]).rstrip("/")
+    metadata = read_metadata(lakehouse.files, pointer, str(table.ref), table.id)
+    location = str(metadata["location"]).rstrip("/")
     return f"{location}/data" if is_tables_own(location, table.id) else None
 
 
 def _newest(lakehouse: Lakehouse, table: LedgerTable) -> dict[str, Any] | None:
     """Return a table's metadata as it is now."""
     pointer = lakehouse.metadata_location(table.ref)
-    if pointer is None or not lakehouse.files.exists(pointer):
+    if pointer is None:
         return None
-    return lakehouse.files.read_json(pointer)
+    return read_metadata(lakehouse.files, pointer, str(table.ref), table.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,28 +132,13 @@ class _Named:
     others: Set[str]
 
 
-def _named(lakehouse: Lakehouse, metadata: dict[str, Any]) -> Iterator[_Named | None]:
-    """Yield what every kept snapshot names, newest first; None for one that cannot be read."""
+def _named(lakehouse: Lakehouse, metadata: dict[str, Any], what: str) -> Iterator[_Named]:
+    """Yield what every kept snapshot names, newest first."""
     for kind in ("statistics", "partition-statistics"):
         paths = {item["statistics-path"] for item in metadata.get(kind, [])}
         yield _Named(frozenset(), paths)
     known: dict[str, set[str]] = {}
-    io = lakehouse.files.file_io(metadata["location"])
     for snapshot in reversed(metadata.get("snapshots", [])):
-        manifests = snapshot.get("manifest-list")
-        if manifests is None or not lakehouse.files.exists(manifests):
-            yield None
-            return
-        try:
-            named = named_by_snapshot(io, manifests, known)
-        except Exception:  # a damaged file breaks PyIceberg's reader in many ways
-            yield None
-            return
-        others = {manifests, *known}
+        named = named_by_snapshot(lakehouse.files, snapshot, known, what)
+        others = {snapshot["manifest-list"], *known}
         yield _Named(named - others, others)
-
-
-def _place(location: str) -> str:
-    """Return a location without what is spelled in several ways: `s3a://a/b`, `file:///a/b`."""
-    path = local_path(location)
-    return os.path.normpath(path) if path is not None else location.split("://", 1)[1]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 
+from vde_dagster.errors import DamagedFileError
+from vde_dagster.lakehouse.damage import read_entries, read_manifests
 from vde_dagster.lakehouse.files import MetadataFiles
-
-if TYPE_CHECKING:
-    from pyiceberg.io import FileIO
 
 
 def bytes_of_no_other(
@@ -23,95 +23,98 @@ def bytes_of_no_other(
     Returns:
         Bytes of data and delete files; None when a manifest cannot be read.
     """
-    from pyiceberg.manifest import read_manifest_list
+    from pyiceberg.manifest import ManifestEntryStatus
 
-    io = files.file_io(kept["location"])
     known: dict[str, dict[str, int]] = {}
 
     def sizes(metadata: dict[str, Any]) -> dict[str, int]:
         found: dict[str, int] = {}
-        for item in metadata["snapshots"]:
-            for manifest in read_manifest_list(io.new_input(item["manifest-list"])):
+        for snapshot in metadata["snapshots"]:
+            for manifest in read_manifests(files, snapshot, "the table"):
                 if manifest.manifest_path not in known:
-                    entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
                     known[manifest.manifest_path] = {
                         entry.data_file.file_path: entry.data_file.file_size_in_bytes
-                        for entry in entries
+                        for entry in read_entries(files, manifest, "the table")
+                        if entry.status != ManifestEntryStatus.DELETED
                     }
                 found |= known[manifest.manifest_path]
         return found
 
     try:
         own, shared = sizes(kept), sizes(others)
-    except (OSError, KeyError):
+    except (DamagedFileError, OSError, KeyError):
         return None
     return sum(size for path, size in own.items() if path not in shared)
 
 
-def unused_files(files: MetadataFiles, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def unused_files(
+    files: MetadataFiles, before: dict[str, Any], after: dict[str, Any], what: str
+) -> list[str]:
     """Return the files that are reachable from a table's metadata before, and not after.
 
     Args:
         files: Reads them.
         before: The table's metadata as it was.
         after: The same with fewer snapshots.
+        what: Whose it is, for messages.
 
     Returns:
-        Locations; none when a manifest of what is kept cannot be read: unsure means no deletion.
+        Locations; those of forgotten snapshots whose own files are damaged are not among them.
+
+    Raises:
+        DamagedFileError: A manifest of what is kept cannot be read, so that it is not known what
+            may go, and what is forgotten may be all that is left.
     """
     kept_ids = {item["snapshot-id"] for item in after["snapshots"]}
     forgotten = [item for item in before["snapshots"] if item["snapshot-id"] not in kept_ids]
     if not forgotten:
         return []
-    lists = [item["manifest-list"] for item in after["snapshots"] if "manifest-list" in item]
-    if not all(files.exists(location) for location in lists):
-        return []
-    io = files.file_io(before["location"])
     kept: set[str] = set()
     manifests: dict[str, set[str]] = {}
-    for location in lists:
-        kept |= _reachable(io, location, manifests)
+    for item in after["snapshots"]:
+        if "manifest-list" in item:
+            kept |= named_by_snapshot(files, item, manifests, what, deleted=False)
     gone: set[str] = set()
     for item in forgotten:
-        location = item.get("manifest-list")
-        if location is not None and files.exists(location):
-            gone |= _reachable(io, location, manifests)
+        if "manifest-list" in item:
+            with suppress(DamagedFileError):
+                gone |= named_by_snapshot(files, item, manifests, what, deleted=False)
     return sorted(gone - kept)
 
 
-def _reachable(io: FileIO, manifest_list: str, known: dict[str, set[str]]) -> set[str]:
-    return _files(io, manifest_list, known, discard_deleted=True)
-
-
-def named_by_snapshot(io: FileIO, manifest_list: str, known: dict[str, set[str]]) -> set[str]:
+def named_by_snapshot(
+    files: MetadataFiles,
+    snapshot: dict[str, Any],
+    known: dict[str, set[str]],
+    what: str,
+    *,
+    deleted: bool = True,
+) -> set[str]:
     """Return a manifest list, its manifests and every data and delete file that they name.
 
-    Files that the snapshot itself deleted are among them: an older one has them.
-
     Args:
-        io: Reads them.
-        manifest_list: The snapshot's.
+        files: Reads them.
+        snapshot: The snapshot as the table's metadata has it.
         known: Files by manifest, added to: each manifest is read once.
+        what: Whose it is, for messages.
+        deleted: Whether files that the snapshot itself deleted are among them: an older one has
+            them.
 
     Raises:
-        FileNotFoundError: One of them is missing.
+        DamagedFileError: One of them is missing or damaged.
     """
-    return _files(io, manifest_list, known, discard_deleted=False)
+    from pyiceberg.manifest import ManifestEntryStatus
 
-
-def _files(
-    io: FileIO, manifest_list: str, known: dict[str, set[str]], *, discard_deleted: bool
-) -> set[str]:
-    """Return a manifest list, its manifests and their files; each manifest is read once."""
-    from pyiceberg.manifest import read_manifest_list
-
-    found = {manifest_list}
-    for manifest in read_manifest_list(io.new_input(manifest_list)):
+    found = {snapshot["manifest-list"]}
+    for manifest in read_manifests(files, snapshot, what):
         if manifest.manifest_path not in known:
-            entries = manifest.fetch_manifest_entry(io, discard_deleted=discard_deleted)
             known[manifest.manifest_path] = {
                 manifest.manifest_path,
-                *(entry.data_file.file_path for entry in entries),
+                *(
+                    entry.data_file.file_path
+                    for entry in read_entries(files, manifest, what)
+                    if deleted or entry.status != ManifestEntryStatus.DELETED
+                ),
             }
         found |= known[manifest.manifest_path]
     return found

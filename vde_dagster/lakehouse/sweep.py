@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
 
-from vde_dagster.errors import VdeError
+from vde_dagster.errors import DamagedFileError, VdeError
 from vde_dagster.lakehouse.branch_names import plan_of_branch
 from vde_dagster.lakehouse.catalog import TABLE, VIEW, Promises, Swap
 from vde_dagster.lakehouse.cleaning import Cleaning, Decision
@@ -34,10 +35,15 @@ if TYPE_CHECKING:
 def table_bytes(run: Cleaning, table: LedgerTable) -> int | None:
     """Return the size of a table's current files as its metadata says, or None."""
     location = run.lakehouse.metadata_location(table.ref) if table.branch is None else None
-    if location is None or not run.lakehouse.files.exists(location):
+    if location is None:
         return None
-    metadata = run.lakehouse.files.read_json(location)
-    sizes = [int(s.get("summary", {}).get("added-files-size", 0)) for s in metadata["snapshots"]]
+    try:
+        metadata = read_metadata(run.lakehouse.files, location, str(table.ref), table.id)
+    except (DamagedFileError, OSError):
+        return None
+    sizes = [
+        int(s.get("summary", {}).get("added-files-size", 0)) for s in metadata.get("snapshots", [])
+    ]
     return sum(sizes)
 
 
@@ -58,8 +64,10 @@ def _drop_table(run: Cleaning, table: LedgerTable) -> bool:
     # A table whose creation was cut short is in no catalog, but may have left files here.
     location = table.location or lakehouse.table_location(table.ref, table.id)
     pointer = lakehouse.metadata_location(table.ref)
-    if pointer is not None and lakehouse.files.exists(pointer):
-        location = lakehouse.files.read_json(pointer)["location"]
+    if pointer is not None:
+        # A damaged one says nothing of where its files are: they are where the table was made.
+        with suppress(DamagedFileError):
+            location = read_metadata(lakehouse.files, pointer, str(table.ref), table.id)["location"]
 
     def work(conn: Connection) -> bool:
         if not store.ledger.start_dropping(conn, table.id, location):
@@ -120,13 +128,22 @@ def drop_branches(run: Cleaning, marked: Mark) -> None:
 def with_metadata(
     run: Cleaning, ledger: Iterable[LedgerTable]
 ) -> Iterator[tuple[LedgerTable, str, dict[str, Any]]]:
-    """Yield those tables that have a metadata file, with its place and content."""
+    """Yield those tables that the catalog has, with the place and content of their metadata.
+
+    A table whose metadata cannot be read is left alone, and that is said.
+    """
     ledger = list(ledger)
     pointers = run.lakehouse.metadata_locations(table.ref for table in ledger)
     for table in ledger:
         pointer = pointers.get(table.ref)
-        if pointer is not None and run.lakehouse.files.exists(pointer):
-            yield table, pointer, run.lakehouse.files.read_json(pointer)
+        if pointer is None:
+            continue
+        try:
+            metadata = read_metadata(run.lakehouse.files, pointer, str(table.ref), table.id)
+        except (DamagedFileError, OSError) as error:
+            run.leave(str(table.ref), error)
+            continue
+        yield table, pointer, metadata
 
 
 def _branch_dropper(run: Cleaning, ref: TableRef, branch: str) -> Callable[[], bool]:
@@ -162,7 +179,7 @@ def change_own_table(
     changed = change(metadata, pointer, now_ms)
     if changed is None:
         return False
-    unused = unused_files(lakehouse.files, metadata, changed)
+    unused = unused_files(lakehouse.files, metadata, changed, str(ref))
     shown = shown_without(lakehouse, shown_by, changed, now_ms)
     if shown:
         # Known before they are written: those that nothing names are deleted, whatever happens.
@@ -187,6 +204,9 @@ def delete_orphans(run: Cleaning) -> None:
         before = store.database.clock.now() - grace
         try:
             found = find_orphans(run.lakehouse, table, pointers.get(table.ref), before)
+        except DamagedFileError as error:
+            run.leave(str(table.ref), error)
+            continue
         except (VdeError, OSError) as error:
             reason = "its folder could not be searched for files that were never committed"
             failed = Decision("delete_orphans", str(table.ref), reason, "failed", error=str(error))

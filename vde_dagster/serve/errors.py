@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from vde_dagster.errors import ExecutionError, StoreError, UsageError, VdeError
+from vde_dagster.errors import DamagedFileError, ExecutionError, StoreError, UsageError, VdeError
 
 _TYPES = {
     400: "BadRequestException",
@@ -115,4 +115,6 @@ def refused_write() -> ServeError:
 
 
 def _status(error: VdeError) -> int:
+    if isinstance(error, DamagedFileError):
+        return 500  # The table is there, and comes back with its file.
     return 404 if isinstance(error, ExecutionError) else 500

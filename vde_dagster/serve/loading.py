@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
-from vde_dagster.errors import ExecutionError
 from vde_dagster.lakehouse.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.pinned_metadata import pinned_metadata
 from vde_dagster.lakehouse.table_metadata import columns_of
@@ -148,10 +147,7 @@ class Loader:
         self, served: ServedVersion, name: ModelName, location: str, shown: ShownTable | None = None
     ) -> dict[str, Any]:
         lakehouse = served.warehouse.lakehouse
-        try:
-            metadata = read_metadata(lakehouse.files, location, str(name))
-        except ExecutionError as error:
-            raise missing("Table", str(error)) from error
+        metadata = read_metadata(lakehouse.files, location, str(name))
         if name in served.externals:
             return metadata
         shown = shown or served.tables[name]

@@ -11,7 +11,9 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from vde_dagster.base.hashing import digest
 from vde_dagster.base.names import ModelName
 from vde_dagster.base.suggestions import suggest
-from vde_dagster.errors import UsageError
+from vde_dagster.errors import UsageError, VdeError
+from vde_dagster.lakehouse.damage import whole_avro
+from vde_dagster.lakehouse.fsck_files import check_snapshot
 from vde_dagster.serve.bind_filter import RowTest, bind_filter, not_before
 from vde_dagster.serve.cursors import Cursor, from_keys, is_sortable, to_key
 from vde_dagster.serve.errors import ServeError
@@ -100,7 +102,8 @@ def read_rows(
             "keeps what it held",
             hint="begin again without a cursor",
         )
-    table = _table(metadata, served.warehouse.lakehouse.files.file_io(metadata["location"]))
+    io = served.warehouse.lakehouse.files.file_io(metadata["location"])
+    table = _table(metadata, whole_avro(io))
     tests = _tests(table, request)
     columns = _columns(table, request.columns)
     keys = [_sort_key(table, text) for text in request.sort]
@@ -117,8 +120,16 @@ def read_rows(
         if keys:
             files = not_before(table.schema(), keys[0].column, behind.keys[0], keys[0].descending)
     # One row more says whether there is a page behind.
-    rows = scan_rows(table, schema, tests, files)
-    found = first_rows(rows, schema, keys, request.limit + 1, behind)
+    try:
+        rows = scan_rows(table, schema, tests, files)
+        found = first_rows(rows, schema, keys, request.limit + 1, behind)
+    except (VdeError, ServeError):
+        raise
+    except Exception:
+        # Says which file is missing or damaged, where one is.
+        stored, snapshot = served.warehouse.lakehouse.files, metadata.get("current-snapshot-id")
+        check_snapshot(stored, metadata, snapshot, str(request.model), deep=True)
+        raise
     page = found.slice(0, request.limit)
     following = None
     if found.num_rows > request.limit:

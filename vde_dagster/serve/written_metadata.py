@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vde_dagster.errors import ExecutionError
+from vde_dagster.errors import DamagedFileError, ExecutionError
 from vde_dagster.serve.errors import ServeError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def ensure_written(files: MetadataFiles, location: str, content: bytes) -> None:
         return
     try:
         files.read_json(location)
-    except ValueError as error:
+    except DamagedFileError as error:
         raise ServeError(
             503, f"{location} was not written to its end: remove it and try again"
         ) from error

@@ -6,13 +6,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import Connection, exists, func, select
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.table import PREVIEW_PREFIX, TableRef
 from vde_dagster.state import schema
 from vde_dagster.state.database import Database
-from vde_dagster.state.tables import parse_place
 
 _PIN, _TABLE, _HEAD = schema.pins.c, schema.tables.c, schema.environments.c
 _VERSION = schema.environment_versions.c
@@ -177,28 +176,34 @@ class PinHistory:
             for snapshot, by_name in found.items()
         }
 
-    def of_live_environments(self) -> dict[TableRef, dict[int, tuple[str, int]]]:
-        """Return what kept versions of live environments pin.
-
-        Returns:
-            By table, and by its Iceberg snapshots, an environment and version that pins it.
-        """
-        query = (
-            select(
-                _TABLE.namespace,
-                _TABLE.name,
-                _PIN.iceberg_snapshot_id,
-                _PIN.environment,
-                func.max(_VERSION.version),
-            )
-            .select_from(_KEPT)
-            .where(_LIVE)
-            .group_by(_TABLE.namespace, _TABLE.name, _PIN.iceberg_snapshot_id, _PIN.environment)
+    def kept_snapshots(self, connection: Connection) -> list[tuple[str, int]]:
+        """Return each (table id, Iceberg snapshot) that kept versions of live environments pin."""
+        ends = (
+            select(_VERSION.environment, func.max(_VERSION.version).label("last"))
+            .where(_VERSION.dropped)
+            .group_by(_VERSION.environment)
+            .subquery()
         )
-        found: dict[TableRef, dict[int, tuple[str, int]]] = {}
-        with self.database.reading() as conn:
-            rows: Iterable[Any] = conn.execute(query)
-            for namespace, name, snapshot, environment, version in rows:
-                ref = TableRef(namespace, parse_place(name)[0])
-                found.setdefault(ref, {})[snapshot] = (environment, version)
-        return found
+        # A pin without an end is that of the current version; of others a version has to be kept.
+        of_kept = exists().where(
+            _VERSION.environment == _PIN.environment,
+            _VERSION.version >= _PIN.valid_from,
+            _VERSION.version < _PIN.valid_to,
+            _VERSION.version > func.coalesce(ends.c.last, 0),
+        )
+        query = (
+            select(_PIN.table_id, _PIN.iceberg_snapshot_id)
+            .select_from(
+                schema.pins.join(
+                    schema.environments, _HEAD.environment == _PIN.environment
+                ).outerjoin(ends, ends.c.environment == _PIN.environment)
+            )
+            .where(
+                _HEAD.live,
+                _PIN.iceberg_snapshot_id.is_not(None),
+                _PIN.valid_to.is_(None) | of_kept,
+            )
+            .distinct()
+        )
+        rows: Iterable[Any] = connection.execute(query)
+        return [(table_id, snapshot) for table_id, snapshot in rows]

@@ -103,7 +103,7 @@ class ShownStore:
                 shown.update(conn.execute(query.distinct()).scalars())
         return frozenset(shown)
 
-    def tables(self) -> list[str]:
+    def tables(self, connection: Connection | None = None) -> list[str]:
         """Return the tables that the current version of any environment shows, in order."""
         entry = schema.entries.c
         query = (
@@ -112,7 +112,7 @@ class ShownStore:
             .distinct()
             .order_by(entry.table_id)
         )
-        with self.database.reading() as conn:
+        with self.database.reading(connection) as conn:
             return list(conn.execute(query).scalars())
 
     def previews(self) -> list[tuple[str, Entry]]:

@@ -31,6 +31,7 @@ from vde_dagster.planning.table import PhysicalTable, TableRef
 from vde_dagster.planning.work import AnalysedQuery, AuditResult, AuditTask, FillResult, FillTask
 from vde_dagster.state.clock import Clock
 from vde_dagster.state.effects import Effects
+from vde_dagster_tests.lakehouse.fake_engine import list_of_nothing
 
 _READ = re.compile(r"`\w+`\.`([^`]+)`\.`([^`]+)`(?: VERSION AS OF '([^']+)')?")
 _LIST = re.compile(r"\bSELECT\b(.*?)\bFROM\b", re.IGNORECASE | re.DOTALL)
@@ -176,7 +177,7 @@ class FakeSpark:
             "snapshot-id": snapshot_id,
             "sequence-number": sequence,
             "timestamp-ms": now,
-            "manifest-list": f"{metadata['location']}/metadata/snap-{snapshot_id}.avro",
+            "manifest-list": list_of_nothing(metadata["location"]),
             "schema-id": 0,
             "summary": {
                 "operation": "overwrite",

@@ -6,18 +6,39 @@ compare-and-swap. Snapshots carry the summary properties that a fill carries.
 
 from __future__ import annotations
 
+import functools
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 from vde_dagster.lakehouse import Lakehouse
 from vde_dagster.lakehouse.catalog import TABLE, Swap
 from vde_dagster.lakehouse.files import encode_metadata, read_metadata
 from vde_dagster.lakehouse.locations import next_file
-from vde_dagster.lakehouse.new_table import NewTable
+from vde_dagster.lakehouse.new_table import EmptyCommit, NewTable
 from vde_dagster.lakehouse.table_metadata import head_of
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.table import PhysicalTable, TableRef
+
+
+@functools.cache
+def _no_manifests() -> bytes:
+    return EmptyCommit(1, "").content()
+
+
+def list_of_nothing(location: str) -> str:
+    """Return a manifest list without manifests, which all commits of a table have.
+
+    Args:
+        location: The table's base location.
+    """
+    place = f"{location}/metadata/no-files.avro"
+    path = Path(place.removeprefix("file://"))
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_no_manifests())
+    return place
 
 
 class FakeEngine:
@@ -55,7 +76,7 @@ class FakeEngine:
             "snapshot-id": snapshot_id,
             "sequence-number": sequence,
             "timestamp-ms": now,
-            "manifest-list": f"{metadata['location']}/metadata/snap-{snapshot_id}.avro",
+            "manifest-list": list_of_nothing(metadata["location"]),
             "schema-id": 0,
             "summary": {
                 "operation": "overwrite",

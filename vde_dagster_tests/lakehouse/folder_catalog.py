@@ -51,7 +51,7 @@ class FolderCatalog:
         found = {ref: _read(self._path(ref)) for ref in dict.fromkeys(refs)}
         return {ref: pointer for ref, pointer in found.items() if pointer is not None}
 
-    def all_pointers(self) -> dict[TableRef, Pointer]:
+    def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
         """List every table and view."""
         found = {}
         for path in sorted(self._folder.glob("*/*")):

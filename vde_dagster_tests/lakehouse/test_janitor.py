@@ -354,8 +354,7 @@ def metadata_files(world: World) -> set[Path]:
 def test_fsck_names_what_is_damaged(world: World) -> None:
     publish(world, "1")
     process = world.process()
-    problems = {f.problem for f in fsck(process.lakehouse)}
-    assert problems == {"missing_manifest_list"}  # the fake engine writes none
+    assert fsck(process.lakehouse) == ()
     for (location,) in query(world.url, "SELECT metadata_location FROM iceberg_tables"):
         Path(location.removeprefix("file://")).unlink()
     found = fsck(process.lakehouse)

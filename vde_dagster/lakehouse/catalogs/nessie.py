@@ -77,7 +77,7 @@ class NessieCatalog:
         """
         return _pointers(self._server.contents(map(_key, refs))[1])
 
-    def all_pointers(self) -> dict[TableRef, Pointer]:
+    def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
         """List every table and view."""
         return _pointers(dict(self._server.entries()))
 

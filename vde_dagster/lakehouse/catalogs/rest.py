@@ -100,7 +100,7 @@ class RestCatalog:
         found = each(lambda ref: (ref, self._pointer(ref)), wanted, _THREADS)
         return {ref: pointer for ref, pointer in found if pointer is not None}
 
-    def all_pointers(self) -> dict[TableRef, Pointer]:
+    def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
         """List every table."""
         refs: list[TableRef] = []
         waiting = list(self.server.namespaces())

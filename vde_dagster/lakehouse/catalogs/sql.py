@@ -47,9 +47,9 @@ class SqlCatalog:
         with self._store.database.reading(within) as conn:
             return sql_pointers.read_pointers(conn, self.name, refs)
 
-    def all_pointers(self) -> dict[TableRef, Pointer]:
+    def all_pointers(self, within: Connection | None = None) -> dict[TableRef, Pointer]:
         """List every table and view."""
-        with self._store.database.reading() as conn:
+        with self._store.database.reading(within) as conn:
             return sql_pointers.all_pointers(conn, self.name)
 
     def in_use(self, locations: Sequence[str]) -> set[str]:
