@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.lakehouse.files import read_metadata
 from vde_dagster.lakehouse.pins import growth_between
-from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.interval import IntervalSet
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from vde_dagster.state.pins import Growth
     from vde_dagster.state.versions import EnvironmentVersion
 
+_NOTHING = IntervalSet()
 What = Literal["definitions", "data", "both", "nothing"]
 
 
@@ -113,15 +115,19 @@ def changes_until(
     changes = store.pin_history.changes(name, versions[-1].version, versions[0].version)
     plans = {version.version: version.plan_id for version in versions}
     growths = _growths(store, lakehouse, changes) if lakehouse is not None else {}
-    models = store.pin_history.models(name, {change.table_id for change in changes})
+    tables = {change.table_id for change in changes}
+    models: dict[str, list[tuple[int, int | None, ModelName]]] = {}
+    for table_id, since, until_version, model in store.pin_history.models(name, tables):
+        models.setdefault(table_id, []).append((since, until_version, model))
+    filled = store.fills.ranges_of_plans(
+        tables, {plan_id for one in changes if (plan_id := plans.get(one.version)) is not None}
+    )
     found: dict[int, list[DataChange]] = {}
     for change in changes:
         shown = [
             model
-            for table_id, since, until, model in models
-            if table_id == change.table_id
-            and since <= change.version
-            and (until is None or until > change.version)
+            for since, end, model in models.get(change.table_id, ())
+            if since <= change.version and (end is None or end > change.version)
         ]
         growth = growths.get((change.version, change.table_id))
         found.setdefault(change.version, []).append(
@@ -132,7 +138,7 @@ def changes_until(
                 change.rows,
                 growth.added if growth is not None else change.added,
                 growth.removed if growth is not None else change.removed,
-                _filled(store, change.table_id, plans.get(change.version)),
+                filled.get((change.table_id, plans.get(change.version)), _NOTHING),
             )
         )
     return [
@@ -145,13 +151,6 @@ def _models(change: DataChange) -> tuple[ModelName, ...]:
     return change.models
 
 
-def _filled(store: StateStore, table_id: str, plan_id: str | None) -> IntervalSet:
-    if plan_id is None:
-        return IntervalSet()
-    log = store.fills.log(table_id, plan_id)
-    return IntervalSet.of(Interval(row.start_at, row.end_at) for row in log)
-
-
 def _growths(
     store: StateStore, lakehouse: Lakehouse, changes: Iterable[PinChange]
 ) -> dict[tuple[int, str], Growth]:
@@ -162,14 +161,20 @@ def _growths(
     with store.database.reading() as conn:
         places = store.pins.places(conn, {one.table_id for one in unknown})
     locations = lakehouse.metadata_locations(ref for ref, _ in places.values())
-    found: dict[tuple[int, str], Growth] = {}
-    for table_id, (ref, _) in places.items():
-        location = locations.get(ref)
+    by_table: dict[str, list[PinChange]] = {}
+    for one in unknown:
+        by_table.setdefault(one.table_id, []).append(one)
+
+    def read(table_id: str) -> list[tuple[tuple[int, str], Growth]]:
+        location = locations.get(places[table_id][0])
         if location is None or not lakehouse.files.exists(location):
-            continue
-        metadata = lakehouse.files.read_json(location)
-        for one in unknown:
-            if one.table_id == table_id:
-                growth = growth_between(metadata, one.before, one.snapshot_id)
-                found[one.version, table_id] = growth
-    return found
+            return []
+        metadata = read_metadata(lakehouse.files, location, str(places[table_id][0]))
+        return [
+            ((one.version, table_id), growth_between(metadata, one.before, one.snapshot_id))
+            for one in by_table[table_id]
+        ]
+
+    return {
+        key: growth for some in lakehouse.files.each(read, list(places)) for key, growth in some
+    }

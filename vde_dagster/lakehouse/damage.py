@@ -12,10 +12,11 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from vde_dagster.errors import DamagedFileError
+from vde_dagster.errors import MISSING, DamagedFileError
 from vde_dagster.lakehouse.files import MetadataFiles
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO, InputFile
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
 
 _SYNC = 16
@@ -126,12 +127,51 @@ def check_footer(files: MetadataFiles, data_file: DataFile, what: str) -> None:
             else:
                 return
     except FileNotFoundError as error:
-        raise DamagedFileError(what, location, "is missing") from error
+        raise DamagedFileError(what, location, MISSING) from error
     except Exception as error:  # Arrow raises what its readers meet
         raise DamagedFileError(what, location, _unreadable(error)) from error
     if rows != data_file.record_count:
         told = f"has {rows} rows in place of {data_file.record_count}"
         raise DamagedFileError(what, location, told)
+
+
+def whole_avro(io: FileIO) -> FileIO:
+    """Let PyIceberg read no manifest that ends early: it would take it for one of fewer files.
+
+    Args:
+        io: The reader; it is changed, as PyIceberg looks at its class.
+    """
+    read = io.new_input
+
+    def new_input(location: str) -> Any:
+        file = read(location)
+        return _WholeAvro(file) if location.endswith(".avro") else file
+
+    io.new_input = new_input  # type: ignore[method-assign]
+    return io
+
+
+class _WholeAvro:
+    """An Avro file that is looked at before it is read."""
+
+    def __init__(self, file: InputFile) -> None:
+        self._file = file
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def open(self, seekable: bool = True) -> io.BytesIO:
+        what, location = "a manifest, or a list of manifests,", self._file.location
+        try:
+            with self._file.open() as stream:
+                data = stream.read()
+        except FileNotFoundError as error:
+            raise DamagedFileError(what, location, MISSING) from error
+        _header(data, what, location)
+        return io.BytesIO(data)
 
 
 def _unreadable(error: Exception) -> str:

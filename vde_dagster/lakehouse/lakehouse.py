@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vde_dagster.errors import DamagedFileError, ExecutionError, UsageError
 from vde_dagster.lakehouse.catalog import TABLE, Catalog
 from vde_dagster.lakehouse.catalogs.sql import SqlCatalog
+from vde_dagster.lakehouse.damage import whole_avro
 from vde_dagster.lakehouse.files import MetadataFiles, read_metadata
 from vde_dagster.lakehouse.fill_summaries import CommittedFill, committed_fills
 from vde_dagster.lakehouse.locations import table_location, warehouse_uri
@@ -96,7 +97,9 @@ class Lakehouse:
         from pyiceberg.exceptions import NoSuchTableError
 
         try:
-            return self.catalog.load_table(ref)
+            loaded = self.catalog.load_table(ref)
+            loaded.io = whole_avro(loaded.io)
+            return loaded
         except NoSuchTableError as error:
             raise self._no_table(ref) from error
         except Exception:

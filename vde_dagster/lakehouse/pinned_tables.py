@@ -36,7 +36,7 @@ def pinned_tables(
         pointer = pointers.get(ref)
         if pointer is None or pointer.kind != TABLE:
             return None
-        metadata = read_metadata(lakehouse.files, pointer.location, str(ref))
+        metadata = read_metadata(lakehouse.files, pointer.location, str(ref), table_id)
         wanted = columns_of(metadata, held.schema_id)
         if held.snapshot_id is None:
             return table_id, PinnedTable(None, wanted)

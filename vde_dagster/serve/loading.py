@@ -147,11 +147,11 @@ class Loader:
         self, served: ServedVersion, name: ModelName, location: str, shown: ShownTable | None = None
     ) -> dict[str, Any]:
         lakehouse = served.warehouse.lakehouse
-        metadata = read_metadata(lakehouse.files, location, str(name))
         if name in served.externals:
-            return metadata
+            return read_metadata(lakehouse.files, location, str(name))
         shown = shown or served.tables[name]
         snapshot, table = self._model(served, shown.owner)
+        metadata = read_metadata(lakehouse.files, location, str(name), table.id)
         pin = served.pins.get(table.id)
         if pin is None:
             raise missing(

@@ -117,7 +117,7 @@ def doubled(
     location = warehouse.lakehouse.metadata_location(table.ref)
     if location is None:
         return None  # Loading it will tell.
-    metadata = read_metadata(warehouse.lakehouse.files, location, str(snapshot.name))
+    metadata = read_metadata(warehouse.lakehouse.files, location, str(snapshot.name), table.id)
     mapped = column_map(snapshot, as_pinned(table, metadata, pin.schema_id))
     first: dict[str, str] = {}
     columns = tuple((name, first.setdefault(physical, name)) for name, physical in mapped)

@@ -12,6 +12,7 @@ stopped machine, a network that is gone), so that nobody holds up others for lon
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -47,6 +48,7 @@ _SQLITE_FAULTS = (
     "access permission denied",
 )
 """What SQLite says of its file, as opposed to a statement of ours."""
+_SQLITE_DAMAGED = ("disk image is malformed", "file is not a database")
 _POSTGRES_ROLLED_BACK = ("40001", "40P01", "55P03")
 _POSTGRES_IDLE = ("25P03", "25P04")
 """The server ended a transaction that took too long, and the connection with it."""
@@ -135,7 +137,11 @@ def _sqlite_engine(url: URL) -> Engine:
         connection.isolation_level = None  # BEGIN is ours to write, below
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-        cursor.execute("PRAGMA journal_mode=WAL")
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.DatabaseError as error:
+            _raise_damaged(url, error)
+            raise
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.close()
 
@@ -144,6 +150,15 @@ def _sqlite_engine(url: URL) -> Engine:
         connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
 
     return engine
+
+
+def _raise_damaged(url: URL, error: BaseException) -> None:
+    """Say what SQLite says of a file that is none of its own, or no longer."""
+    if any(phrase in str(error) for phrase in _SQLITE_DAMAGED):
+        raise StoreError(
+            f"the state database {url.database} is damaged: {error}",
+            hint="stop everything that uses it and restore it from a backup; `vde fsck` says more",
+        ) from error
 
 
 def is_transient(error: BaseException) -> bool:
@@ -278,6 +293,7 @@ class Database:
                 if not idempotent or attempt >= MAX_ATTEMPTS:
                     raise
             except DBAPIError as error:
+                _raise_damaged(self.engine.url, error.orig or error)
                 if not is_fault(error):
                     raise
                 lost = is_disconnect(error)
@@ -313,6 +329,7 @@ class Database:
                 with own.begin():
                     yield own
         except DBAPIError as error:
+            _raise_damaged(self.engine.url, error.orig or error)
             if is_fault(error):
                 raise self.unusable(error) from error
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,7 @@ _TOUCHING = (
 )
 _TOUCHING_RANGES = select(_RANGE.start_at, _RANGE.end_at).where(_TOUCHING)
 _DELETE_TOUCHING = delete(schema.intervals).where(_TOUCHING)
+_FEW = 100
 COUNTS = _FILL.undone.is_not(True)
 """That a fill was not taken back by a rollback."""
 _DELETE_FILL = delete(schema.fills).where(
@@ -146,6 +147,21 @@ class FillStore:
                 .where(_FILL.table_id == table_id, _FILL.iceberg_snapshot_id.in_(part))
                 .values(undone=undone)
             )
+
+    def ranges_of_plans(
+        self, table_ids: Collection[str], plan_ids: Iterable[str]
+    ) -> dict[tuple[str, str | None], IntervalSet]:
+        """Return by (table id, plan id) what plans filled of some tables (UTC)."""
+        found: dict[tuple[str, str | None], list[Interval]] = {}
+        query = select(_FILL.table_id, _FILL.plan_id, _FILL.start_at, _FILL.end_at)
+        if len(table_ids) <= _FEW:  # of which the primary key finds the rows
+            query = query.where(_FILL.table_id.in_(table_ids))
+        with self.database.reading() as conn:
+            for part in chunks(list(plan_ids)):
+                rows: Iterable[Any] = conn.execute(query.where(_FILL.plan_id.in_(part)))
+                for table_id, plan_id, start, end in rows:
+                    found.setdefault((table_id, plan_id), []).append(Interval(start, end))
+        return {key: IntervalSet.of(ranges) for key, ranges in found.items()}
 
     def log(self, table_id: str, plan_id: str | None = None) -> list[Row[Any]]:
         """Return the log of fills of a table, newest first: what counts, or all of one plan.
