@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
 
+import vde_dagster
 from vde_dagster.errors import ProjectError
 from vde_dagster.orchestration import vde_definitions
+from vde_dagster.orchestration.instance import INSTANCE_CONFIG
 from vde_dagster.orchestration.names import APPLY_KEY, ENVIRONMENT_KEY, PLAN_KEY
 from vde_dagster_tests.projects import ProjectFolder
 
@@ -162,3 +166,11 @@ def test_wrong_settings_are_one_clear_error(days: ProjectFolder) -> None:
     days.write("pyproject.toml", "[tool.vde]\nconcurency = 3\n")
     with pytest.raises(ProjectError, match="concurency"):
         vde_definitions(days.root)
+
+
+def test_the_examples_instance_says_what_the_packages_own_file_says() -> None:
+    """The example's `dagster.yaml` is one to begin from; a difference would go unseen."""
+    example = Path(vde_dagster.__file__).parents[1] / "dagster.yaml"
+    said = yaml.safe_load(example.read_text("utf-8"))
+    assert said == yaml.safe_load(INSTANCE_CONFIG.read_text("utf-8"))
+    assert said["run_monitoring"]["enabled"] is True
