@@ -58,7 +58,9 @@ def engine() -> Recorder:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> ProjectFolder:
-    return ProjectFolder(tmp_path / "project")
+    """Return a folder that tests write models to; one without any cannot be opened."""
+    files = {"models/first.sql": "MODEL (name db.first, kind VIEW); SELECT 1 AS n"}
+    return ProjectFolder(tmp_path / "project", files)
 
 
 @pytest.fixture

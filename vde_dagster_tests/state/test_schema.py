@@ -73,7 +73,7 @@ def test_opening_an_existing_store_imports_no_alembic(store: StateStore, url: st
 
 def test_file_that_is_no_database_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "vde.db").write_text("hello " * 1000)
-    with pytest.raises(StoreError, match="cannot be used"):
+    with pytest.raises(StoreError, match="is damaged: file is not a database"):
         StateStore.open(f"sqlite:///{tmp_path / 'vde.db'}")
 
 
