@@ -21,6 +21,8 @@ BREAKING_CHECK = "no_breaking_changes"
 QUERIES_CHECK = "queries_analyse"
 TESTS_CHECK = "unit_tests_pass"
 
+PUBLISHED = "published"
+"""Label on the page of a plan that was published: by whom, and when."""
 PLAN_TAG = "vde/plan"
 ENVIRONMENT_TAG = "vde/environment"
 VERSION_TAG = "vde/version"

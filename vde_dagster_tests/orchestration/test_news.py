@@ -156,8 +156,10 @@ def test_an_apply_of_the_command_line_is_told_as_if_dagster_had_done_it(
         (told_check,), (done_check,) = evaluations(instance), evaluations(twin)
         assert told_check.metadata.keys() == done_check.metadata.keys()
         for asset in ("vde/environment", "vde/plan", "vde/apply"):
-            (one,), (other,) = events_of(instance, asset), events_of(twin, asset)
-            assert one.metadata.keys() == other.metadata.keys(), asset
+            told, done = events_of(instance, asset), events_of(twin, asset)
+            assert [one.metadata.keys() for one in told] == [one.metadata.keys() for one in done]
+            # The page of a plan is written again when it is published: by whom, and when.
+            assert len(told) == (2 if asset == "vde/plan" else 1)
         assert seen(twin)["checks"] == seen(instance)["checks"]
     first = events_of(instance, "db/daily")[0]
     assert first.metadata["dagster/partition_row_count"].value == 10

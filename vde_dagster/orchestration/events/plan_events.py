@@ -97,7 +97,7 @@ def report_applied(reporter: Reporter, plan: Plan, published: Environment | None
     if published is not None:
         facts["vde/version"] = published.version
         facts["vde/published_by"] = published.published_by
-        reporter.report(published_page(reporter.store, plan, published, reporter.names))
+        reporter.report_published(published_page(reporter.store, plan, published, reporter.names))
     approved = dg.AssetMaterialization(
         asset_key=reporter.names.apply_key, partition=plan.id, metadata=facts, tags=_tags(plan)
     )

@@ -10,7 +10,7 @@ import dagster as dg
 from vde_dagster.orchestration.events.checks import EVALUATION
 from vde_dagster.orchestration.events.provenance import DATA_VERSION
 from vde_dagster.orchestration.events.records import report_event
-from vde_dagster.orchestration.names import Names
+from vde_dagster.orchestration.names import PUBLISHED, Names
 
 if TYPE_CHECKING:
     from vde_dagster.state import StateStore
@@ -77,6 +77,17 @@ class Reporter:
             return False
         self.plans += 1
         report_event(self.store.database.effects, self.instance, event)
+        return True
+
+    def report_published(self, page: dg.AssetMaterialization) -> bool:
+        """Write the page of a published plan, unless the partition has one that says so."""
+        wanted = dg.AssetRecordsFilter(page.asset_key, asset_partitions=[str(page.partition)])
+        for record in self.instance.fetch_materializations(wanted, limit=_LATEST).records:
+            known = record.asset_materialization
+            if known is not None and PUBLISHED in known.metadata:
+                return False
+        self.plans += 1
+        report_event(self.store.database.effects, self.instance, page)
         return True
 
     def has(self, asset: dg.AssetKey, partition: str) -> bool:

@@ -13,7 +13,7 @@ from dagster._check import CheckError
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.catalog import AssetCatalog
 from vde_dagster.orchestration.models.live import version_key
-from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY, SHORT, Names
+from vde_dagster.orchestration.names import BREAKING_CHECK, PLAN_KEY, PUBLISHED, SHORT, Names
 from vde_dagster.orchestration.pages.links import partition_link, short_name
 from vde_dagster.orchestration.pages.markdown import (
     MAX_INLINE,
@@ -92,7 +92,7 @@ def published_metadata(published: Environment, names: Names) -> dict[str, Any]:
     link = partition_link(names.environment_key, name, f"`{name}` version {version}")
     when = f"{published.published_at:%Y-%m-%d %H:%M} UTC"
     said = f"**Published** by {published.published_by} on {when}, as {link}."
-    return {"published": dg.MetadataValue.md(said)}
+    return {PUBLISHED: dg.MetadataValue.md(said)}
 
 
 def rejection_metadata(record: PlanRecord) -> dict[str, Any]:
