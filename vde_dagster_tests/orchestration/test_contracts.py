@@ -41,6 +41,13 @@ def rename(folder: ProjectFolder) -> None:
     folder.edit(*ORDER)
 
 
+def evaluated(result: dg.ExecuteInProcessResult) -> dg.AssetCheckEvaluation:
+    """Return the check of what breaks; another one says that unit tests pass."""
+    found = result.get_asset_check_evaluations()
+    (check,) = (one for one in found if one.check_name == BREAKING_CHECK)
+    return check
+
+
 @pytest.mark.parametrize(
     ("policy", "jobs"),
     [
@@ -49,13 +56,6 @@ def rename(folder: ProjectFolder) -> None:
         ("always", ["vde_plan_job", "vde_apply_job"]),
     ],
 )
-def evaluated(result: dg.ExecuteInProcessResult) -> dg.AssetCheckEvaluation:
-    """Return the check of what breaks; another one says that unit tests pass."""
-    found = result.get_asset_check_evaluations()
-    (check,) = (one for one in found if one.check_name == BREAKING_CHECK)
-    return check
-
-
 def test_a_rename_is_applied_unasked_only_where_everything_is(
     shop: ProjectFolder, policy: str, jobs: list[str]
 ) -> None:

@@ -38,7 +38,7 @@ OFTEN = """
     SELECT at, n FROM db.source WHERE at BETWEEN @start_ts AND @end_ts
 """
 SOURCE = """
-    MODEL (name db.source, kind FULL, cron '*/5 * * * *', columns (at TIMESTAMP, n INT));
+    MODEL (name db.source, kind VIEW, columns (at TIMESTAMP, n INT));
     SELECT TIMESTAMP '2024-01-01' AS at, 1 AS n
 """
 NAME = ModelName("db", "often")

@@ -368,7 +368,8 @@ def _views(plan: Plan) -> str:
 
 def _risks(plan: Plan) -> str:
     """Say what is at risk and was not said above: the reasons of changes are."""
-    lines = [f"- {text}" for text in _removed(plan)]
+    seen = [f"`{model.name}` changes a table that readers see" for model in _deployed(plan)]
+    lines = [f"- {text}" for text in (*seen, *_removed(plan))]
     return "\n".join(["### At risk", "", *lines]) if lines else ""
 
 
@@ -377,10 +378,14 @@ def risks(plan: Plan) -> list[str]:
     out = [f"`{model.name}` is breaking: {'; '.join(model.reasons)}" for model in breaking(plan)]
     out += [
         f"`{model.name}` changes a table that readers see: {'; '.join(model.in_place.sentences())}"
-        for model in plan.models
-        if model.in_place is not None and model.in_place.deploys
+        for model in _deployed(plan)
+        if model.in_place is not None
     ]
     return [*out, *_removed(plan)]
+
+
+def _deployed(plan: Plan) -> list[PlannedModel]:
+    return [m for m in plan.models if m.in_place is not None and m.in_place.deploys]
 
 
 def _removed(plan: Plan) -> list[str]:
