@@ -79,7 +79,8 @@ class History:
         parent = rng.choice([None, *self.models, *self.models])
         kind = rng.choice(["time", "time", *KINDS])
         hours = kind == "added" or rng.random() < 0.5
-        when = rng.choice(OF_HOURS if hours else OF_DAYS)
+        # A batch of hours would replace its day, which is the partition: whose query says so.
+        when = rng.choice(OF_HOURS if hours and kind != "partition" else OF_DAYS)
         sums = timedelta(hours=1) if hours else timedelta(days=1)
         said = []
         if kind in ("time", "key", "partition"):
@@ -116,7 +117,9 @@ class History:
         changed = (n for n, m in self.models.items() if m.kind != "added" and m.parent is None)
         hourly = [n for n in changed if self.models[n].sums < timedelta(days=1)]
         if hourly and self.rng.random() < 0.1:
-            self.write(self.rng.choice(hourly), self.rng.choice(OF_HOURS))
+            name = self.rng.choice(hourly)
+            days = self.models[name].kind == "partition"
+            self.write(name, self.rng.choice(OF_DAYS if days else OF_HOURS))
             self.fill(self.warehouse.plan(self.folder.root, now=self.now))
         dies = not self.dead and self.rng.random() < 0.15
         self.fill(self.warehouse.plan_run(now=self.now), dies=dies)
