@@ -347,7 +347,7 @@ def test_what_fails_says_model_interval_and_reason_in_one_line(spark_engine: Spa
         with pytest.raises(ExecutionError, match=reason) as caught:
             table.fill(query, days(3, 4))
         message = str(caught.value)
-        assert message.startswith(f"{table.snapshot.name} 2013-01-03:")
+        assert message.startswith(f"{table.snapshot.name} 2013-01-03 failed:")
         assert "\n" not in message
         assert "\tat " not in message
         assert caught.value.__cause__ is not None
