@@ -48,7 +48,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     opened.apply(opened.plan("dev"))
     folder.edit("models/last.sql", "max(n)", "min(n)")
     opened.reload()
-    assert not opened.plan("prod").is_empty
+    assert not opened.plan("prod", author="anna").is_empty
     yield opened
     opened.close()
 
