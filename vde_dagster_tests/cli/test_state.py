@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,11 @@ def test_an_export_read_into_another_database_shows_the_same(
     for command in (("environments",), ("history", "prod"), ("fsck",)):
         first = vde(*command, "--project", unchanged.root, "--json").json
         assert vde(*command, "--project", other, "--json").json == first
+    refused = vde("plan", "prod", "--project", other)
+    assert refused.code == 2
+    (line,) = re.findall(r'write (\w+ = "[^"]+") below', " ".join(refused.err.split()))
+    ours = re.sub(r"(?m)^(id|name) = .*\n", "", settings.read_text())
+    settings.write_text(ours.replace("[tool.vde]", f"[tool.vde]\n{line}", 1))
     assert vde("plan", "prod", "--project", other, "--json").json["empty"] is True
 
 

@@ -34,7 +34,7 @@ def statements(store: StateStore) -> Iterator[list[str]]:
     seen: list[str] = []
 
     def note(conn: Any, cursor: Any, statement: str, *more: Any) -> None:
-        if not statement.startswith("BEGIN"):
+        if not statement.startswith(("BEGIN", "SET LOCAL")):
             seen.append(statement)
 
     event.listen(store.database.engine, "before_cursor_execute", note)
