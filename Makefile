@@ -7,7 +7,7 @@ ENVIRONMENT ?= prod
 # of pytest rewrites all assertions.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run ui test test-fast test-proof test-sqlglot test-slow trino check format bench pictures lock clean machine
+.PHONY: run ui test test-fast test-proof test-sqlglot test-slow sweep trino check format bench pictures lock clean machine
 
 run: $(STAMP)  ## Plan and apply the example to prod through the Dagster jobs, then query it
 	@$(BIN)/python -m vde_dagster.orchestration.main_job --project . --environment $(ENVIRONMENT)
@@ -42,9 +42,15 @@ test-sqlglot: $(STAMP)
 
 # Tests with servers wait for sensors and pages most of the time: a worker beyond two cores fills
 # that. Each takes up to 4 GB while it has a JVM, a browser and runs of Dagster.
+# Of sweeps through all that can die when, each commit runs another quarter; `make sweep` runs all.
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
+	VDE_SWEEP_TURN=$$(git rev-list --count HEAD) $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
 		-m "spark or server"
+
+sweep: $(STAMP)  ## All cases of the crash sweeps with Spark and servers
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m "spark or server" \
+		vde_dagster_tests/execution/test_crash_sweep.py vde_dagster_tests/kinds/test_kills.py \
+		vde_dagster_tests/kinds/test_rollbacks.py vde_dagster_tests/lakehouse/test_crash_sweep.py
 
 trino: $(STAMP)  ## Compare what a real Trino reads with Spark; needs Java 24 for Trino, fetches 0.5 GB once
 	$(BIN)/python -m vde_dagster_tests.lakehouse.trino_reads $(OPTIONS)

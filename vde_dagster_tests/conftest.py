@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from alembic.script import ScriptDirectory
@@ -88,8 +89,19 @@ PROOFS = frozenset(
 """Modules that search many cases or start many processes; they need nothing but time."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+SWEEPS = frozenset(
+    {"execution/test_crash_sweep", "kinds/test_kills", "kinds/test_rollbacks"}
+    | {"lakehouse/test_crash_sweep"}
+)
+"""Modules whose cases with Spark and servers take turns, a quarter a commit."""
+TURNS = 4
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run what is fast first, then what searches, then servers, then what needs Spark.
+
+    Of the sweeps' cases with Spark and servers `VDE_SWEEP_TURN`, a number, chooses a quarter: each
+    commit has another one, and `make sweep` has all.
 
     Files of tests with servers take minutes each: begun last, one worker would end long after the
     others.
@@ -106,6 +118,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 1 if item.get_closest_marker("proof") else 0
 
     items.sort(key=cost)
+    turn = os.environ.get("VDE_SWEEP_TURN")
+    if turn is None:
+        return
+
+    def waits(item: pytest.Item) -> bool:
+        module = f"{item.path.parent.name}/{item.path.stem}"
+        swept = module in SWEEPS and cost(item) > 1 and "golden" not in item.name
+        return swept and (crc32(item.nodeid.encode()) - int(turn)) % TURNS != 0
+
+    later = [item for item in items if waits(item)]
+    config.hook.pytest_deselected(items=later)
+    items[:] = [item for item in items if item not in set(later)]
 
 
 def pytest_sessionstart() -> None:
