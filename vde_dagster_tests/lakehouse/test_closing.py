@@ -18,7 +18,11 @@ from vde_dagster_tests.state.postgres_server import PostgresServer
 def connected(server: PostgresServer, database: str) -> int:
     """Count who is connected to a database."""
     with psycopg.connect(server.url("postgres")) as connection:
-        query = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+        # The server's own workers, such as those that clean up, are no clients.
+        query = (
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE datname = %s AND backend_type = 'client backend'"
+        )
         row = connection.execute(query, (database,)).fetchone()
     assert row is not None
     return int(row[0])

@@ -122,6 +122,8 @@ class SqlCatalog:
                     "init_catalog_tables": "false",
                 },
             )
+            # The engine that it made has asked for its tables, and keeps that connection.
+            self._pyiceberg.engine.dispose()
             # Connections that wait for a lock, and are given up, as ours are.
             engine = self._store.database.engine
             if not self._store.database.is_sqlite:
