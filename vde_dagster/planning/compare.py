@@ -87,6 +87,10 @@ def reasons(
     return tuple(out)
 
 
+_MANY = 3
+"""From how many columns on a change of rows is said instead of each of them."""
+
+
 def _own_changes(new: Snapshot, old: Snapshot) -> list[str]:
     if new.definition_hash == old.definition_hash:
         return []
@@ -97,20 +101,25 @@ def _own_changes(new: Snapshot, old: Snapshot) -> list[str]:
     if pin is not None and pin != old.model.physical_version:
         out.append(f"physical_version {pin} is another table")
     before, after = dict(old.own_columns), dict(new.own_columns)
+    gone = [name for name in before if name not in after]
     for name in [n for n in after if n not in before]:
         same = [old_name for old_name, version in before.items() if version == after[name]]
+        renamed = next((old_name for old_name in same if old_name in gone), None)
+        if renamed is not None:
+            gone.remove(renamed)
+            out.append(f"column {renamed} is renamed to {name}")
+            continue
         out.append(f"column {name} added" + (f" (the same values as {same[0]})" if same else ""))
-    out += [f"column {name} removed" for name in before if name not in after]
-    out += [
-        f"column {name} is computed differently"
-        for name, version in after.items()
-        if name in before and before[name] != version
-    ]
+    out += [f"column {name} removed" for name in gone]
+    differ = [name for name, version in after.items() if before.get(name, version) != version]
+    if new.own_rows == old.own_rows or len(differ) < _MANY:
+        out += [f"column {name} is computed differently" for name in differ]
+    else:
+        out.append(f"so do values of {len(differ)} columns: {', '.join(differ)}")
     if new.own_rows != old.own_rows:
-        if new.version.opaque:  # It comes first: of long lists of columns only the first are shown.
-            out.insert(0, f"the query returns other rows (not understood: {new.version.opaque})")
-        else:
-            out.append("the query returns other rows")
+        # The cause comes first: of long lists of columns only the first are shown.
+        opaque = f" (not understood: {new.version.opaque})" if new.version.opaque else ""
+        out.insert(0, f"the query returns other rows{opaque}")
     if new.model.audits != old.model.audits:
         out.append("audits changed")
     if new.layout_hash != old.layout_hash:

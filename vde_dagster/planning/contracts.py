@@ -61,6 +61,7 @@ class ContractBreak:
         becomes: Its new type; None when it goes.
         widens: Whether the new type holds every value of the old one.
         readers: The models that read it in the environment as it is now.
+        renamed: The name by which the same values are shown then, of a column that goes.
     """
 
     model: ModelName
@@ -69,6 +70,7 @@ class ContractBreak:
     becomes: str | None = None
     widens: bool = False
     readers: tuple[Reader, ...] = ()
+    renamed: str | None = None
 
     @property
     def change(self) -> str:
@@ -86,6 +88,7 @@ class ContractBreak:
         subject = str(self.model) if self.column is None else f"{self.model}.{self.column}"
         if self.becomes is None:
             text = f"{subject} goes" if self.column else f"{subject} is no longer shown"
+            text = f"{subject} is renamed to {self.renamed}" if self.renamed else text
         else:
             how = "widens" if self.widens else "changes its type"
             text = f"{subject} {how} from {self.was} to {self.becomes}"
@@ -100,6 +103,7 @@ class ContractBreak:
             "change": self.change,
             "from": self.was,
             "to": self.becomes,
+            **({"renamed_to": self.renamed} if self.renamed else {}),
             "readers": [
                 {"model": str(reader.model), "columns": list(reader.columns)}
                 for reader in self.readers
@@ -144,6 +148,8 @@ def contract_breaks(
     complete = _knows_all(new.snapshot) or new.snapshot.id in view_types
     same = _versions(old.snapshot).items() & _versions(new.snapshot).items()
     kept = {column for column, _ in same}
+    shown = _versions(old.snapshot)
+    moved = {c.version: c.name for c in new.snapshot.columns if c.name.lower() not in shown}
     out = []
     for column, was in _columns(old, view_types).items():
         key = column.lower()
@@ -151,7 +157,8 @@ def contract_breaks(
         if key not in after:
             if complete:
                 found = tuple(_readers(name, key, among))
-                out.append(ContractBreak(name, column, was, readers=found))
+                same_values = moved.get(_versions(old.snapshot).get(key, ""))
+                out.append(ContractBreak(name, column, was, readers=found, renamed=same_values))
         elif was and becomes and key not in kept and _plain(was) != _plain(becomes):
             found = tuple(_readers(name, key, among))
             out.append(ContractBreak(name, column, was, becomes, widens(was, becomes), found))

@@ -265,13 +265,14 @@ def _change_from_json(data: Json) -> TableChange:
 def _break_to_json(broken: ContractBreak) -> Json:
     """Write what breaks of a model, which is named beside it."""
     readers = [[r.model.namespace, r.model.name, *r.columns] for r in broken.readers]
-    return [broken.column, broken.was, broken.becomes, broken.widens, readers]
+    said = [broken.column, broken.was, broken.becomes, broken.widens, readers]
+    return [*said, broken.renamed] if broken.renamed else said
 
 
 def _break_from_json(name: ModelName, data: Json) -> ContractBreak:
-    column, was, becomes, widens, readers = data
+    column, was, becomes, widens, readers, *renamed = data
     read = tuple(Reader(ModelName(space, model), tuple(made)) for space, model, *made in readers)
-    return ContractBreak(name, column, was, becomes, widens, read)
+    return ContractBreak(name, column, was, becomes, widens, read, *renamed)
 
 
 def _table_to_json(table: PhysicalTable) -> Json:

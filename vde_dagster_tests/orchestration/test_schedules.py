@@ -54,10 +54,17 @@ def test_a_tick_without_its_environment_is_skipped_and_says_what_to_do(
 
 def test_a_tick_asks_for_a_run_of_its_environment(built: ProjectFolder) -> None:
     with open_fake(built.root) as workspace:
-        workspace.apply(workspace.plan("prod"))
+        workspace.apply(workspace.plan("prod", skip_backfill=True))
     asked = tick(built, "vde_run_prod")
     assert isinstance(asked, dg.RunRequest)
     assert asked.tags[ENVIRONMENT_TAG] == "prod"
     job = vde_definitions(built.root).resolve_job_def("vde_run")
     assert dg.validate_run_config(job, asked.run_config)
     assert asked.run_config["ops"]["run"]["config"]["environment"] == "prod"
+
+
+def test_a_tick_where_nothing_is_due_is_skipped_and_fills_no_page(built: ProjectFolder) -> None:
+    with open_fake(built.root) as workspace:
+        workspace.apply(workspace.plan("prod"))
+        workspace.apply(workspace.plan_run("prod"))
+    assert tick(built, "vde_run_prod") == "nothing is due in prod"

@@ -74,6 +74,8 @@ def _tick(
                     f"`vde apply {environment}` or the job {names.named('vde_plan_and_apply')}; or "
                     "take it out of [tool.vde.dagster] schedules"
                 )
+            if workspace.plan_run(environment, save=False).is_empty:
+                return dg.SkipReason(f"nothing is due in {environment}")
         return dg.RunRequest(
             run_config={"ops": {names.named("run"): {"config": {"environment": environment}}}},
             tags={ENVIRONMENT_TAG: environment},
