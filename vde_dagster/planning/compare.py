@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.kinds import meaning_of
@@ -65,33 +67,70 @@ def becomes_table(new: Snapshot, old: Snapshot) -> bool:
     return new.has_table and not old.has_table and meaning_of(new.model.kind).replaces_all
 
 
-def reasons(
-    new: Snapshot | None,
-    old: Snapshot | None,
-    changed: Mapping[ModelName, tuple[Snapshot, Snapshot]],
-) -> tuple[str, ...]:
-    """Explain a change in sentences, with the path of columns that carries it.
-
-    Args:
-        new: The target snapshot.
-        old: The environment's snapshot.
-        changed: (new, old) snapshots of the models that changed, by name.
-    """
-    if new is None:
-        return ("removed from the project",)
-    if old is None:
-        return ("new in the project",)
-    if new.id == old.id:
-        return ()
-    out = [*_own_changes(new, old), *_inherited_changes(new, changed)]
-    return tuple(out)
-
+REMOVED = "removed from the project"
 
 _MANY = 3
-"""From how many columns on a change of rows is said instead of each of them."""
+"""From how many columns on they are said together where one cause changes all of them."""
+_MOST_CAUSES = 2
+"""Edits of other models that are named as causes."""
+
+Pair = tuple[Snapshot, Snapshot]
 
 
-def _own_changes(new: Snapshot, old: Snapshot) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """Why models of a plan changed, in sentences: the cause first, then how it reaches each.
+
+    Args:
+        changed: (new, old) snapshots of the models that changed, by name.
+    """
+
+    changed: Mapping[ModelName, Pair]
+    _own: dict[ModelName, list[str]] = field(default_factory=dict)
+    _behind: dict[ModelName, list[str]] = field(default_factory=dict)
+
+    def of(self, new: Snapshot, old: Snapshot | None) -> tuple[str, ...]:
+        """Explain a change; of a model after all that it reads.
+
+        Args:
+            new: The target snapshot.
+            old: The environment's snapshot.
+        """
+        if old is None:
+            return ("new in the project",)
+        if new.id == old.id:
+            return ()
+        said: list[str] = []
+        shown: dict[str, None] = {}
+        behind: dict[str, None] = {}
+        for parent in new.parents:
+            pair = self.changed.get(parent)
+            reached = _reached(new, pair) if pair is not None else []
+            if pair is None or not reached:
+                continue
+            causes = dict.fromkeys(self._behind.get(parent, ()))
+            shown |= causes
+            behind |= causes
+            if own := self._own.get(parent):
+                cause = f"upstream, in {parent}: {own[0]}"
+                behind[cause] = None
+                if _rows_differ(pair):
+                    shown[cause] = None
+                    reached = [text for text in reached if text != _ROWS.format(parent)]
+            said += reached
+        self._behind[new.name] = list(behind)[:_MOST_CAUSES]
+        self._own[new.name] = own_changes(new, old, bool(said))
+        return (*self._own[new.name], *list(shown)[:_MOST_CAUSES], *said)
+
+
+def own_changes(new: Snapshot, old: Snapshot, inherits: bool = False) -> list[str]:
+    """Say what somebody changed in a model itself, the cause first; nothing of what it reads.
+
+    Args:
+        new: The edited snapshot.
+        old: The one of before.
+        inherits: Whether what it reads changed, too.
+    """
     if new.definition_hash == old.definition_hash:
         return []
     out: list[str] = []
@@ -100,26 +139,9 @@ def _own_changes(new: Snapshot, old: Snapshot) -> list[str]:
     pin = new.model.physical_version
     if pin is not None and pin != old.model.physical_version:
         out.append(f"physical_version {pin} is another table")
-    before, after = dict(old.own_columns), dict(new.own_columns)
-    gone = [name for name in before if name not in after]
-    for name in [n for n in after if n not in before]:
-        same = [old_name for old_name, version in before.items() if version == after[name]]
-        renamed = next((old_name for old_name in same if old_name in gone), None)
-        if renamed is not None:
-            gone.remove(renamed)
-            out.append(f"column {renamed} is renamed to {name}")
-            continue
-        out.append(f"column {name} added" + (f" (the same values as {same[0]})" if same else ""))
-    out += [f"column {name} removed" for name in gone]
-    differ = [name for name, version in after.items() if before.get(name, version) != version]
-    if new.own_rows == old.own_rows or len(differ) < _MANY:
-        out += [f"column {name} is computed differently" for name in differ]
-    else:
-        out.append(f"so do values of {len(differ)} columns: {', '.join(differ)}")
-    if new.own_rows != old.own_rows:
-        # The cause comes first: of long lists of columns only the first are shown.
-        opaque = f" (not understood: {new.version.opaque})" if new.version.opaque else ""
-        out.insert(0, f"the query returns other rows{opaque}")
+    if new.own_rows != old.own_rows and (rows := _other_rows(new, old, inherits)):
+        out.append(rows)  # Of long lists of columns only the first are shown.
+    out += _own_columns(new, old)
     if new.model.audits != old.model.audits:
         out.append("audits changed")
     if new.layout_hash != old.layout_hash:
@@ -129,33 +151,115 @@ def _own_changes(new: Snapshot, old: Snapshot) -> list[str]:
     return out
 
 
-def _inherited_changes(
-    new: Snapshot, changed: Mapping[ModelName, tuple[Snapshot, Snapshot]]
-) -> list[str]:
-    out: list[str] = []
-    opaque = new.version.opaque if new.model.python is None else None
-    for parent in new.parents:
-        pair = changed.get(parent)
-        if pair is None:
+def _own_columns(new: Snapshot, old: Snapshot) -> list[str]:
+    before, after = dict(old.own_columns), dict(new.own_columns)
+    differ = [name for name, version in after.items() if before.get(name, version) != version]
+    if new.own_rows == old.own_rows or len(differ) < _MANY:
+        out = [f"column {name} is computed differently" for name in differ]
+    else:
+        out = [f"so do the values of {len(differ)} columns: {', '.join(differ)}"]
+    names = renamed_columns(new.own_columns, old.own_columns)
+    for name in [name for name in after if name not in before]:
+        if name in names:
+            out.append(f"column {names[name]} is renamed to {name}")
             continue
-        parent_new, parent_old = pair
-        if opaque and parent_new.version != parent_old.version:
-            out.append(f"any change of {parent} counts: the query is not understood: {opaque}")
-        before = {column.name: column.version for column in parent_old.columns}
-        if parent_new.version.rows != parent_old.version.rows:
-            out.append(f"the rows of {parent} changed")
-        for column in parent_new.columns:
-            if before.get(column.name) == column.version:
-                continue
-            targets = [
-                read.output or f"rows ({read.how})"
-                for read in new.reads
-                if read.parent == str(parent) and read.column.lower() == column.name.lower()
-            ]
-            out += [
-                f"{parent}.{column.name} changed → {new.name}.{target}"
-                if not target.startswith("rows (")
-                else f"{parent}.{column.name} changed → the rows of {new.name} ({target[6:-1]})"
-                for target in dict.fromkeys(targets)
-            ]
+        same = [old_name for old_name, version in before.items() if version == after[name]]
+        out.append(f"column {name} added" + (f" (the same values as {same[0]})" if same else ""))
+    gone = [name for name in before if name not in after and name not in names.values()]
+    return [*out, *(f"column {name} removed" for name in gone)]
+
+
+def renamed_columns(
+    new: Iterable[tuple[str, str]], old: Iterable[tuple[str, str]]
+) -> dict[str, str]:
+    """Return the old names of columns whose values have only another name now, by the new name.
+
+    Args:
+        new: (name, version) of the columns that are shown.
+        old: Those of before.
+    """
+    after, before = dict(new), dict(old)
+    gone = {name: version for name, version in before.items() if name not in after}
+    out: dict[str, str] = {}
+    for name in [name for name in after if name not in before]:
+        found = next((one for one, version in gone.items() if version == after[name]), None)
+        if found is not None:
+            del gone[found]
+            out[name] = found
     return out
+
+
+def _other_rows(new: Snapshot, old: Snapshot, inherits: bool) -> str | None:
+    """Say that a query returns other rows, and which of its clauses somebody changed."""
+    if new.version.opaque:
+        return f"the query returns other rows (not understood: {new.version.opaque})"
+    if new.model.query is None or old.model.query is None or old.version.opaque:
+        return "it has other rows"
+    after, before = _clauses(new.model.query), _clauses(old.model.query)
+    differ = [name for name in after if after[name] != before[name]]
+    if not differ:
+        return None if inherits else "the query returns other rows"
+    return f"{' and '.join(differ)} changed, so the query returns other rows"
+
+
+def _clauses(query: str) -> dict[str, Counter[str]]:
+    """Return what decides a query's rows, clause by clause, as it is written."""
+    from sqlglot import exp
+
+    from vde_dagster.sql.reading import read_query
+
+    clauses: dict[str, tuple[type[exp.Expr], ...]] = {
+        "a filter (WHERE)": (exp.Where,),
+        "a filter (HAVING)": (exp.Having,),
+        "a filter (QUALIFY)": (exp.Qualify,),
+        "a join": (exp.Join,),
+        "the grouping": (exp.Group,),
+        "DISTINCT": (exp.Distinct,),
+        "the limit": (exp.Limit, exp.Offset),
+        "a union of queries": (exp.SetOperation,),
+        "a table that it reads": (exp.Table,),
+    }
+    tree = read_query(query).tree
+    return {
+        name: Counter(repr(node) for node in tree.find_all(*types))
+        for name, types in clauses.items()
+    }
+
+
+_ROWS = "the rows of {} changed"
+
+
+def _rows_differ(pair: Pair) -> bool:
+    return pair[0].version.rows != pair[1].version.rows
+
+
+def _reached(new: Snapshot, pair: Pair) -> list[str]:
+    """Say how the change of a parent reaches a model."""
+    after, before = pair
+    parent, opaque = after.name, new.version.opaque if new.model.python is None else None
+    out: list[str] = []
+    if opaque and after.version != before.version:
+        out.append(f"any change of {parent} counts: the query is not understood: {opaque}")
+    if _rows_differ(pair):
+        out.append(_ROWS.format(parent))
+    versions = {column.name: column.version for column in before.columns}
+    names = renamed_columns(
+        [(column.name, column.version) for column in after.columns], versions.items()
+    )
+    read: list[str] = []
+    columns: list[str] = []
+    for column in after.columns:
+        if versions.get(column.name) == column.version:
+            continue
+        how = f"is what was {names[column.name]}" if column.name in names else "changed"
+        targets = [
+            f"{new.name}.{one.output}" if one.output else f"the rows of {new.name} ({one.how})"
+            for one in new.reads
+            if one.parent == str(parent) and one.column.lower() == column.name.lower()
+        ]
+        if targets:
+            columns.append(column.name)
+        read += [f"{parent}.{column.name} {how} → {target}" for target in dict.fromkeys(targets)]
+    if _rows_differ(pair) and len(columns) >= _MANY:
+        read = [f"with them {len(columns)} columns that it reads: {', '.join(columns)}"]
+    return [*out, *read]

@@ -1,7 +1,7 @@
 """Contracts: the columns that an environment shows, and what a plan breaks of them.
 
 Whoever queries a view relies on its columns' names and types, however little it costs to change
-them. A renamed column is one that goes and one that is added.
+them. A rename is said as one, and breaks what asks for the old name.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ContractBreak:
         becomes: Its new type; None when it goes.
         widens: Whether the new type holds every value of the old one.
         readers: The models that read it in the environment as it is now.
-        renamed: The name by which the same values are shown then, of a column that goes.
+        renamed: The name that a column has then, where only that changes.
     """
 
     model: ModelName
@@ -74,9 +74,9 @@ class ContractBreak:
 
     @property
     def change(self) -> str:
-        """`removed`, `widened` or `retyped`."""
+        """`removed`, `renamed`, `widened` or `retyped`."""
         if self.becomes is None:
-            return "removed"
+            return "renamed" if self.renamed else "removed"
         return "widened" if self.widens else "retyped"
 
     def describe(self, more_readers: Iterable[str] = ()) -> str:
@@ -87,8 +87,8 @@ class ContractBreak:
         """
         subject = str(self.model) if self.column is None else f"{self.model}.{self.column}"
         if self.becomes is None:
-            text = f"{subject} goes" if self.column else f"{subject} is no longer shown"
-            text = f"{subject} is renamed to {self.renamed}" if self.renamed else text
+            went = f"is renamed to {self.renamed}" if self.renamed else "goes"
+            text = f"{subject} {went if self.column else 'is no longer shown'}"
         else:
             how = "widens" if self.widens else "changes its type"
             text = f"{subject} {how} from {self.was} to {self.becomes}"
@@ -103,7 +103,7 @@ class ContractBreak:
             "change": self.change,
             "from": self.was,
             "to": self.becomes,
-            **({"renamed_to": self.renamed} if self.renamed else {}),
+            "renamed_to": self.renamed,
             "readers": [
                 {"model": str(reader.model), "columns": list(reader.columns)}
                 for reader in self.readers
@@ -146,9 +146,8 @@ def contract_breaks(
         return ()
     after = {column.lower(): type_ for column, type_ in _columns(new, view_types).items()}
     complete = _knows_all(new.snapshot) or new.snapshot.id in view_types
-    same = _versions(old.snapshot).items() & _versions(new.snapshot).items()
-    kept = {column for column, _ in same}
     shown = _versions(old.snapshot)
+    kept = {column for column, _ in shown.items() & _versions(new.snapshot).items()}
     moved = {c.version: c.name for c in new.snapshot.columns if c.name.lower() not in shown}
     out = []
     for column, was in _columns(old, view_types).items():
@@ -157,7 +156,7 @@ def contract_breaks(
         if key not in after:
             if complete:
                 found = tuple(_readers(name, key, among))
-                same_values = moved.get(_versions(old.snapshot).get(key, ""))
+                same_values = moved.get(shown.get(key, ""))
                 out.append(ContractBreak(name, column, was, readers=found, renamed=same_values))
         elif was and becomes and key not in kept and _plain(was) != _plain(becomes):
             found = tuple(_readers(name, key, among))

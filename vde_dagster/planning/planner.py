@@ -9,7 +9,7 @@ from datetime import datetime
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.assign_tables import assign_tables
 from vde_dagster.planning.audits_due import own_audits_due, with_audits_of_others
-from vde_dagster.planning.compare import becomes_table, classify, reasons
+from vde_dagster.planning.compare import REMOVED, Reasons, becomes_table, classify
 from vde_dagster.planning.contracts import ContractBreak, Shown, contract_breaks
 from vde_dagster.planning.environment import PRODUCTION, Entry, ViewNames
 from vde_dagster.planning.interval import IntervalSet
@@ -110,11 +110,12 @@ def _planned(
         if name in old and old[name].id != snapshot.id
     }
     works = PlannedWork(request, state, starts)
+    reasons = Reasons(changed)
     building: set[ModelName] = set()
     moving: set[ModelName] = set()
     for name, snapshot in snapshots.items():
         before, table = old.get(name), tables.get(name)
-        verdict = Verdict(*classify(snapshot, before), reasons(snapshot, before, changed))
+        verdict = Verdict(*classify(snapshot, before), reasons.of(snapshot, before))
         if not snapshot.model.kind.is_read:
             start, last = starts.get(name), state.audited.get(name)
             due = audited_range(request, snapshot, before, moving, start, last)
@@ -258,14 +259,21 @@ def _removed(
     """Name the models that the target no longer has."""
     for name, snapshot in old.items():
         if name not in snapshots:
-            why = reasons(None, snapshot, {})
             breaks = _breaks(name, None, old, state)
             yield PlannedModel(
-                name, Change.REMOVED, None, why, None, snapshot.id, None, False, breaks=breaks
+                name,
+                Change.REMOVED,
+                None,
+                (REMOVED,),
+                None,
+                snapshot.id,
+                None,
+                False,
+                breaks=breaks,
             )
     for name in state.left_out:
         if name not in snapshots:
-            why = (*reasons(None, None, {}), _UNREADABLE)
+            why = (REMOVED, _UNREADABLE)
             yield PlannedModel(name, Change.REMOVED, None, why, None, None, None, False)
 
 

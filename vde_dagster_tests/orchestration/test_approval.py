@@ -384,10 +384,12 @@ def test_what_the_sensor_applies_by_itself_is_the_authors_work(plan: Plan) -> No
 def test_a_models_page_shows_what_is_published_first_and_the_pending_edit_as_a_difference(
     shop: ProjectFolder,
 ) -> None:
+    shop.edit(TOP, "AS place", "AS position")
     specs = {s.key: s for s in vde_definitions(shop.root).resolve_all_asset_specs()}
     text = str(specs[dg.AssetKey(["marts", "top"])].description)
     published, edit = text.split("**The file says something else, which is not published:**")
     assert "SELECT customer, revenue, rank()" in published
     assert re.search(r"Snapshot `[0-9a-f]+` is shown by prod\.", published)
+    assert edit.startswith(" column place is renamed to position.")
     assert "-SELECT customer, revenue, rank()" in edit.replace("-    SELECT", "-SELECT")
     assert "+SELECT revenue, customer, rank()" in edit.replace("+    SELECT", "+SELECT")

@@ -108,7 +108,7 @@ def test_the_plans_page_begins_with_what_breaks_and_the_check_fails(
     )
     check = evaluated(result)
     assert not check.passed
-    broken = "marts.customers.revenue goes; read by marts.top (revenue)"
+    broken = "marts.customers.revenue is renamed to turnover; read by marts.top (revenue)"
     assert broken in str(check.metadata["vde/risks"].value)
     (event,) = result.asset_materializations_for_node("vde__plan")
     assert event.asset_key == PLAN_KEY
@@ -127,8 +127,11 @@ def test_assets_that_are_made_of_the_model_are_named_as_its_readers(shop: Projec
         plan = workspace.plan("prod")
     repository = vde_definitions(shop.root, assets=[letters]).get_repository_def()
     readers = asset_readers(repository, load_catalog(shop), plan)
-    said = "marts.customers.revenue goes; read by marts.top (revenue), asset office/letters"
-    assert said in plan_markdown(plan, {}, readers=readers)
+    said = "is renamed to turnover; read by marts.top (revenue), asset office/letters\n"
+    text = plan_markdown(plan, {}, readers=readers)
+    assert f"- marts.customers.revenue {said}" in text, "and vde/environment is none of them"
+    assert "- column revenue is renamed to turnover\n" in text
+    said = said.strip()
     assert said in str(breaking_check(plan, readers)["metadata"]["vde/risks"].value)
 
 
@@ -140,4 +143,6 @@ def test_a_plan_made_from_the_launchpad_names_it_too(
     result = job.execute_in_process(instance=instance, run_config=QUIET)
     check = evaluated(result)
     assert not check.passed
-    assert "marts.customers.revenue goes" in str(check.metadata["vde/risks"].value)
+    assert "marts.customers.revenue is renamed to turnover" in str(
+        check.metadata["vde/risks"].value
+    )

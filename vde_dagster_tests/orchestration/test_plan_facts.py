@@ -42,10 +42,11 @@ def folder(tmp_path: Path) -> ProjectFolder:
 
 
 def page(workspace: Workspace, plan: Plan) -> tuple[str, dict[str, str], str]:
-    """Return the page's text, what its table says is computed by model, and the short text."""
+    """Return the page's text, what it says is computed by model, and the short text."""
     shown: dict[str, Any] = plan_metadata(workspace.store, plan)
-    records = {str(r.data["model"]): str(r.data["computes"]) for r in shown["changes"].records}
-    return str(shown["plan"].value), records, plan_summary(plan)
+    text = str(shown["plan"].value)
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    return text, {row[0][3:-1]: f"{row[1]}: {row[2]}" for row in rows[::-1]}, plan_summary(plan)
 
 
 def test_a_change_in_place_says_where_it_is_previewed_and_what_the_deployment_does(
@@ -86,8 +87,8 @@ def test_a_restatement_says_what_is_computed_again_and_what_is_outdated_elsewher
     assert text.startswith("## Restatement of `prod`")
     assert "| `db.daily` | 1 | 2024-01-02, computed again |" in text
     assert "| `db.total` | 1 | whole table, computed again |" in text
-    assert records["db.daily"] == "1: 2024-01-02, again"
-    assert records["db.total"] == "whole table, again"
+    assert records["db.daily"] == "1: 2024-01-02, computed again"
+    assert records["db.total"] == "1: whole table, computed again"
     assert "### Becomes outdated elsewhere" in text
     assert "`db.reader`" in text.partition("### Becomes outdated elsewhere")[2]
     assert "What becomes outdated elsewhere" in short

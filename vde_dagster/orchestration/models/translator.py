@@ -14,6 +14,7 @@ import dagster as dg
 from vde_dagster.base.names import ModelName
 from vde_dagster.orchestration.models.live import LiveModel
 from vde_dagster.orchestration.names import SHORT, Names
+from vde_dagster.planning.compare import own_changes
 from vde_dagster.project.model import Model
 
 _INVALID = re.compile(r"[^A-Za-z0-9_]")
@@ -113,7 +114,9 @@ class VdeTranslator:
             )
             # A line of three back quotes inside would end the fence.
             lines = [line.replace("```", "'''") for line in list(diff)[2:]]
-            parts.append("**The file says something else, which is not published:**")
+            why = own_changes(model.snapshot, model.published) if model.published else []
+            said = f" {'; '.join(why)}." if why else ""
+            parts.append(f"**The file says something else, which is not published:**{said}")
             parts.append("\n".join(["```diff", *lines, "```"]))
         return "\n\n".join(parts)
 

@@ -258,6 +258,7 @@ def _work(plan: Plan, estimate: Estimate | None) -> str:
         total += seconds or 0.0
         shown = spans(model.intervals) if snapshot.is_incremental else "whole table"
         shown += ", computed again" if model.again else ""
+        shown += ", audits what stays" if model.audits else ""
         shown += ", recorded as filled, not computed" if model.records_only else ""
         lines.append(
             f"| `{short_name(model.name)}` | {units(model, snapshot)} | {shown} "

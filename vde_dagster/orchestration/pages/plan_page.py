@@ -25,7 +25,6 @@ from vde_dagster.orchestration.pages.markdown import (
     plan_markdown,
     plan_summary,
     risks,
-    spans,
     units,
 )
 from vde_dagster.planning.plan import Change, Plan, PlannedModel
@@ -48,7 +47,7 @@ def plan_metadata(
     readers: Readers = MappingProxyType({}),
     names: Names = SHORT,
 ) -> dict[str, Any]:
-    """Return the page: Markdown first, then the same as tables and JSON.
+    """Return the page: Markdown first, then models' versions, figures, and the plan as JSON.
 
     Args:
         store: For what the environment has now.
@@ -60,9 +59,8 @@ def plan_metadata(
     previous = store.snapshots.load(
         sorted({m.previous_snapshot_id for m in plan.models if m.previous_snapshot_id})
     )
-    changed = [m for m in plan.models if m.change is not Change.UNCHANGED or m.builds or m.audits]
-    versions = _versions_before(store, plan, previous)
-    records = [_record(model, plan, versions.get(model.name)) for model in changed[:MAX_RECORDS]]
+    before = _versions_before(store, plan, previous)
+    records = _versions(plan, before)[:MAX_RECORDS]
     text = plan_markdown(plan, previous, estimate, readers, names)
     shown: dict[str, Any] = {}
     if len(text) > MAX_INLINE:
@@ -73,7 +71,7 @@ def plan_metadata(
     return {
         **shown,
         "plan": dg.MetadataValue.md(text),
-        "changes": dg.MetadataValue.table(records, _SCHEMA),
+        "versions": dg.MetadataValue.table(records, _SCHEMA),
         "vde/plan_json": dg.MetadataValue.json(plan.to_json()),
         "vde/environment": plan.environment,
         "vde/warnings": len(plan.warnings),
@@ -216,37 +214,17 @@ def _versions_before(
     }
 
 
-def _record(model: PlannedModel, plan: Plan, before: str | None) -> dg.TableRecord:
-    snapshot = plan.snapshots.get(model.snapshot_id or "")
-    now = plan.version_of(model) or ("removed" if model.change is Change.REMOVED else "")
-    change = model.change.value
-    if model.category is not None and model.category.value != change:
-        change = f"{change}, {model.category.value.replace('_', '-')}"
-    return dg.TableRecord(
-        {
-            "model": short_name(model.name),
-            "change": change,
-            "version": now if before in (None, now) else f"{before} → {now}",
-            "computes": _computes(model, snapshot),
-        }
-    )
+def _versions(plan: Plan, before: Mapping[ModelName, str]) -> list[dg.TableRecord]:
+    """Return the models that get another version, which names a partition of theirs."""
+    changed = [model for model in plan.models if model.change is not Change.UNCHANGED]
+    now = {model.name: plan.version_of(model) for model in changed}
+    return [
+        dg.TableRecord(
+            {"model": short_name(name), "from": before.get(name, ""), "version": version or ""}
+        )
+        for name, version in now.items()
+        if version != before.get(name)
+    ]
 
 
-def _computes(model: PlannedModel, snapshot: Snapshot | None) -> str:
-    if model.audits and not model.builds:
-        return "audits only"
-    if not model.intervals or snapshot is None:
-        return ""
-    if model.skips is not None:
-        return f"skipped, {model.skips.why}"
-    again = ", again" if model.again else ""
-    again += ", audits what stays" if model.audits else ""
-    recorded = ", recorded as filled, not computed" if model.records_only else ""
-    if not snapshot.is_incremental:
-        return f"whole table{again}{recorded}"
-    return f"{units(model, snapshot)}: {spans(model.intervals)}{again}{recorded}"
-
-
-_SCHEMA = dg.TableSchema(
-    [dg.TableColumn(name) for name in ("model", "change", "version", "computes")]
-)
+_SCHEMA = dg.TableSchema([dg.TableColumn(name) for name in ("model", "from", "version")])
