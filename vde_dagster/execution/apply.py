@@ -22,6 +22,7 @@ from vde_dagster.errors import (
 )
 from vde_dagster.execution.apply_result import ApplyResult
 from vde_dagster.execution.digest_sets import digest_sets
+from vde_dagster.execution.early_fills import require_past
 from vde_dagster.execution.events import (
     ApplyStarted,
     Event,
@@ -93,12 +94,14 @@ class Applier:
         Raises:
             ConflictError: The environment moved since the plan was made, or is being changed now,
                 or somebody rejected the plan.
+            UsageError: The plan was made by a clock that was ahead.
             UnitTestFailedError: A unit test failed; nothing was computed.
             AuditFailedError: A blocking audit found rows; nothing was published.
             ExecutionError: A model failed; nothing was published, what was finished is kept.
         """
         started = time.monotonic()
         self.warehouse.store.project.require_own()
+        require_past(self.plan, self.warehouse.store.database.clock.now())
         self.warehouse.lakehouse.recover()
         self.warehouse.store.plans.require_open(self.plan.id)
         self.warehouse.store.plans.save(self.plan)

@@ -14,6 +14,7 @@ from vde_dagster.base.suggestions import closest, one_letter_away
 from vde_dagster.errors import ProjectError, UsageError
 from vde_dagster.execution.ask_signals import signals_of
 from vde_dagster.execution.doubtful_state import doubts
+from vde_dagster.execution.early_fills import without_early
 from vde_dagster.execution.gather_state import gather_state
 from vde_dagster.execution.select_models import select_models
 from vde_dagster.execution.signal_context import SignalContext
@@ -311,6 +312,7 @@ def _make(
     check: Callable[[Plan], None] | None = None,
 ) -> Plan:
     now = utc(options.now) if options.now else warehouse.store.database.clock.now()
+    state, early = without_early(warehouse, state, save=save)
     settings = warehouse.settings
     alone = [name for name, one in snapshots.items() if not one.model.kind.is_read]
     if alone and kind is PlanKind.RUN:
@@ -338,7 +340,7 @@ def _make(
         unique_id=lambda: uuid.uuid4().hex,
     )
     require_used(options, plan)
-    plan = replace(plan, warnings=warnings, proposal=proposal)
+    plan = replace(plan, warnings=(*warnings, *early), proposal=proposal)
     plan = add(plan) if add else plan
     if any(model.skippable for model in plan.models):
         from vde_dagster.execution.forecast_skips import forecast_skips

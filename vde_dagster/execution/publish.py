@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.execution.early_fills import require_past
 from vde_dagster.execution.failure_report import query_of
 from vde_dagster.execution.held import with_held
 from vde_dagster.execution.warehouse import Warehouse
@@ -57,8 +58,10 @@ def publish_plan(
 
     Raises:
         ConflictError: Somebody else published first.
+        UsageError: The clock went back since the plan was made.
     """
     store, lakehouse = warehouse.store, warehouse.lakehouse
+    require_past(plan, store.database.clock.now())
     current = store.environments.get(plan.environment)
     forwards = tuple(
         FastForward(table.ref, table_id, branch, _head(lakehouse, table), table.branch)

@@ -1,10 +1,25 @@
-"""The clock that state asks for the time, so that tests can bring their own."""
+"""The clock that state asks for the time, so that tests can bring their own.
+
+On PostgreSQL it is the server's, so that machines which share a state agree on the time. On SQLite
+there is one machine, whose clock nothing can be compared with.
+"""
 
 from __future__ import annotations
 
 import time
-from datetime import datetime, timezone
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from typing import Protocol
+
+from vde_dagster.base.instants import instant_text
+from vde_dagster.errors import UsageError
+
+MOST_APART = timedelta(seconds=30)
+"""How far the clock of a machine that writes may be from that of the database's server."""
+STEP = timedelta(seconds=1)
+"""By how little a clock may go back, or processes' differ, without having been wrong."""
+_FRESH_SECONDS = 10.0
+"""How long a comparison of two clocks is taken for true."""
 
 
 class Clock(Protocol):
@@ -29,3 +44,61 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Wait for a duration in seconds."""
         time.sleep(seconds)
+
+
+class ServersClock:
+    """The clock of a database's server, as told from the machine's and the difference of both.
+
+    Args:
+        ask: Asks the server for the time (UTC).
+        machine: The machine's clock.
+    """
+
+    def __init__(self, ask: Callable[[], datetime], machine: Clock | None = None) -> None:
+        self.machine: Clock = machine or SystemClock()
+        self._ask = ask
+        self._ahead: timedelta | None = None
+        self._unsure = timedelta()
+        self._compared = 0.0
+
+    def now(self) -> datetime:
+        """Return the current instant (UTC) by the server's clock."""
+        if self._ahead is None:
+            self._compare(self._ask)
+        assert self._ahead is not None
+        return self.machine.now() - self._ahead
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for a duration in seconds."""
+        self.machine.sleep(seconds)
+
+    def require_right(self, ask: Callable[[], datetime], *, anew: bool = False) -> None:
+        """Make sure that the machine's clock and the server's agree to within some seconds.
+
+        Args:
+            ask: Asks the server for the time (UTC).
+            anew: Whether they are compared though they were just now.
+
+        Raises:
+            UsageError: They do not.
+        """
+        if anew or self._ahead is None or time.monotonic() - self._compared > _FRESH_SECONDS:
+            self._compare(ask)
+        assert self._ahead is not None
+        if abs(self._ahead) <= MOST_APART + self._unsure:
+            return
+        seconds = round(abs(self._ahead).total_seconds())
+        side = "ahead of" if self._ahead > timedelta() else "behind"
+        raise UsageError(
+            f"this machine's clock is {seconds:,} seconds {side} that of the database's server, "
+            f"where it is {instant_text(self.now())}",
+            hint="set whichever is wrong (NTP), then run the command again; nothing was changed",
+        )
+
+    def _compare(self, ask: Callable[[], datetime]) -> None:
+        before = self.machine.now()
+        server = ask()
+        # The server looked at its clock at some time while it was asked.
+        self._unsure = abs(self.machine.now() - before) / 2
+        self._ahead = before + self._unsure - server
+        self._compared = time.monotonic()

@@ -15,6 +15,8 @@ import random
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,8 +24,9 @@ from sqlalchemy import URL, Connection, Engine, Transaction, create_engine, even
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
+from vde_dagster.base.instants import utc
 from vde_dagster.errors import StoreError, UnknownOutcomeError, UsageError
-from vde_dagster.state.clock import Clock, SystemClock
+from vde_dagster.state.clock import Clock, ServersClock, SystemClock
 from vde_dagster.state.effects import Effects, NoEffects
 from vde_dagster.state.statements import announce_statements
 
@@ -203,7 +206,7 @@ class Database:
 
     Args:
         engine: SQLAlchemy's engine.
-        clock: Who tells the time.
+        clock: Who tells the time; the server of PostgreSQL, or this machine, by default.
         effects: The port for side effects.
     """
 
@@ -211,7 +214,8 @@ class Database:
         self, engine: Engine, clock: Clock | None = None, effects: Effects | None = None
     ) -> None:
         self.engine = engine
-        self.clock: Clock = clock or SystemClock()
+        own = SystemClock() if self.is_sqlite else ServersClock(self._servers_time)
+        self.clock: Clock = clock or own
         self.effects: Effects = effects or NoEffects()
         self.origin = ""
         """Who writes, among those who have to know their own work again; see `state.news`."""
@@ -231,8 +235,11 @@ class Database:
 
         Raises:
             UnknownOutcomeError: The commit was sent and its answer was lost.
+            UsageError: The machine's clock is wrong by that of PostgreSQL's server.
         """
         with self.engine.connect() as connection:
+            if isinstance(self.clock, ServersClock):
+                self.clock.require_right(partial(_time_beside, connection))
             connection = connection.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
             announce_statements(connection, self.effects, name)
             transaction = connection.begin()
@@ -242,6 +249,19 @@ class Database:
                 _abandon(transaction)
                 raise
             self._commit(transaction, name)
+
+    def require_right_clock(self, connection: Connection) -> None:
+        """Compare the machine's clock with PostgreSQL's once more, in a transaction that writes.
+
+        Raises:
+            UsageError: They differ by more than some seconds.
+        """
+        if isinstance(self.clock, ServersClock):
+            self.clock.require_right(partial(_time_in, connection), anew=True)
+
+    def _servers_time(self) -> datetime:
+        with self.reading() as connection:
+            return _time_in(connection)
 
     def _commit(self, transaction: Transaction, name: str) -> None:
         sent = False
@@ -353,6 +373,16 @@ class Database:
     def close(self) -> None:
         """Close every pooled connection."""
         self.engine.dispose()
+
+
+def _time_in(connection: Connection) -> datetime:
+    now: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+    return utc(now)
+
+
+def _time_beside(connection: Connection) -> datetime:
+    with connection.begin():  # Before the transaction, whose picture of the data is younger.
+        return _time_in(connection)
 
 
 def _is_refused(error: BaseException) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, ScalarResult, func, insert, select, update
@@ -207,12 +207,14 @@ class EnvironmentStore:
             ends: Whether this is the environment's end.
 
         Returns:
-            The environment with its version number.
+            The environment with its version number, published later than all its versions so far,
+            whatever the clock said.
 
         Raises:
             ConflictError: The environment is at another version (the message says who published),
                 or the janitor gave up one of its tables.
-            UsageError: The environment is frozen, and this is not its end.
+            UsageError: The environment is frozen, and this is not its end; or the machine's clock
+                is wrong.
         """
         head = read_head(connection, environment.name)
         current = head.version if head is not None and head.live else 0
@@ -221,8 +223,10 @@ class EnvironmentStore:
         if current and not ends:
             before = read_frozen(connection, environment.name, current)
             require_changeable(environment.name, before)
+        self.database.require_right_clock(connection)
         self.tables.require_live(connection, environment.tables)
         environment.require_whole()
+        environment = _in_order_of_time(connection, environment)
         version = (head.version if head is not None else 0) + 1
         counts = write_entries(connection, environment, version)
         connection.execute(
@@ -337,6 +341,16 @@ def _write_head(
     changed = conn.execute(update(table).where(table.c.environment == name).values(**values))
     if changed.rowcount == 0:
         conn.execute(insert(table).values(environment=name, **values))
+
+
+def _in_order_of_time(connection: Connection, environment: Environment) -> Environment:
+    """Let an environment be published after its last version: instants tell versions apart."""
+    version = schema.environment_versions.c
+    query = select(version.published_at).where(version.environment == environment.name)
+    last = connection.execute(query.order_by(version.version.desc()).limit(1)).scalar()
+    if last is None or last < environment.published_at:
+        return environment
+    return replace(environment, published_at=last + timedelta(microseconds=1))
 
 
 def _lost(conn: Connection, name: str, base: int, current: int) -> ConflictError:

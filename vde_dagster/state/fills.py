@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
+from vde_dagster.planning.cadence import BEGINNING
 from vde_dagster.planning.contents import FillFacts
 from vde_dagster.planning.contents_codec import dump_facts
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.state import schema
+from vde_dagster.state.clock import STEP
 from vde_dagster.state.database import Database
 from vde_dagster.state.instants import Instant, to_micros
 from vde_dagster.state.news import tell
@@ -40,12 +43,14 @@ _DELETE_TOUCHING = delete(schema.intervals).where(_TOUCHING)
 _FEW = 100
 COUNTS = _FILL.undone.is_not(True)
 """That a fill was not taken back by a rollback."""
-_DELETE_FILL = delete(schema.fills).where(
-    _FILL.table_id == bindparam("of"),
-    _FILL.start_at == bindparam("of_start"),
-    _FILL.end_at == bindparam("of_end"),
-    _FILL.plan_id == bindparam("of_plan"),
+_THIS_FILL = (
+    (_FILL.table_id == bindparam("of"))
+    & (_FILL.start_at == bindparam("of_start"))
+    & (_FILL.end_at == bindparam("of_end"))
+    & (_FILL.plan_id == bindparam("of_plan"))
 )
+_DELETE_FILL = delete(schema.fills).where(_THIS_FILL)
+_REDATE_FILL = update(schema.fills).where(_THIS_FILL).values(recorded_at=bindparam("at"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,74 @@ class FillStore:
             lambda conn: _change_intervals(conn, table_id, interval, add=False),
             name="state.remove_intervals",
         )
+
+    def early(
+        self, filled: Mapping[str, IntervalSet], now: datetime
+    ) -> dict[str, tuple[IntervalSet, datetime]]:
+        """Return what tables filled by a clock that was ahead of the one that is right now.
+
+        Args:
+            filled: What counts as filled, by table.
+            now: The instant (UTC) by the clock that is right.
+
+        Returns:
+            By table what was filled so, and when (UTC) it was last filled before that.
+        """
+        late = now + STEP
+        ahead = {one for one, ranges in filled.items() if ranges and ranges.ranges[-1].end > late}
+        found: dict[str, list[Interval]] = {}
+        with self.database.reading() as conn:
+            for among, condition in (
+                (filled.keys(), _FILL.recorded_at > late),
+                (ahead, _FILL.end_at > late),
+            ):
+                query = select(_FILL.table_id, _FILL.start_at, _FILL.end_at).where(COUNTS)
+                for part in chunks(sorted(among)):
+                    rows: Iterable[Any] = conn.execute(
+                        query.where(_FILL.table_id.in_(part), condition)
+                    )
+                    for table_id, start, end in rows:
+                        found.setdefault(table_id, []).append(Interval(start, end))
+            sane = select(func.max(_FILL.recorded_at)).where(
+                COUNTS, _FILL.recorded_at <= late, _FILL.end_at <= late
+            )
+            since = {one: conn.execute(sane.where(_FILL.table_id == one)).scalar() for one in found}
+        return {
+            one: (IntervalSet.of(ranges), since[one] or BEGINNING) for one, ranges in found.items()
+        }
+
+    def give_up_early(self, early: Mapping[str, IntervalSet], now: datetime) -> None:
+        """Record that ranges have to be filled again which a clock that was ahead let be filled.
+
+        Their fills are taken for recorded now, so that they are older than all that follow.
+
+        Args:
+            early: The ranges (UTC) by table.
+            now: The instant (UTC) by the clock that is right.
+        """
+        late = now + STEP
+
+        def work(conn: Connection) -> None:
+            for table_id, ranges in early.items():
+                for interval in ranges:
+                    _change_intervals(conn, table_id, interval, add=False)
+                own = (_FILL.table_id == table_id) & (_FILL.recorded_at > late)
+                doubtful = conn.execute(
+                    select(_FILL.start_at, _FILL.end_at, _FILL.plan_id)
+                    .where(own)
+                    .order_by(_FILL.recorded_at.desc())
+                )
+                for age, (start, end, plan_id) in enumerate(doubtful.all()):
+                    key = {"of": table_id, "of_start": start, "of_end": end, "of_plan": plan_id}
+                    conn.execute(_REDATE_FILL, {**key, "at": now - timedelta(microseconds=age)})
+                waiting = schema.pending.c
+                conn.execute(
+                    delete(schema.pending).where(
+                        waiting.table_id == table_id, waiting.recorded_at > late
+                    )
+                )
+
+        self.database.run_transaction(work, name="state.give_up_early")
 
     def undo(
         self, connection: Connection, table_id: str, commits: Collection[int], *, undone: bool

@@ -135,9 +135,11 @@ class VersionStore:
             at: The instant (UTC).
         """
         known = schema.environment_versions.c
-        query = select(func.max(known.version)).where(
-            known.environment == name, known.published_at <= at
-        )
+        own = known.environment == name
+        # What came before the first later one, also where earlier releases let instants go back.
+        later = select(func.min(known.version)).where(own, known.published_at > at)
+        before = known.version < func.coalesce(later.scalar_subquery(), known.version + 1)
+        query = select(func.max(known.version)).where(own, before)
         with self.database.reading() as conn:
             return conn.execute(query).scalar()
 
