@@ -12,6 +12,7 @@ from vde_dagster.execution.events import (
     AuditFinished,
     Event,
     IntervalFilled,
+    MemoryLacked,
     ModelFailed,
     ModelFinished,
     ModelStarted,
@@ -81,6 +82,8 @@ class ApplyProgress:
                 self._advance(event)
             case AuditFinished():
                 self._audit(event)
+            case MemoryLacked():
+                self._say(f"[yellow]{event.text}[/]")
             case ModelFinished():
                 self._finish(event)
             case ModelFailed():
@@ -109,14 +112,15 @@ class ApplyProgress:
 
     def _add_bar(self, event: ModelStarted) -> None:
         name = event.snapshot.name
-        total = self._units.get(name, 0)
+        total, before = self._units.get(name, 0), self._done.get(name, 0)
         # What an earlier attempt had finished is not missing any more.
         self._done[name] = max(0, total - self._count(event.snapshot, event.missing))
         if self._progress is not None and self._total is not None:
+            self._remove_bar(name)
             self._tasks[name] = self._progress.add_task(
                 str(name), total=total, completed=self._done[name]
             )
-            self._progress.advance(self._total, self._done[name])
+            self._progress.advance(self._total, self._done[name] - before)
 
     def _advance(self, event: IntervalFilled) -> None:
         name = event.snapshot.name

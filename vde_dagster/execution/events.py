@@ -71,6 +71,31 @@ class AuditFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryLacked:
+    """A model's work, or others' beside it, ran out of memory and is done again, alone.
+
+    Args:
+        name: The model.
+        batch: What was being filled, or None where it was nothing that is filled.
+        most: Units of a batch from now on, or None where it cannot be cut.
+        why: What ran out of memory.
+    """
+
+    name: ModelName
+    batch: Interval | None
+    most: int | None
+    why: str
+
+    @property
+    def text(self) -> str:
+        """The event for people."""
+        at = f" ({self.batch.text})" if self.batch is not None else ""
+        units = "interval" if self.most == 1 else "intervals"
+        less = f", at most {self.most} {units} at a time" if self.most else ""
+        return f"{self.name}{at}: {self.why}; done again alone{less}"
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFinished:
     """All missing intervals of a model are filled."""
 
@@ -119,6 +144,7 @@ Event = (
     | UnitTestFinished
     | ModelStarted
     | IntervalFilled
+    | MemoryLacked
     | AuditFinished
     | ModelFinished
     | ModelFailed

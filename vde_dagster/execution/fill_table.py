@@ -10,7 +10,13 @@ from dataclasses import dataclass, field, replace
 from vde_dagster.errors import ExecutionError, VdeError
 from vde_dagster.execution.audit_table import Auditor
 from vde_dagster.execution.batch_bytes import cut_by_bytes
-from vde_dagster.execution.events import Event, IntervalFilled, ModelFinished, ModelStarted
+from vde_dagster.execution.events import (
+    Event,
+    IntervalFilled,
+    MemoryLacked,
+    ModelFinished,
+    ModelStarted,
+)
 from vde_dagster.execution.fill_range import RangeFiller
 from vde_dagster.execution.in_place import add_columns
 from vde_dagster.execution.make_table import TableMaker
@@ -34,6 +40,19 @@ from vde_dagster.planning.table import PhysicalTable
 from vde_dagster.planning.work import FillResult
 from vde_dagster.project.audit_order import AuditOrder
 from vde_dagster.state import Lease
+
+
+@dataclass(slots=True)
+class _Batches:
+    """How a model's work is cut once memory has lacked.
+
+    Args:
+        most: Units of a batch, or None where nothing failed.
+        current: The batch that is being filled or has failed.
+    """
+
+    most: int | None = None
+    current: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +87,56 @@ class TableFiller:
             AuditFailedError: A blocking audit found rows.
             ExecutionError: Spark failed, or the work was cancelled.
         """
-        with self.slots.held():
-            self._fill(model)
+        self._with_memory(model, self._fill)
 
-    def _fill(self, model: PlannedModel) -> None:
+    def _with_memory(
+        self, model: PlannedModel, work: Callable[[PlannedModel, _Batches], None]
+    ) -> None:
+        """Do a model's work; where memory lacks, again, alone and with half as much at a time.
+
+        Each time it goes on from what is recorded, as another apply would. Whose work ended the
+        JVM nobody knows of what was done at the same time, so only what was alone fails for it.
+
+        Raises:
+            ExecutionError: What was done alone, and cannot be cut, ran out of memory.
+        """
+        batches, alone = _Batches(), False
+        while True:
+            with self.slots.held(alone=alone) as was_alone:
+                try:
+                    return work(model, batches)
+                except VdeError as error:
+                    if not error.lacks_memory or self.stop.is_set():
+                        raise
+                    half = self._half(model, batches.current)
+                    if half is None and was_alone():
+                        raise self._too_large(model, batches.current, error) from error
+                    batches.most, alone = half or batches.most, True
+                    self.emit(MemoryLacked(model.name, batches.current, half, error.message))
+                    batches.current = None
+
+    def _half(self, model: PlannedModel, batch: Interval | None) -> int | None:
+        """Return half the units of a batch; None where it cannot be cut."""
+        snapshot = self.tasks.plan.snapshots[model.snapshot_id or ""]
+        if batch is None or not meaning_of(snapshot.model.kind).is_cut_freely(snapshot.model):
+            return None
+        units = snapshot.cadence.unit.count(batch)
+        return (units + 1) // 2 if units > 1 else None
+
+    def _too_large(
+        self, model: PlannedModel, batch: Interval | None, error: VdeError
+    ) -> ExecutionError:
+        snapshot = self.tasks.plan.snapshots[model.snapshot_id or ""]
+        what, hint = f"{model.name}, computed alone", error.hint
+        if batch is not None and snapshot.is_incremental:
+            units = snapshot.cadence.unit.count(batch)
+            many = "one interval" if units == 1 else f"{units} intervals"
+            what = f"{model.name}, {many} ({batch.text}), computed alone"
+            if units > 1:
+                hint = f"give the model a batch_size, or {hint}"
+        return ExecutionError(f"{what}: {error.message}", hint=hint)
+
+    def _fill(self, model: PlannedModel, batches: _Batches) -> None:
         assert model.snapshot_id is not None
         began = time.monotonic()
         snapshot = self.tasks.plan.snapshots[model.snapshot_id]
@@ -81,18 +146,23 @@ class TableFiller:
             self._auditor().audit(snapshot, None, ranges[-1], None)
         else:
             with self.leases.guard(table) as lease:
-                table = self._fill_table(model, snapshot, table, lease)
+                table = self._fill_table(model, snapshot, table, lease, batches)
         if model.builds or model.audits:
             self.emit(ModelFinished(snapshot, table, time.monotonic() - began))
 
     def _fill_table(
-        self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable, lease: Lease
+        self,
+        model: PlannedModel,
+        snapshot: Snapshot,
+        table: PhysicalTable,
+        lease: Lease,
+        batches: _Batches,
     ) -> PhysicalTable:
         table = self.warehouse.store.tables.get(table.id)
         if model.deploys:
             table = self._extend(snapshot, table, lease)
         if model.builds:
-            table = self._fill_missing(model, snapshot, table, lease)
+            table = self._fill_missing(model, snapshot, table, lease, batches)
         if not table.created:
             # Nothing was to be filled, but views and other models have to find it.
             filler = self._definition(snapshot, table)
@@ -110,20 +180,21 @@ class TableFiller:
             AuditFailedError: A blocking audit found rows.
             ExecutionError: Spark failed.
         """
+        if not model.records_only and (model.builds or model.audits):
+            self._with_memory(model, self._audit_late)
+
+    def _audit_late(self, model: PlannedModel, batches: _Batches) -> None:
         assert model.snapshot_id is not None
         snapshot = self.tasks.plan.snapshots[model.snapshot_id]
-        if model.records_only or not (model.builds or model.audits):
+        if model.table is None:
+            slot = self.tasks.latest_slot(snapshot)
+            self._auditor().audit(snapshot, None, slot, None, late=True)
             return
-        with self.slots.held():
-            if model.table is None:
-                slot = self.tasks.latest_slot(snapshot)
-                self._auditor().audit(snapshot, None, slot, None, late=True)
-                return
-            table = self.warehouse.store.tables.get(model.table.id)
-            branch = self.tasks.written.branches().get(table.id)
-            there = table.intervals if model.audits else IntervalSet()
-            for interval in _audited(snapshot, model.intervals | there):
-                self._auditor().audit(snapshot, table, interval, branch, late=True)
+        table = self.warehouse.store.tables.get(model.table.id)
+        branch = self.tasks.written.branches().get(table.id)
+        there = table.intervals if model.audits else IntervalSet()
+        for interval in _audited(snapshot, model.intervals | there):
+            self._auditor().audit(snapshot, table, interval, branch, late=True)
 
     def evolve_layouts(self) -> None:
         """Change partitioning, sort order and properties where the plan says so, in place."""
@@ -157,12 +228,19 @@ class TableFiller:
         return Target(TableBranches(self.warehouse.lakehouse, table, lease), own, waits)
 
     def _fill_missing(
-        self, model: PlannedModel, snapshot: Snapshot, table: PhysicalTable, lease: Lease
+        self,
+        model: PlannedModel,
+        snapshot: Snapshot,
+        table: PhysicalTable,
+        lease: Lease,
+        cut: _Batches,
     ) -> PhysicalTable:
         filler = self._definition(snapshot, table)
         target = self._target(filler, table, lease)
         written = self.tasks.written
-        outdated = target.waits and self.tasks.reads(filler, written.filled())
+        filled = written.filled()
+        # What this apply itself has filled, before memory lacked, is made of what is there.
+        outdated = target.waits and table.id not in filled and self.tasks.reads(filler, filled)
         left = target.take_over(self.tasks.plan.id, restate=model.again, outdated=outdated)
         if target.waits and left.commits:
             written.put_branch(table.id, target.branch)
@@ -186,31 +264,45 @@ class TableFiller:
             return self.warehouse.store.tables.get(table.id)
         if model.records_only:
             return self._record_empty(snapshot, filler, target, table, missing)
-        batches = self._batches(snapshot, filler, table, missing)
+        batches = self._batches(snapshot, filler, table, missing, cut.most)
         ranges = RangeFiller(self._auditor(), snapshot, filler, target, table, len(batches))
         most = min(
             meaning_of(snapshot.model.kind).batches_at_once(snapshot.model), self.slots.count
         )
         if most > 1:
-            return self._fill_at_once(ranges, batches, most, anew)
+            return self._fill_at_once(ranges, batches, most, anew, cut)
         for number, batch in enumerate(batches):
             if self.stop.is_set():
                 raise _cancelled(snapshot, batch)
+            cut.current = batch
             ranges.fill(batch, anew=anew and number == 0)
+        cut.current = None
         return ranges.table
 
     def _batches(
-        self, snapshot: Snapshot, filler: Snapshot, table: PhysicalTable, missing: IntervalSet
+        self,
+        snapshot: Snapshot,
+        filler: Snapshot,
+        table: PhysicalTable,
+        missing: IntervalSet,
+        most: int | None,
     ) -> list[Interval]:
-        meaning = meaning_of(snapshot.model.kind)
-        if meaning.is_cut_freely(snapshot.model):
-            reads = self.tasks.tables_read(filler)
-            start = (table.intervals | missing).ranges[0].start
-            return cut_by_bytes(self.warehouse, reads, snapshot.cadence, missing, start)
-        return list(snapshot.cadence.batches(missing, meaning.most_intervals(snapshot.model)))
+        meaning, cadence = meaning_of(snapshot.model.kind), snapshot.cadence
+        size = meaning.most_intervals(snapshot.model)
+        if size is not None or not meaning.is_cut_freely(snapshot.model):
+            return cadence.batches(missing, min(size, most) if size and most else size)
+        reads = self.tasks.tables_read(filler)
+        start = (table.intervals | missing).ranges[0].start
+        by_bytes = cut_by_bytes(self.warehouse, reads, cadence, missing, start)
+        return [b for one in by_bytes for b in cadence.batches(IntervalSet((one,)), most)]
 
     def _fill_at_once(
-        self, ranges: RangeFiller, batches: list[Interval], most: int, anew: bool
+        self,
+        ranges: RangeFiller,
+        batches: list[Interval],
+        most: int,
+        anew: bool,
+        cut: _Batches,
     ) -> PhysicalTable:
         """Fill batches that need not wait for each other.
 
@@ -218,6 +310,7 @@ class TableFiller:
             ExecutionError: One of them failed, or the work was cancelled; of several that failed
                 the first is raised and says which others did.
         """
+        cut.current = batches[0]
         if anew:
             # What the table holds goes with the first of them.
             ranges.fill(batches[0], anew=True)
@@ -225,16 +318,20 @@ class TableFiller:
         elif len(batches) > 1:
             ranges.make_table(batches[0])
         if len(batches) == 1:
+            cut.current = batches[0]
             ranges.fill(batches[0])
+            cut.current = None
             return ranges.table
         run = BatchRun(batches, ranges.fill_aside, most, self.slots, self.stop)
         left = run.run()
         if run.failed:
-            first, *others = run.failed
-            error = run.failed[first]
+            # One that lacks memory may have taken others with it.
+            first, *others = sorted(run.failed, key=lambda one: not _lacks_memory(run.failed[one]))
+            error, cut.current = run.failed[first], first
             if others and isinstance(error, VdeError):
                 error.message += f" (so did {', '.join(map(str, others))})"
             raise error
+        cut.current = None
         if left:
             raise _cancelled(ranges.snapshot, left[0])
         return ranges.table
@@ -331,6 +428,10 @@ class TableFiller:
 def _audited(snapshot: Snapshot, ranges: IntervalSet) -> Sequence[Interval]:
     """Return the ranges to audit: of a table that is made whole one of them stands for all."""
     return ranges.ranges if snapshot.is_incremental else ranges.ranges[-1:]
+
+
+def _lacks_memory(error: Exception) -> bool:
+    return isinstance(error, VdeError) and error.lacks_memory
 
 
 def _cancelled(snapshot: Snapshot, batch: Interval) -> ExecutionError:

@@ -8,12 +8,19 @@ import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vde_dagster.errors import StoreError
 from vde_dagster.spark.settings import MEMORY
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 MEMORY_HINT = f"give Spark more memory: {MEMORY} under [tool.vde.spark.config]"
 _OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ?([^\r\n]*)")
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+_SPARKS_OUT_OF_MEMORY = 52
+"""How Spark's own handler ends a JVM (`org.apache.spark.util.SparkExitCode`)."""
 _END_SECONDS = 5.0
 """How long after its last connection a JVM may take to end."""
 _READ_BYTES = 1 << 20
@@ -36,7 +43,23 @@ class Launched:
     local: bool
 
 
+@dataclass(frozen=True)
+class _End:
+    """How a JVM ended, for an error of each thread that used it."""
+
+    message: str
+    hint: str
+    lacks_memory: bool
+
+    def error(self) -> StoreError:
+        error = StoreError(self.message, hint=self.hint)
+        error.lacks_memory = self.lacks_memory
+        return error
+
+
 _launched: list[Launched] = []
+_last_end: list[_End] = []
+"""How the JVM before that ended: threads may notice when the next one is there."""
 
 
 def remember(launched: Launched) -> None:
@@ -61,13 +84,20 @@ def has_ended(error: BaseException | None = None) -> bool:
     return process.poll() is not None
 
 
+def is_gone(session: SparkSession) -> bool:
+    """Say whether the JVM of a session, be it started here or joined, is gone or another's."""
+    from pyspark import SparkContext
+
+    return has_ended() or session.sparkContext is not SparkContext._active_spark_context
+
+
 def forget_ended() -> None:
     """Let the next session of this process start another JVM in place of one that is gone."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    _launched.clear()
+    _last_end[:] = [_end_of(_launched.pop())]
     context = SparkContext._active_spark_context
     if context is not None:
         context._jsc = None  # It would ask the JVM to stop.
@@ -81,31 +111,37 @@ def forget_ended() -> None:
 
 def ended_error(error: BaseException) -> StoreError | None:
     """Return what to raise where something failed since Spark is gone; None where it is not."""
-    if not has_ended(error):
-        return None
-    launched = _launched[0]
+    if has_ended(error):
+        return _end_of(_launched[0]).error()
+    return _last_end[0].error() if _last_end and _is_broken_connection(error) else None
+
+
+def _end_of(launched: Launched) -> _End:
+    code = launched.process.returncode
     found = _OUT_OF_MEMORY.findall(_tail(launched.log_file))
     see = f"what it wrote is in {launched.log_file}"
-    if found:
-        what = found[-1].strip()
+    if found or code == _SPARKS_OUT_OF_MEMORY:
+        what = found[-1].strip() if found else ""
         who = "Spark" if launched.local else "Spark's driver"
         tasks = ", in which tasks run," if launched.local else ""
-        return StoreError(
+        return _End(
             f"{who} ran out of memory and was ended: its JVM{tasks} has {launched.memory}"
             + (f" ({what})" if what else ""),
-            hint=f"{MEMORY_HINT}, or compute less at a time (batch_size, fewer batches at once); "
+            f"{MEMORY_HINT}, or compute less at a time (batch_size, fewer batches at once); "
             f"{see}. What was finished is kept: apply again",
+            True,
         )
-    code = launched.process.returncode
-    if code == -signal.SIGKILL:
-        return StoreError(
+    if code in _KILLED:
+        return _End(
             "Spark was killed from outside (SIGKILL), as systems do that run out of memory",
-            hint=f"see the system's log; lower {MEMORY} ({launched.memory}) where the machine or "
+            f"see the system's log; lower {MEMORY} ({launched.memory}) where the machine or "
             "the container has less, then apply again: what was finished is kept",
+            True,
         )
-    return StoreError(
+    return _End(
         f"Spark's JVM has ended by itself (exit code {code})",
-        hint=f"{see}; what was finished is kept: apply again",
+        f"{see}; what was finished is kept: apply again",
+        False,
     )
 
 

@@ -25,6 +25,12 @@ _HINTS = {
 }
 
 
+_LACKS_MEMORY = re.compile(
+    r"MemoryError\b|exceeding (?:\w+ )*memory limits"
+    r"|\b(?:exit status|(?:exited with|exit)(?: exit)? code):? (?:137|52)\b",
+    re.I,
+)
+"""What Java, Python, and Spark of its executors say; 137 is a kill, 52 Spark's own end."""
 _WRAPPED = "SELECT * FROM (\n{}\n)"
 _SHOWN_PLACE = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==\n(.*)\n( *)(\^+)")
 _PLACE = re.compile(r"\bline (\d+),? pos (\d+)")
@@ -75,6 +81,8 @@ def execution_error(error: Exception, what: str, query: str | None = None) -> Vd
         if not is_no_space(OSError(cause)):
             cause = f"no space left on device: {cause}"
     raised = ExecutionError(f"{what} failed: {cause}", hint=hint, location=project_frame(error))
+    told = [(type(error).__name__, str(error)), *java_causes(error)]
+    raised.lacks_memory = any(_LACKS_MEMORY.search(f"{kind}: {text}") for kind, text in told)
     if query is not None:
         raised.place = query_place(str(error), query, _words(error))
     return raised

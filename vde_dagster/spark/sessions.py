@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vde_dagster.errors import StoreError
 from vde_dagster.spark.connect import is_remote
-from vde_dagster.spark.ended import has_ended
+from vde_dagster.spark.ended import is_gone
 from vde_dagster.spark.iceberg import iceberg_catalog
 from vde_dagster.spark.session import new_session, start_session, stop_session
 from vde_dagster.spark.settings import SessionSettings
@@ -50,10 +50,16 @@ class Sessions:
     def shared(self) -> SparkSession:
         """The session for everything that leaves its session as it was.
 
+        Where the JVM of the last one is gone, another one is started.
+
         Raises:
             StoreError: Spark did not start, now or for another thread a moment ago.
         """
         with self._lock:
+            known = self._shared
+            if known is not None and not self._join and not is_remote(known) and is_gone(known):
+                self._shared = self._guest = None
+                self._idle.clear()
             if self._shared is None:
                 if self._failed and time.monotonic() - self._failed[0] < AGAIN_SECONDS:
                     raise self._failed[1]
@@ -116,6 +122,6 @@ class Sessions:
             if session is not self._shared:
                 session.stop()
             return
-        if has_ended():
+        if is_gone(session):
             return
         iceberg_catalog(session, self._settings.catalog).close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from vde_dagster.errors import ExecutionError, StoreError
 from vde_dagster.execution.batch_bytes import Weight, cut
+from vde_dagster.execution.events import Event, MemoryLacked
 from vde_dagster.planning.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshot import Snapshot
@@ -116,6 +119,134 @@ def test_a_long_backfill_without_batch_size_is_cut_by_the_bytes_that_its_parents
         done.append(spark.done)
     assert done[0] == ["table", "1-6", "table", "1-6"]
     assert done[1] == ["table", "1-6", "table", "1-2", "2-3", "3-4", "4-5", "5-6"]
+
+
+class ShortOfMemory(WatchedSpark):
+    """Fails like Spark whose JVM ran out of memory, where a batch holds too much.
+
+    Args:
+        fits: Units of a batch that fit.
+        heavy: The day of January with which no other one fits, and how many units then do.
+        late: Whether it fails behind its commit, with the rows in the table's branch.
+    """
+
+    def __init__(self, fits: int = 99, heavy: tuple[int, int] = (0, 0), late: bool = False) -> None:
+        super().__init__()
+        self.fits, self.heavy, self.late = fits, heavy, late
+        self.running: set[str] = set()
+        self.together = threading.Barrier(1)
+
+    def fill(self, task: FillTask) -> FillResult:
+        units = DAY.count(task.interval)
+        days = range(task.interval.start.day, task.interval.end.day)
+        fits = self.heavy[1] if self.heavy[0] in days else self.fits
+        name = str(task.snapshot.name)
+        self.running.add(name)
+        try:
+            together, _ = self.together, self.together.wait(20)
+            if together.parties > 1:
+                self.together = threading.Barrier(1)
+                self.done.append("ended")
+                raise out_of_memory()
+            assert "ended" not in self.done or self.running == {name}, "not alone"
+            if units <= fits:
+                return super().fill(task)
+            if self.late:
+                super().fill(task)
+            else:
+                self.done.append(f"{task.interval.start.day}-{task.interval.end.day}!")
+            raise out_of_memory()
+        finally:
+            self.running.discard(name)
+
+
+def out_of_memory() -> StoreError:
+    error = StoreError("Spark ran out of memory", hint="give Spark more memory")
+    error.lacks_memory = True
+    return error
+
+
+@pytest.mark.parametrize(
+    ("kind", "spark", "done", "told"),
+    [
+        ("time", ShortOfMemory(fits=2), "1-6! 1-4! 1-3 3-5 5-6", ""),
+        ("time, batch_size 2", ShortOfMemory(heavy=(4, 1)), "1-3 3-5! 3-4 4-5 5-6", ""),
+        ("time, batch_size 2, batch_concurrency 2", ShortOfMemory(fits=1), "", ""),
+        ("rows, batch_size 4", ShortOfMemory(fits=2), "1-5! 1-3 3-5 5-6", ""),
+        ("rows, batch_size 4", ShortOfMemory(fits=2, late=True), "1-5 5-6", ""),
+        (
+            "time",
+            ShortOfMemory(heavy=(4, 0)),
+            "1-6! 1-4 4-6! 4-5!",
+            "db.m, one interval (2024-01-04), computed alone: Spark ran out of memory",
+        ),
+        (
+            "rows",
+            ShortOfMemory(fits=2),
+            "1-6!",
+            "db.m, 5 intervals (2024-01-01 … 2024-01-05), computed alone: Spark ran out of memory",
+        ),
+    ],
+)
+def test_a_batch_that_runs_out_of_memory_is_halved_until_one_interval_and_what_is_filled_is_kept(
+    kind: str, spark: ShortOfMemory, done: str, told: str, tmp_path: Path
+) -> None:
+    name, _, options = kind.partition(", ")
+    kind = f"INCREMENTAL_UNMANAGED ({options})".replace(" ()", "")
+    if name == "time":
+        kind = f"INCREMENTAL_BY_TIME_RANGE (time_column day, {options})".replace(", )", ")")
+    model = f"""
+        MODEL (name db.m, start '2024-01-01', kind {kind});
+        SELECT CAST(@start_ds AS DATE) AS day, 1 AS n
+        """
+    folder = ProjectFolder(tmp_path / "project", {"models/m.sql": model})
+    events: list[Event] = []
+    with open_fake(folder.root, spark) as workspace:
+        plan = workspace.plan("prod", now=NOW)
+        if told:
+            with pytest.raises(ExecutionError) as raised:
+                workspace.apply(plan, on_event=events.append)
+            (failure,) = raised.value.failures
+            assert failure.message == told
+            cut = "give the model a batch_size, or " if name == "rows" else ""
+            assert failure.hint == f"{cut}give Spark more memory"
+            assert workspace.store.environments.get("prod") is None
+            spark.fits, spark.heavy = 99, (0, 0)
+            there = len(spark.done)
+            workspace.apply(plan)
+            assert spark.done[there:] == (["4-6"] if name == "time" else ["1-6"])
+            spark.done[there:] = []
+        else:
+            workspace.apply(plan, on_event=events.append)
+        assert workspace.store.environments.get("prod") is not None
+    if done:
+        assert spark.done == ["table", *done.split()]
+    lacked = [event for event in events if isinstance(event, MemoryLacked)]
+    assert bool(lacked) == (kind != "INCREMENTAL_UNMANAGED")
+    for event in lacked:
+        assert event.text.startswith("db.m (2024-01-0")
+        assert "done again alone, at most" in event.text
+
+
+def test_what_was_done_beside_a_batch_that_ended_spark_is_done_again_alone_and_does_not_fail(
+    tmp_path: Path,
+) -> None:
+    """Both fail at the same time; nobody knows whose memory lacked."""
+    folder = ProjectFolder(
+        tmp_path / "project",
+        {
+            "models/big.sql": "MODEL (name db.big, start '2024-01-01', kind "
+            "INCREMENTAL_BY_TIME_RANGE (time_column day)); SELECT CAST(@start_ds AS DATE) AS day",
+            "models/small.sql": "MODEL (name db.small, kind FULL); SELECT 1 AS n",
+            "models/after.sql": "MODEL (name db.after, kind FULL); SELECT n + 1 AS n FROM db.small",
+        },
+    )
+    spark = ShortOfMemory(fits=3)
+    spark.together = threading.Barrier(2)
+    with open_fake(folder.root, spark) as workspace:
+        workspace.apply(workspace.plan("prod", now=NOW), concurrency=2)
+    assert spark.done[:4] == ["table", "table", "ended", "ended"]
+    assert sorted(spark.done[4:]) == ["1-4", "4-6", "5-6", "5-6", "table"]
 
 
 DAY = IntervalUnit.DAY

@@ -1,4 +1,4 @@
-"""A driver that runs out of memory ends with one message, and whoever applies next goes on."""
+"""Spark that runs out of memory: a batch is halved for the next JVM, what is one fails."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ FILES = {
         {CONFIG.replace(chr(10), chr(10) + "        ")}
     """,
     "models/small.sql": "MODEL (name db.small, kind FULL); SELECT 1 AS n",
+    "models/halved.sql": """
+        MODEL (name db.halved, start '2024-01-01', end '2024-01-02',
+          kind INCREMENTAL_BY_TIME_RANGE (time_column day));
+        SELECT CAST(@start_ds AS DATE) AS day,
+          length(repeat('x', IF(@start_ds = @end_ds, 2, 2000000000))) AS n
+    """,
     # Two GB at once, more than the JVM has. Spark computes it while it optimises, where it would
     # tell Python of the error and go on; in a task it would end in its own way.
     "models/big.sql": """
@@ -36,15 +42,23 @@ PROCESS = """
 import json, sys
 from pathlib import Path
 from vde_dagster.errors import VdeError
+from vde_dagster.execution.events import MemoryLacked
 from vde_dagster.execution.workspace import Workspace
+
+told = []
+
+def heard(event):
+    if isinstance(event, MemoryLacked):
+        told.append(event.text)
 
 def apply(said):
     workspace = Workspace.open(Path(sys.argv[1]))
     try:
-        workspace.apply(workspace.plan("prod"), concurrency=1)
-        said.append(workspace.read("prod", "db.after").to_pylist())
+        workspace.apply(workspace.plan("prod"), on_event=heard, concurrency=1)
+        for name in ("db.after", "db.halved"):
+            said.append(sorted(workspace.read("prod", name).to_pylist(), key=str))
     except VdeError as error:
-        said.append([type(error).__name__, error.message, error.hint])
+        said.append([type(error).__name__, error.message, error.failures[0].hint])
     finally:
         workspace.close()
 
@@ -53,14 +67,14 @@ apply(said)
 big = Path(sys.argv[1]) / "models" / "big.sql"
 big.write_text(big.read_text().replace("2000000000", "2"))
 apply(said)
-print(json.dumps(said))
+print(json.dumps([told, *said], default=str))
 """
 
 
-def test_a_driver_out_of_memory_ends_with_one_message_and_the_next_apply_finishes(
+def test_two_days_out_of_memory_are_done_a_day_at_a_time_and_one_table_fails_with_what_to_set(
     tmp_path: Path,
 ) -> None:
-    """In a process of its own, as the JVM goes; the second apply in it starts another one."""
+    """In a process of its own, as the JVM goes, twice; the second apply fills what failed alone."""
     folder = ProjectFolder(tmp_path / "project", FILES)
     ended = subprocess.run(
         [sys.executable, "-c", PROCESS, str(folder.root)],
@@ -69,13 +83,21 @@ def test_a_driver_out_of_memory_ends_with_one_message_and_the_next_apply_finishe
         timeout=600,
     )
     assert ended.returncode == 0, ended.stderr
-    failed, rows = json.loads(ended.stdout)
+    told, failed, *rows = json.loads(ended.stdout)
     kind, message, hint = failed
-    assert kind == "StoreError"
-    assert "ran out of memory" in message
+    assert len(told) == 1
+    assert told[0].startswith("db.halved (2024-01-01 … 2024-01-02): Spark ran out of memory")
+    assert told[0].endswith("; done again alone, at most 1 interval at a time")
+    assert kind == "ExecutionError"
+    assert "1 model failed" in message
+    assert "db.big, computed alone: Spark ran out of memory" in message
+    assert "skipped for them: db.after" in message
     assert f"has {SMALL_SPARK['spark.driver.memory']}" in message
     assert "spark.driver.memory under [tool.vde.spark.config]" in hint
     assert "Traceback" not in ended.stderr
-    assert rows == [{"n": 1}]
+    assert rows == [
+        [{"n": 1}],
+        [{"day": "2024-01-01", "n": 2}, {"day": "2024-01-02", "n": 2}],
+    ]
     url = f"sqlite:///{folder.root / '.vde' / 'vde.db'}"
     assert list(query(url, "SELECT count(*) FROM vde_leases WHERE owner IS NOT NULL")) == [(0,)]

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from vde_dagster.errors import ExecutionError, StoreError
 from vde_dagster.spark import ended
-from vde_dagster.spark.ended import Launched, has_ended, remember
+from vde_dagster.spark.ended import Launched, forget_ended, has_ended, remember
 from vde_dagster.spark.failures import execution_error
 from vde_dagster.spark.settings import context_config
 from vde_dagster_tests.conftest import small_spark
@@ -78,6 +80,55 @@ def test_what_fails_while_spark_lives_is_the_models_own_failure(tmp_path: Path) 
     finally:
         one.process.kill()
         one.process.wait()
+
+
+@pytest.mark.parametrize(
+    ("code", "log", "lacks"),
+    [
+        ("raise SystemExit(3)", OUT_OF_MEMORY, True),
+        ("raise SystemExit(52)", "", True),
+        ("raise SystemExit(137)", "", True),
+        ("import os; os.kill(os.getpid(), 9)", "", True),
+        ("raise SystemExit(1)", "", False),
+    ],
+)
+def test_ends_for_memory_are_told_from_others_also_when_the_next_jvm_is_there(
+    code: str, log: str, lacks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ended, "_last_end", [])
+    for name in ("_active_spark_context", "_gateway", "_jvm"):  # Of the JVM that tests share.
+        monkeypatch.setattr(SparkContext, name, None)
+    monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
+    launched(tmp_path, code, log).process.wait()
+    at_once = told(REFUSED)
+    assert at_once.lacks_memory == lacks
+    forget_ended()
+    next_one = launched(tmp_path, "import time; time.sleep(60)")
+    monkeypatch.setattr(ended, "_END_SECONDS", 0.1)
+    try:
+        later = told(REFUSED)
+        assert (later.message, later.lacks_memory) == (at_once.message, lacks)
+    finally:
+        next_one.process.kill()
+        next_one.process.wait()
+
+
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [
+        ("Job aborted … java.lang.OutOfMemoryError: Java heap space", True),
+        ("ExecutorLostFailure … Reason: Command exited with code 52", True),
+        ("The executor with id 1 exited with exit code 137(SIGKILL, possible container OOM)", True),
+        ("Container from a bad node … Exit status: 137. Diagnostics", True),
+        ("Container killed by YARN for exceeding physical memory limits. 5.5 GB used", True),
+        ("ExecutorLostFailure … Reason: Command exited with code 1", False),
+        ("[DIVIDE_BY_ZERO] Division by zero in order 137", False),
+    ],
+)
+def test_work_of_executors_that_lacked_memory_is_told_from_other_failures(
+    text: str, lacks: bool
+) -> None:
+    assert execution_error(RuntimeError(text), "db.big").lacks_memory == lacks
 
 
 def test_users_can_turn_it_off(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from vde_dagster.execution.events import (
     AuditFinished,
     Event,
     IntervalFilled,
+    MemoryLacked,
     ModelFailed,
     ModelFinished,
     ModelStarted,
@@ -88,6 +89,8 @@ class EventRecorder:
                 self._ends[event.snapshot.name] = list(event.missing)[-1].end
         elif isinstance(event, IntervalFilled):
             yield from self._interval(event)
+        elif isinstance(event, MemoryLacked):
+            self.log.warning(event.text)
         elif isinstance(event, AuditFinished):
             self._audit(event)
         elif isinstance(event, ModelFinished):

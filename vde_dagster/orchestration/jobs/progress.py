@@ -10,6 +10,7 @@ from vde_dagster.execution.events import (
     AuditFinished,
     Event,
     IntervalFilled,
+    MemoryLacked,
     ModelFailed,
     ModelFinished,
     ModelStarted,
@@ -90,6 +91,8 @@ class MainJobProgress:
                 f"[yellow]![/] {event.snapshot.name}: audit {event.audit.name} "
                 f"found {event.result.failed_rows:,} rows"
             )
+        elif isinstance(event, MemoryLacked):
+            self._print(f"[yellow]![/] {event.text}")
         elif isinstance(event, ModelFinished):
             name = event.snapshot.name
             self._working.discard(str(name))

@@ -53,8 +53,11 @@ class Meaning:
         return model.kind.most_intervals or (1 if model.reads_itself else None)
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Say whether the same rows come of a range whichever way it is cut to units."""
-        return False
+        """Say whether the same rows come of a range whichever way it is cut to units.
+
+        Where somebody said how many intervals one job fills, fewer are as good.
+        """
+        return model.kind.most_intervals is not None
 
     def batches_at_once(self, model: Model) -> int:
         """Return how many jobs may fill it at the same time: one, where it reads its own rows."""

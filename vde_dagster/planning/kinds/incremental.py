@@ -59,8 +59,8 @@ class TimeRangeMeaning(IncrementalMeaning):
         return f"SELECT * FROM ({rows}) WHERE {column.reading_condition(interval)}"
 
     def is_cut_freely(self, model: Model) -> bool:
-        """Say yes where nobody says how: each unit's rows are those of its own time."""
-        return self.most_intervals(model) is None
+        """Say yes: each unit's rows are those of its own time, unless they build on each other."""
+        return not model.reads_itself or super().is_cut_freely(model)
 
     def most_intervals(self, model: Model) -> int | None:
         """Return no more than one condition can list, where the column's text does not sort."""
