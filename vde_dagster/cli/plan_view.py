@@ -189,6 +189,8 @@ def _add_model(
     node = branch.add(line)
     for sentence in model.in_place.sentences() if model.in_place else ():
         node.add(Text(sentence, style="cyan"))
+    if model.batches is not None:
+        node.add(Text(model.batches.text, style="cyan"))
     if model.change is Change.ADDED:
         return
     for reason in model.reasons[:MOST_REASONS]:

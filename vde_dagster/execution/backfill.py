@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.errors import UsageError
+from vde_dagster.execution.batch_bytes import with_batches
 from vde_dagster.execution.make_plans import plan_run
 from vde_dagster.execution.plan_restatement import with_outdated
 from vde_dagster.planning.environment import PRODUCTION, Environment, protected_tables
@@ -50,6 +51,7 @@ def plan_backfill(
     else:
         plan = fill_chosen(plan, name, intervals)
     plan = replace(plan, id=f"{environment.name}-{uuid.uuid4().hex[:10]}")
+    plan = with_batches(warehouse, plan)
     if not plan.is_empty:
         warehouse.store.plans.save(plan)
     return plan

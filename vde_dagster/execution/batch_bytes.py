@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -22,11 +22,14 @@ from vde_dagster.lakehouse.files import read_metadata
 from vde_dagster.lakehouse.table_metadata import head_of
 from vde_dagster.planning.cadence import Cadence
 from vde_dagster.planning.interval import Interval, IntervalSet
+from vde_dagster.planning.kinds import meaning_of
+from vde_dagster.planning.plan import Batches, Plan, PlannedModel
+from vde_dagster.planning.resolver import Resolver
+from vde_dagster.planning.sources import TableRead, tables_read
 from vde_dagster.spark.settings import MEMORY, is_local, local_memory
 
 if TYPE_CHECKING:
     from vde_dagster.execution.warehouse import Warehouse
-    from vde_dagster.planning.sources import TableRead
     from vde_dagster.project.settings import SparkSettings
 
 _SHARE = 4
@@ -83,10 +86,45 @@ def cut_by_bytes(
     ) >= (missing.ranges[-1].end):
         return list(missing)
     limit = bytes_at_once(warehouse.settings.spark)
-    first = min(start, missing.ranges[0].start)
-    span = Interval(first, missing.ranges[-1].end)
-    weights = [weight for read in reads for weight in _weights(warehouse, read, span, limit)]
-    return list(cut(missing, cadence, weights, limit))
+    return list(cut(missing, cadence, _weighed(warehouse, reads, missing, start, limit), limit))
+
+
+def with_batches(warehouse: Warehouse, plan: Plan) -> Plan:
+    """Say in a plan into how many batches its backfills will be cut.
+
+    Only what the parents hold now is known: what the plan itself adds to them is not.
+    """
+    tables = {model.table.id: model.table for model in plan.models if model.table}
+    resolver = Resolver(plan.environment, plan.entries, plan.snapshots, tables)
+
+    def batches(model: PlannedModel) -> Batches | None:
+        if model.records_only or model.table is None:
+            return None
+        snapshot = plan.snapshots[model.snapshot_id or ""]
+        cadence, meaning = snapshot.cadence, meaning_of(snapshot.model.kind)
+        if (
+            not meaning.is_cut_freely(snapshot.model)
+            or meaning.most_intervals(snapshot.model) is not None
+            or sum(map(cadence.unit.count, model.intervals)) < 2
+        ):
+            return None
+        reads = tuple(
+            read
+            for read in tables_read(snapshot, resolver, warehouse.settings.catalog)
+            if read.key not in tables or tables[read.key].created
+        )
+        limit = bytes_at_once(warehouse.settings.spark)
+        start = (model.table.intervals | model.intervals).ranges[0].start
+        weights = _weighed(warehouse, reads, model.intervals, start, limit)
+        count = sum(1 for _ in cut(model.intervals, cadence, weights, limit))
+        if count <= len(model.intervals.ranges):
+            return None
+        before = _Cumulative(weights)
+        held = sum(before(one.end) - before(one.start) for one in model.intervals)
+        return Batches(count, round(held / count))
+
+    models = (replace(m, batches=batches(m)) if m.builds else m for m in plan.models)
+    return replace(plan, models=tuple(models))
 
 
 def cut(
@@ -118,6 +156,18 @@ def cut(
             end = min(cadence.unit.shift(base, taken), interval.end)
             yield Interval(start, end)
             start = end
+
+
+def _weighed(
+    warehouse: Warehouse,
+    reads: tuple[TableRead, ...],
+    missing: IntervalSet,
+    start: datetime,
+    limit: int,
+) -> list[Weight]:
+    """Say where the bytes lie that filling some ranges reads."""
+    span = Interval(min(start, missing.ranges[0].start), missing.ranges[-1].end)
+    return [weight for read in reads for weight in _weights(warehouse, read, span, limit)]
 
 
 class _Cumulative:

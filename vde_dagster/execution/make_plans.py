@@ -346,6 +346,10 @@ def _make(
         from vde_dagster.execution.forecast_skips import forecast_skips
 
         plan = forecast_skips(warehouse, plan, state)
+    if plan.builds:
+        from vde_dagster.execution.batch_bytes import with_batches
+
+        plan = with_batches(warehouse, plan)
     if kind is PlanKind.PLAN and not options.remove_models:
         require_meant(plan, state, settings.max_removed)
     plan = replace(plan, id=readable_id(plan, _change_in_a_word(plan, state)))

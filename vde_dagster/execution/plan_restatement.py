@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.execution.batch_bytes import with_batches
 from vde_dagster.execution.make_plans import plan_run, readable_id
 from vde_dagster.planning.environment import PRODUCTION, protected_tables
 from vde_dagster.planning.options import PlanOptions
@@ -49,7 +50,7 @@ def plan_restatement(
     plan = restate_published(
         run, options, protected_tables(environment, production), warehouse.changed_files
     )
-    plan = replace(with_outdated(warehouse, plan), proposal=proposal)
+    plan = with_batches(warehouse, replace(with_outdated(warehouse, plan), proposal=proposal))
     plan = replace(plan, id=readable_id(plan, f"restates_{next(iter(plan.restates), '')}"))
     if check is not None and not plan.is_empty:
         check(plan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Any
@@ -48,6 +48,26 @@ class PlanKind(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Batches:
+    """Into how many jobs a long backfill will be cut, by what its parents held when it was planned.
+
+    Args:
+        count: How many there are.
+        bytes: How many bytes of its parents' files each reads, on average.
+    """
+
+    count: int
+    bytes: int
+
+    @property
+    def text(self) -> str:
+        """The estimate for people."""
+        size = self.bytes
+        shown = f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB"
+        return f"about {self.count:,} batches that read {shown} each"
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedModel:
     """One model in a plan.
 
@@ -77,6 +97,7 @@ class PlannedModel:
         always: Why a run computes it whether or not something changed; empty where it does not.
         in_place: How it goes on with a table that production shows; None where it does not, or
             nothing of that changes.
+        batches: Into how many jobs its work will be cut, where it is cut by bytes.
     """
 
     name: ModelName
@@ -98,6 +119,7 @@ class PlannedModel:
     always: str = ""
     in_place: TableChange | None = None
     catches_up: bool = False
+    batches: Batches | None = None
 
     @property
     def again(self) -> bool:
@@ -129,6 +151,7 @@ class PlannedModel:
             "skips": self.skips.to_json() if self.skips is not None else None,
             "computed_always": self.always or None,
             **({"in_place": self.in_place.to_json()} if self.in_place else {}),
+            **({"batches": asdict(self.batches)} if self.batches else {}),
         }
 
 

@@ -8,7 +8,7 @@ field.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ from vde_dagster.planning.environment_statements import NO_STATEMENTS, Environme
 from vde_dagster.planning.in_place import ColumnChange, TableChange
 from vde_dagster.planning.interval import Interval, IntervalSet, iso
 from vde_dagster.planning.plan import (
+    Batches,
     Category,
     Change,
     Outdated,
@@ -217,6 +218,7 @@ def _work_to_json(model: PlannedModel) -> Json:
         **({"records_only": True} if model.records_only else {}),
         **({"catches_up": True} if model.catches_up else {}),
         **({"in_place": _change_to_json(model.in_place)} if model.in_place else {}),
+        **({"batches": astuple(model.batches)} if model.batches else {}),
     }
 
 
@@ -248,6 +250,7 @@ def _model_from_json(data: Json) -> PlannedModel:
         always=does.get("always", ""),
         in_place=_change_from_json(does["in_place"]) if "in_place" in does else None,
         catches_up=does.get("catches_up", False),
+        batches=Batches(*does["batches"]) if "batches" in does else None,
     )
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import threading
 from datetime import datetime, timezone
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from rich.console import Console
 
+from vde_dagster.cli.plan_view import show_plan
 from vde_dagster.errors import ExecutionError, StoreError
 from vde_dagster.execution.batch_bytes import Weight, cut
 from vde_dagster.execution.events import Event, MemoryLacked
+from vde_dagster.orchestration.pages.markdown import plan_markdown
 from vde_dagster.planning.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.interval import Interval, IntervalSet
 from vde_dagster.planning.snapshot import Snapshot
@@ -95,7 +99,7 @@ def test_a_model_that_reads_itself_goes_day_by_day_unless_it_says_more(
     )
 
 
-def test_a_long_backfill_without_batch_size_is_cut_by_the_bytes_that_its_parents_hold(
+def test_a_long_backfill_without_batch_size_is_cut_by_its_parents_bytes_and_the_plan_says_so(
     tmp_path: Path,
 ) -> None:
     """A batch reads one byte at most, so that each unit is one; with the default all are one."""
@@ -108,7 +112,7 @@ def test_a_long_backfill_without_batch_size_is_cut_by_the_bytes_that_its_parents
           kind INCREMENTAL_BY_TIME_RANGE (time_column day));
         SELECT CAST('2024-01-01' AS DATE) AS day, 1 AS n
         """
-    done = []
+    done, told = [], []
     for limit in ("", "batch_bytes = 1"):
         root = tmp_path / (limit or "default")
         config = f"[tool.vde.spark]\n{limit}\n"
@@ -116,9 +120,17 @@ def test_a_long_backfill_without_batch_size_is_cut_by_the_bytes_that_its_parents
         spark = WatchedSpark()
         with open_fake(ProjectFolder(root, files).root, spark) as workspace:
             workspace.apply(workspace.plan("prod", now=NOW), concurrency=1)
+            again = workspace.plan("prod", restate=("db.m",), now=NOW)
+            again = workspace.load_plan(again.id)  # As it is stored.
+        printed = Console(file=StringIO(), width=200)
+        show_plan(printed, again, {})
+        text = "about 5 batches that read 0.0 kB each"
+        shown = [text in page for page in (printed.file.getvalue(), plan_markdown(again, {}))]
+        told.append([*(model.to_json().get("batches") for model in again.models), *shown])
         done.append(spark.done)
     assert done[0] == ["table", "1-6", "table", "1-6"]
     assert done[1] == ["table", "1-6", "table", "1-2", "2-3", "3-4", "4-5", "5-6"]
+    assert told == [[None, None, False, False], [None, {"count": 5, "bytes": 20}, True, True]]
 
 
 class ShortOfMemory(WatchedSpark):

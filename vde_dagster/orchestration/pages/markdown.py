@@ -260,6 +260,7 @@ def _work(plan: Plan, estimate: Estimate | None) -> str:
         shown += ", computed again" if model.again else ""
         shown += ", audits what stays" if model.audits else ""
         shown += ", recorded as filled, not computed" if model.records_only else ""
+        shown += f", {model.batches.text}" if model.batches else ""
         lines.append(
             f"| `{short_name(model.name)}` | {units(model, snapshot)} | {shown} "
             f"| {_duration(seconds)} |"
