@@ -14,7 +14,7 @@ from vde_dagster.planning.contents import Skipped
 from vde_dagster.planning.contracts import ContractBreak, Reader
 from vde_dagster.planning.in_place import ColumnChange, TableChange
 from vde_dagster.planning.interval import IntervalSet
-from vde_dagster.planning.plan import Category, Change, Plan, PlannedModel
+from vde_dagster.planning.plan import Batches, Category, Change, Plan, PlannedModel
 from vde_dagster.planning.plan_codec import StoredPlan
 from vde_dagster.planning.table import PhysicalColumn, Preview
 from vde_dagster.planning.work import AuditResult, AuditTask
@@ -200,7 +200,7 @@ _EMPTY = {
     "previous_snapshot_id": None, "table": None, "builds": False, "intervals": IntervalSet(),
     "audits": False, "restate": False, "catches_up": False, "layout": False,
     "breaks": (), "records_only": False, "skippable": False, "skips": None, "always": "",
-    "in_place": None,
+    "in_place": None, "batches": None,
 }  # fmt: skip
 
 
@@ -225,6 +225,7 @@ def several_plans() -> Plan:
         skippable=True,
         skips=Skipped(T0, 1.5, 7, 8),
         always="reads now()",
+        batches=Batches(12, 3_500_000),
         breaks=(
             ContractBreak(ModelName("db", "busy"), "n", "INT", "BIGINT", True),
             ContractBreak(
