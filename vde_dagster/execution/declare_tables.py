@@ -67,10 +67,11 @@ def declare_tables(
         if not model.kind.is_external or model.source:
             continue
         ref = TableRef(name.namespace, name.name)
-        if model.table or not warehouse.lakehouse.table_exists(ref):
+        found = None if model.table else warehouse.lakehouse.relation_columns(ref)
+        if found is None:
             absent.append(name)
             continue
-        added[name] = {column: type_ for column, type_, _ in warehouse.lakehouse.table_columns(ref)}
+        added[name] = {column: type_ for column, type_, _ in found}
     file = "external_models.yml"
     file = file if (warehouse.root / file).is_file() else FILE
     if added and not dry_run:

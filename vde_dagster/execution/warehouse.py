@@ -190,10 +190,8 @@ class Warehouse:
     def _catalog_columns(self, name: ModelName) -> Sequence[tuple[str, str]] | None:
         from vde_dagster.planning.table import TableRef
 
-        ref = TableRef(name.namespace, name.name)
-        if not self.lakehouse.table_exists(ref):
-            return None
-        return [(column, type_) for column, type_, _ in self.lakehouse.table_columns(ref)]
+        found = self.lakehouse.relation_columns(TableRef(name.namespace, name.name))
+        return None if found is None else [(column, type_) for column, type_, _ in found]
 
     def reload_settings(self) -> None:
         """Forget the settings, so that the next use reads them again; what is open stays."""

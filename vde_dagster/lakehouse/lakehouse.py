@@ -20,6 +20,7 @@ from vde_dagster.lakehouse.publish import publish
 from vde_dagster.lakehouse.settle import recover
 from vde_dagster.lakehouse.table_metadata import current_columns, head_of
 from vde_dagster.lakehouse.view_ledger import published_views, views_ending
+from vde_dagster.lakehouse.view_metadata import view_columns
 from vde_dagster.planning.environment import Environment
 from vde_dagster.planning.table import TableRef
 from vde_dagster.planning.work import ViewDefinition
@@ -146,6 +147,21 @@ class Lakehouse:
             ExecutionError: There is no such table.
         """
         return current_columns(self.table_metadata(ref))
+
+    def relation_columns(self, ref: TableRef) -> list[tuple[str, str, str | None]] | None:
+        """Return (name, Spark SQL type, description) of a table's or view's columns, in order.
+
+        Returns:
+            None when nothing has the name.
+
+        Raises:
+            DamagedFileError: The metadata file is missing, or damaged.
+        """
+        pointer = self.catalog.pointers([ref]).get(ref)
+        if pointer is None:
+            return None
+        metadata = read_metadata(self.files, pointer.location, str(ref))
+        return (current_columns if pointer.kind == TABLE else view_columns)(metadata)
 
     def main_snapshot(self, ref: TableRef, branch: str | None = None) -> int | None:
         """Return the Iceberg snapshot id that `main` or a branch is at, or None."""

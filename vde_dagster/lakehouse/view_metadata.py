@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
-from vde_dagster.lakehouse.types import schema_of
+from vde_dagster.lakehouse.types import iceberg_to_spark, schema_of
 from vde_dagster.planning.work import AUTHORS_PROPERTIES, ViewDefinition
 
 FORMAT = "1"
@@ -82,6 +83,17 @@ def new_view_metadata(
         "versions": versions,
         "version-log": log,
     }
+
+
+def view_columns(metadata: Mapping[str, Any]) -> list[tuple[str, str, str | None]]:
+    """Return (name, Spark SQL type, description) of a view's columns, whoever wrote it."""
+    versions = {version["version-id"]: version["schema-id"] for version in metadata["versions"]}
+    current = versions[metadata["current-version-id"]]
+    schema = next(one for one in metadata["schemas"] if one["schema-id"] == current)
+    return [
+        (field["name"], iceberg_to_spark(field["type"]), field.get("doc"))
+        for field in schema["fields"]
+    ]
 
 
 def _with_schema(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +12,14 @@ import yaml
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.workspace import Workspace
+from vde_dagster.lakehouse.catalog import VIEW, Swap
 from vde_dagster.lakehouse.new_table import NewTable
+from vde_dagster.lakehouse.view_metadata import new_view_metadata
 from vde_dagster.planning.table import TableRef
 from vde_dagster_tests.cli.conftest import Vde
 from vde_dagster_tests.execution.fake_workspace import open_fake
 from vde_dagster_tests.projects import SHOP, ProjectFolder
+from vde_dagster_tests.state.builders import view
 
 
 @pytest.fixture
@@ -186,19 +190,32 @@ def test_caches_are_deleted_and_nothing_else(published_shop: ProjectFolder, vde:
 EXTERNAL = "MODEL (name marts.reader); SELECT * FROM crm.people, crm.gone"
 
 
-def _make_people(shop: ProjectFolder) -> None:
+def _make_people(shop: ProjectFolder, as_view: bool = False) -> None:
     columns = (("id", "BIGINT", None), ("name", "STRING", None))
     with Workspace.open(shop.root) as workspace:
         location = f"{workspace.lakehouse.warehouse}/crm/people"
+        if as_view:
+            theirs = view("people", "SELECT * FROM sap.p", namespace="crm", columns=columns)
+            made = new_view_metadata(theirs, None, location, 1)
+            file = shop.write("people.metadata.json", json.dumps(made))
+            workspace.lakehouse.ensure_namespaces(["crm"])
+            swap = Swap(TableRef("crm", "people"), VIEW, None, str(file))
+            workspace.lakehouse.catalog.swap([swap])
+            return
         workspace.lakehouse.create_table(NewTable(TableRef("crm", "people"), columns, location, {}))
 
 
-def test_tables_that_others_write_are_declared_from_the_catalog(
-    shop: ProjectFolder, vde: Vde
+@pytest.mark.parametrize("as_view", [False, True], ids=["table", "view"])
+def test_tables_and_views_of_others_are_declared_from_the_catalog_and_have_their_columns(
+    shop: ProjectFolder, vde: Vde, as_view: bool
 ) -> None:
     shop.write("models/reader.sql", EXTERNAL)
+    shop.write("models/all.sql", "MODEL (name marts.all, kind VIEW); SELECT * FROM crm.people")
     shop.write("external_models.yaml", "# ours\n- name: crm.known\n  columns: {id: INT}")
-    _make_people(shop)
+    _make_people(shop, as_view)
+    with Workspace.open(shop.root) as workspace:
+        read = workspace.snapshots()[ModelName("marts", "all")]
+    assert [(c.name, c.type) for c in read.columns] == [("id", "BIGINT"), ("name", "STRING")]
     shown = vde("create-external-models", "--dry-run", "--project", shop.root)
     assert shown.out == "would declare crm.people with 2 columns\n"
     assert "crm.gone is not in the project's catalog" in shown.err

@@ -10,6 +10,22 @@ from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem
 
 _NEAR = 0.8
+_FILES = frozenset(
+    [
+        "avro",
+        "binaryfile",
+        "csv",
+        "delta",
+        "hudi",
+        "iceberg",
+        "json",
+        "orc",
+        "parquet",
+        "text",
+        "xml",
+    ],
+)
+"""Formats of files that Spark reads by their path, as in parquet.`/path`; in lower case."""
 _NO_NAMESPACE = "default"
 """The namespace of names without one, unless the settings name another."""
 
@@ -26,13 +42,21 @@ def absent_tables(
     own = [name for name, model in models.items() if not model.kind.is_external]
     for name in absent:
         meant = _meant(name, own)
+        file = name.namespace.lower() in _FILES
         readers = [str(one) for one, model in models.items() if name in _named(model)]
         reader = readers[0] if readers else "a model"
         what = f"{reader} reads {name}, which is no model, not declared and not in the catalog"
         hint = "declare tables that others write in external_models.yaml"
-        if meant is not None:
+        if file:
+            what = f"{reader} reads files by their path, {name.namespace}.`{name.name}`, "
+            what += "which is looked up as a table of the lakehouse"
+            hint = (
+                "read them in a Python model, context.spark.read.format("
+                f"'{name.namespace}').load('{name.name}'); a small CSV file is a SEED model"
+            )
+        elif meant is not None:
             hint = f"did you mean '{meant}'? Else {hint}"
-        yield Problem(what, hint, models[name].location, certain=meant is not None)
+        yield Problem(what, hint, models[name].location, certain=file or meant is not None)
 
 
 def _named(model: Model) -> tuple[ModelName, ...]:
