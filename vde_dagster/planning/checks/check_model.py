@@ -6,7 +6,12 @@ from collections.abc import Mapping
 
 from vde_dagster.base.names import ModelName
 from vde_dagster.planning.checks.audits import audited_columns
-from vde_dagster.planning.checks.filling import commits_of, reads_itself, unfiltered
+from vde_dagster.planning.checks.filling import (
+    commits_of,
+    parts_of_partitions,
+    reads_itself,
+    unfiltered,
+)
 from vde_dagster.planning.checks.grammar import refused_by_spark
 from vde_dagster.planning.checks.idle import idle_properties, idle_stages, idle_statements
 from vde_dagster.planning.checks.known import Known
@@ -27,6 +32,7 @@ _CHECKS = (
     audited_columns,
     reads_itself,
     unfiltered,
+    parts_of_partitions,
     time_columns,
     read_in_other_zone,
     merged_values,

@@ -1,4 +1,4 @@
-"""How a model's rows come to be: of itself, or of all time at every interval."""
+"""How a model's rows come to be: of itself, of all time at every interval, or of a part of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from vde_dagster.base.names import ModelName
+from vde_dagster.planning.cadence import Cadence, IntervalUnit
 from vde_dagster.planning.checks.known import Known
 from vde_dagster.planning.checks.places import place_in_header, place_in_query
 from vde_dagster.planning.snapshot import Snapshot
@@ -13,6 +14,15 @@ from vde_dagster.project.model import Model
 from vde_dagster.project.problem import Problem
 
 _INTERVAL = re.compile(r"@\{?(start|end)_", re.IGNORECASE)
+_ASKED = re.compile(r"(?<![(,'\"])(?<!, )@\{?start_(date|ds|dt|dtntz|ts|tstz)\b", re.IGNORECASE)
+"""Where an interval begins, if it is no argument of a call."""
+_PARTITION = re.compile(r"\s*(?:(\w+)\s*\()?\s*`?(\w+)`?")
+_LASTING = {
+    **dict.fromkeys(("year", "years"), IntervalUnit.YEAR),
+    **dict.fromkeys(("month", "months"), IntervalUnit.MONTH),
+    **dict.fromkeys(("day", "days", "date"), IntervalUnit.DAY),
+    **dict.fromkeys(("hour", "hours", "date_hour"), IntervalUnit.HOUR),
+}
 
 
 def reads_itself(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
@@ -53,6 +63,49 @@ def unfiltered(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[
         place_in_header(model, "kind"),
         certain=False,
     )
+
+
+def parts_of_partitions(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
+    """Find a model that replaces partitions of days, or longer ones, by the rows of parts of them.
+
+    A query that asks for more than its interval, as `@start_date` does of an hour, is right; so may
+    be one that computes what it asks for (`date_trunc('MM', @start_date)`).
+    """
+    model = known.model
+    policy = model.kind.in_place
+    if model.query is None or policy is None or not policy.by_partitions:
+        return
+    types = {column.name.lower(): (column.type or "").upper() for column in known.columns or ()}
+    steps = [_step(text, types) for text in model.partitioned_by]
+    lasting = [step for step in steps if step is not None]
+    unit = Cadence.of(model).unit
+    asked = [
+        IntervalUnit.DAY if name.lower() in ("date", "ds") else IntervalUnit.FIVE_MINUTE
+        for name in _ASKED.findall(model.query)
+    ]
+    if not lasting or not asked:
+        return
+    shortest = min(lasting, key=lambda one: one.value)
+    if max(unit.value, min(one.value for one in asked)) >= shortest.value:
+        return
+    part, whole = unit.name.lower().replace("_", " "), shortest.name.lower()
+    yield Problem(
+        f"{model.name} is filled by the {part}, and each fill replaces the whole {whole} that is "
+        f"its partition ({', '.join(model.partitioned_by)}): rows of the rest of it are lost",
+        f"fill it by the {whole} (cron, interval_unit), or partition it by the {part}; or let the "
+        f"query read the whole {whole}",
+        place_in_header(model, "partitioned_by"),
+        certain=None not in steps,
+    )
+
+
+def _step(text: str, types: Mapping[str, str]) -> IntervalUnit | None:
+    """Return how long a partition lasts; None where it may have nothing to do with time."""
+    match = _PARTITION.match(text)
+    transform, column = (match[1] or "", match[2]) if match else ("", "")
+    if transform.lower() in _LASTING:
+        return _LASTING[transform.lower()]
+    return IntervalUnit.DAY if not transform and types.get(column.lower()) == "DATE" else None
 
 
 def commits_of(known: Known, parents: Mapping[ModelName, Snapshot]) -> Iterator[Problem]:
