@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 NAMED = re.compile(r"`((?:vde_dagster|vde_dagster_tests|benchmarks|docs|models)/[\w/.]*)`")
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 EXAMPLE = re.compile(r"^\s*>>> ", re.MULTILINE)
+INSTALL = re.compile(r"pip install '(vde-dagster[^']*)'")
 LINK = re.compile(r"\]\(([\w/.-]+)(?:#[\w-]+)?\)")
 
 
@@ -32,6 +33,13 @@ def test_files_and_links_that_a_page_names_are_there(page: Path) -> None:
         named = {path for path in named if not path.startswith("models/")}
     links = {path for path in LINK.findall(text) if not (page.parent / path).exists()}
     assert (named, links) == (set(), set())
+
+
+def test_this_package_is_installed_as_it_can_be_from_no_index() -> None:
+    texts = [*PAGES, *(ROOT / "vde_dagster").rglob("*.py"), *(ROOT / "models").rglob("*.py")]
+    said = [(path.name, how) for path in texts for how in INSTALL.findall(path.read_text())]
+    assert len(said) >= 4
+    assert [one for one in said if not one[1].endswith(" @ git+URL")] == []
 
 
 @pytest.mark.parametrize("module", _examples())

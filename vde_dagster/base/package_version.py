@@ -1,4 +1,4 @@
-"""The version of an installed package, read without importing it."""
+"""Versions of installed packages, read without importing them, and how to get what is missing."""
 
 from __future__ import annotations
 
@@ -37,3 +37,11 @@ def version_of(package: str) -> str:
     from importlib.metadata import version
 
     return version(package)
+
+
+def how_to_install(extra: str) -> str:
+    """Say how to install this package with an extra: no index has it."""
+    return (
+        f"install this package with its extra `{extra}`, from its wheel or by Git: "
+        f"pip install 'vde-dagster[{extra}] @ git+URL'"
+    )

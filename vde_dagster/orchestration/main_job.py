@@ -99,7 +99,7 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     """
     warnings.filterwarnings("ignore", module="dagster")
     from vde_dagster.orchestration.definitions import vde_definitions
-    from vde_dagster.orchestration.events.records import add_partitions
+    from vde_dagster.orchestration.events.plan_partitions import add_plan
     from vde_dagster.orchestration.events.watch import watching
     from vde_dagster.orchestration.instance import open_instance
     from vde_dagster.orchestration.jobs.progress import MainJobProgress
@@ -113,7 +113,7 @@ def apply_in_dagster(workspace: Workspace, plan: Plan, console: Console) -> Envi
     location = only_location(workspace.root)
     progress = MainJobProgress(console, plan)
     with open_instance(workspace.root) as instance, lend(workspace):
-        add_partitions(workspace.store.database.effects, instance, names.plans, [plan.id])
+        add_plan(workspace.store.database.effects, instance, names, plan.id)
         with progress, watching(progress.show):
             for name in ("vde_plan_job", "vde_apply_job"):
                 job = definitions.resolve_job_def(names.named(name))

@@ -81,6 +81,11 @@ class Names:
         return dg.DynamicPartitionsDefinition(name=self.named("vde_plans"))
 
     @property
+    def rejections(self) -> dg.DynamicPartitionsDefinition:
+        """The plans that can be rejected, and those that were, by their ids."""
+        return dg.DynamicPartitionsDefinition(name=self.named("vde_rejections"))
+
+    @property
     def environments(self) -> dg.DynamicPartitionsDefinition:
         """The environments, by their names."""
         return dg.DynamicPartitionsDefinition(name=self.named("vde_environments"))

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from vde_dagster.base.names import quote
+from vde_dagster.base.package_version import how_to_install
 from vde_dagster.errors import NoSparkError, StoreError
 from vde_dagster.spark.failures import cause_line, hush_pyspark
 from vde_dagster.spark.masters import without_parameters
@@ -41,7 +42,7 @@ def require_client(master: str) -> None:
         raise NoSparkError(
             f"the Spark master {without_parameters(master)} needs PySpark's client of Spark "
             "Connect",
-            hint="install it: pip install 'vde-dagster[connect]'",
+            hint=how_to_install("connect"),
         )
 
 

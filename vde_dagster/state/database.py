@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from vde_dagster.base.failures import NO_SPACE_HINT, is_no_space
 from vde_dagster.base.instants import utc
+from vde_dagster.base.package_version import how_to_install
 from vde_dagster.errors import StoreError, UnknownOutcomeError, UsageError
 from vde_dagster.state.clock import Clock, ServersClock, SystemClock
 from vde_dagster.state.effects import Effects, NoEffects
@@ -95,6 +97,11 @@ def without_password(url: str) -> str:
 
 
 def _postgres_engine(url: URL, idle_seconds: float) -> Engine:
+    if find_spec("psycopg") is None:
+        raise UsageError(
+            "a state in PostgreSQL needs the package psycopg, which is not installed",
+            hint=how_to_install("postgres"),
+        )
     idle, lock = int(idle_seconds * 1000), int(idle_seconds * 1000 / 3)
     alive = {
         "keepalives": 1,

@@ -29,6 +29,9 @@ SECONDS = 600.0
 PLAN_PARTITIONS = """
 { assetNodeOrError(assetKey: {path: ["vde", "plan"]}) { ... on AssetNode { partitionKeys } } }
 """
+BACKFILLS = """
+{ partitionBackfillsOrError { ... on PartitionBackfills { results { status } } } }
+"""
 MATERIALIZED = """
 query M($path: [String!]!) {
   assetNodeOrError(assetKey: {path: $path}) {
@@ -132,6 +135,11 @@ class Dagster:
     def launch(self, job: str, partition: str) -> str:
         """Launch a job for a partition and return the run."""
         return self._launch(job, partition, None)
+
+    def backfills(self) -> list[str]:
+        """Return how far the backfills are."""
+        found = self.ask(BACKFILLS)["partitionBackfillsOrError"]["results"]
+        return [str(backfill["status"]) for backfill in found]
 
     def materialize(self, asset: str, partition: str) -> str:
         """Fill a partition of an asset, as its page does, and return the run."""

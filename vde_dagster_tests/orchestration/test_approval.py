@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.execution.backfill import PartitionBackfill
 from rich.console import Console
 
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.orchestration import vde_definitions
 from vde_dagster.orchestration.events.applying import person_of
+from vde_dagster.orchestration.events.plan_partitions import add_plan, forget_past_plans
 from vde_dagster.orchestration.events.sync import sync
 from vde_dagster.orchestration.jobs.news_sensor import tell_news
 from vde_dagster.orchestration.jobs.sensor import evaluate
@@ -45,7 +48,7 @@ def plan(shop: ProjectFolder, instance: dg.DagsterInstance) -> Plan:
     """The plan that waits for its approval."""
     with Workspace.open(shop.root) as workspace:
         made = workspace.plan("prod", author="anna")
-    instance.add_dynamic_partitions(str(PLANS.name), [made.id])
+        add_plan(workspace.store.database.effects, instance, SHORT, made.id)
     return made
 
 
@@ -89,18 +92,36 @@ def status(folder: ProjectFolder, plan: Plan) -> str:
 
 
 @pytest.mark.parametrize("key", [APPLY_KEY, REJECT_KEY])
-@pytest.mark.parametrize("beside", [[PLAN_KEY], [APPLY_KEY, REJECT_KEY, PLAN_KEY]])
-def test_a_run_with_other_assets_decides_about_no_plan(
-    shop: ProjectFolder,
-    instance: dg.DagsterInstance,
-    plan: Plan,
-    key: dg.AssetKey,
-    beside: list[dg.AssetKey],
+def test_materialize_all_decides_about_no_plan(
+    shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan, key: dg.AssetKey
 ) -> None:
-    result = materialize(shop, instance, plan.id, *{key, *beside})
-    assert result.success
-    assert partitions_of(instance, "vde/plan") == {plan.id}
+    graph = vde_definitions(shop.root).get_repository_def().asset_graph
+    everything = PartitionBackfill.from_asset_partitions(
+        backfill_id="all",
+        asset_graph=graph,
+        partition_names=None,
+        asset_selection=[PLAN_KEY, APPLY_KEY, REJECT_KEY],
+        backfill_timestamp=time.time(),
+        tags={},
+        dynamic_partitions_store=instance,
+        all_partitions=True,
+        title=None,
+        description=None,
+        run_config=None,
+    )
+    instance.add_backfill(everything)
+    tags = {"dagster/backfill": "all"}
+    assert materialize(shop, instance, plan.id, key, tags=tags).success
     assert partitions_of(instance, key.to_user_string()) == set(), "it still waits"
+    assert (version(shop), status(shop, plan)) == (1, "planned")
+
+
+def test_a_run_with_other_assets_decides_about_no_plan(
+    shop: ProjectFolder, instance: dg.DagsterInstance, plan: Plan
+) -> None:
+    assert materialize(shop, instance, plan.id, PLAN_KEY, APPLY_KEY).success
+    assert partitions_of(instance, "vde/plan") == {plan.id}
+    assert partitions_of(instance, "vde/apply") == set(), "it still waits"
     assert (version(shop), status(shop, plan)) == (1, "planned")
 
 
@@ -152,10 +173,23 @@ def test_rejecting_is_materialising_the_partition_of_reject(
     assert told == f"The plan {plan.id} was rejected by anna: the office needs it."
     assert isinstance(event.metadata["vde/at"], dg.TimestampMetadataValue)
     assert instance.get_dynamic_partitions(str(PLANS.name)) == [], "nothing is left to approve"
+    assert rejectable(instance) == [plan.id], "filled: one of one"
+    with open_fake(shop.root) as workspace:
+        waiting = workspace.plan("prod", author="anna")
+        instance.add_dynamic_partitions(str(PLANS.name), [waiting.id])
+        forget_past_plans(workspace, instance)
+        assert rejectable(instance) == sorted([plan.id, waiting.id])
+        workspace.apply(waiting)
+        forget_past_plans(workspace, instance)
+        assert rejectable(instance) == [plan.id], "what was published is nobody's to reject"
     instance.add_dynamic_partitions(str(PLANS.name), [plan.id])
     result = materialize(shop, instance, plan.id, APPLY_KEY)
     assert "was rejected by anna: the office needs it (" in refusal(result)
-    assert version(shop) == 1
+    assert version(shop) == 2
+
+
+def rejectable(instance: dg.DagsterInstance) -> list[str]:
+    return sorted(instance.get_dynamic_partitions(str(SHORT.rejections.name)))
 
 
 def rejections(instance: dg.DagsterInstance) -> list[dg.AssetMaterialization]:
@@ -171,11 +205,12 @@ def tick(
     assert isinstance(result, dg.SensorResult)
     for request in result.dynamic_partitions_requests or ():
         keys = list(request.partition_keys)
+        name = request.partitions_def_name
         if isinstance(request, dg.AddDynamicPartitionsRequest):
-            instance.add_dynamic_partitions(str(PLANS.name), keys)
+            instance.add_dynamic_partitions(name, keys)
         else:
             for key in keys:
-                instance.delete_dynamic_partition(str(PLANS.name), key)
+                instance.delete_dynamic_partition(name, key)
     return result
 
 
@@ -193,6 +228,7 @@ def test_what_the_command_line_rejects_leaves_the_pages_with_who_and_why(
     second = tick(shop, instance, first.cursor)
     assert requested(second) == []
     assert instance.get_dynamic_partitions(str(PLANS.name)) == []
+    assert rejectable(instance) == [plan_id], "filled: it was rejected"
     (event,) = rejections(instance)
     assert "rejected by ben: not now" in str(event.metadata["rejected"].value)
     assert isinstance(evaluate(shop.root, second.cursor, instance), dg.SkipReason)

@@ -132,8 +132,11 @@ def materialize_all_and_approve_nothing(shop: Shop) -> None:
     wait_for(lambda: plan in shop.dagster.filled("vde/plan"), "the plan's page")
     dialog = materialize_group(shop.page, shop.dagster, "vde")
     dialog.get_by_role("button", name="All", exact=True).click()
-    launch(shop.page, dialog, "Launch 1 run", name="bulk")
-    watch_run(shop.page, shop.dagster)
+    launch(shop.page, dialog, "Launch backfill", name="bulk")
+    with looking_away(shop.page):
+        ended = wait_for(lambda: set(shop.dagster.backfills()) - {"REQUESTED"}, "the backfill")
+    print("BACKFILL", ended, shop.page.inner_text("body")[:1500], flush=True)
+    assert ended == {"COMPLETED_SUCCESS"}
     assert shop.dagster.filled("vde/apply") == shop.dagster.filled("vde/reject") == set()
     assert shop.status(plan) == "planned"
     with shop.workspace() as workspace:

@@ -148,9 +148,9 @@ def test_sync_writes_a_projects_events_under_its_own_names(
 def test_each_sensor_plans_its_own_project(first: ProjectFolder, second: ProjectFolder) -> None:
     with opened(first, second) as (one, two):
         merged = together(first, second)
-        for name, job, workspace, plans in (
-            ("vde_code_changes", "vde_plan_job", one, SHORT.plans),
-            ("sales_vde_code_changes", "sales_vde_plan_job", two, SALES.plans),
+        for name, job, workspace, names in (
+            ("vde_code_changes", "vde_plan_job", one, SHORT),
+            ("sales_vde_code_changes", "sales_vde_plan_job", two, SALES),
         ):
             with dg.build_sensor_context() as context:
                 result = merged.resolve_sensor_def(name)(context)
@@ -158,8 +158,8 @@ def test_each_sensor_plans_its_own_project(first: ProjectFolder, second: Project
             (request,) = result.run_requests or ()
             assert request.job_name == job
             assert workspace.load_plan(str(request.partition_key))
-            (partitions,) = result.dynamic_partitions_requests or ()
-            assert partitions.partitions_def_name == plans.name
+            asked = {one.partitions_def_name for one in result.dynamic_partitions_requests or ()}
+            assert asked == {names.plans.name, names.rejections.name}
 
 
 def test_a_copy_keeps_the_keys_that_its_settings_say_whichever_is_loaded_first(

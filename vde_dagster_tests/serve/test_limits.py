@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -14,6 +14,8 @@ import uvicorn
 
 from vde_dagster.serve.limits import Limits
 from vde_dagster.serve.server import configured
+from vde_dagster_tests.projects import ProjectFolder
+from vde_dagster_tests.serve.served_process import serving
 
 LIMITS = Limits(
     head_bytes=2_000, head_seconds=0.5, body_bytes=10_000, body_seconds=0.5, connections=6,
@@ -54,8 +56,8 @@ def port() -> Iterator[int]:
         yield found
 
 
-def connected(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=20)
+def connected(port: int, host: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(host, 0))
 
 
 def answered(connection: socket.socket) -> str:
@@ -156,3 +158,27 @@ def test_a_connection_that_asks_again_and_again_is_kept(port: int) -> None:
             one.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert one.recv(4_096).startswith(b"HTTP/1.1 200")
             time.sleep(0.3)
+
+
+def test_the_command_holds_to_what_it_is_told_and_to_its_own_limits(shop: ProjectFolder) -> None:
+    told = ("--connections", "4", "--connections-per-address", "3")
+    with serving(shop.root, *told) as server, ExitStack() as held:
+        port = int(server.url.rpartition(":")[2])
+        body = b"POST /v1/prod/namespaces HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n"
+        with connected(port) as one, suppress(ConnectionError):
+            one.sendall(body % 99_999_999)
+            for _ in range(99):
+                one.sendall(b"x" * 1_000_000)
+            raise AssertionError("all of it was taken")
+        with connected(port) as one:
+            one.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 100_000)
+            assert answered(one)[:12] in ("HTTP/1.1 400", "HTTP/1.1 431", "")
+        assert server.ask("/v1/config?warehouse=prod").status == 200
+        for host in ("127.0.0.1",) * 3 + ("127.0.0.2",):
+            held.enter_context(connected(port, host))
+        for host, status in (("127.0.0.1", "429"), ("127.0.0.2", "503")):
+            with connected(port, host) as more:
+                assert answered(more).startswith(f"HTTP/1.1 {status}")
+        held.close()
+        time.sleep(0.2)
+        assert server.ask("/v1/config?warehouse=prod").status == 200

@@ -32,10 +32,22 @@ def test_sqlite_waits_for_other_writers() -> None:
     }
 
 
-def test_postgresql_gets_user_and_password_as_options() -> None:
-    url = "postgresql+psycopg://anna:s%40cret@db.example:5433/vde?sslmode=require"
+@pytest.mark.parametrize(
+    ("asked", "limits"),
+    [
+        ("", "tcpKeepAlive=true&connectTimeout=10&socketTimeout=30"),
+        (
+            "&keepalives=0&connect_timeout=3",
+            "tcpKeepAlive=false&connectTimeout=3&socketTimeout=30",
+        ),
+    ],
+)
+def test_postgresql_gets_user_and_password_as_options_and_the_limits_of_our_own_connections(
+    asked: str, limits: str
+) -> None:
+    url = f"postgresql+psycopg://anna:s%40cret@db.example:5433/vde?sslmode=require{asked}"
     assert jdbc_options(url) == {
-        "uri": "jdbc:postgresql://db.example:5433/vde?sslmode=require",
+        "uri": f"jdbc:postgresql://db.example:5433/vde?sslmode=require&{limits}",
         "jdbc.user": "anna",
         "jdbc.password": "s@cret",
     }

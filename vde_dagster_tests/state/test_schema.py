@@ -13,6 +13,7 @@ from alembic.migration import MigrationContext
 
 from vde_dagster.errors import StoreError, UsageError
 from vde_dagster.state import StateStore
+from vde_dagster.state.database import make_engine
 from vde_dagster.state.schema import VERSION_TABLE, metadata
 
 JAVA_DDL = (
@@ -86,3 +87,12 @@ def test_password_is_in_no_message() -> None:
     with pytest.raises(StoreError) as error:
         StateStore.open("postgresql://user:sesame@127.0.0.1:1/db")
     assert "sesame" not in str(error.value)
+
+
+def test_a_state_in_postgresql_says_how_to_install_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("vde_dagster.state.database.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="needs the package psycopg") as raised:
+        make_engine("postgresql://vde@localhost/vde")
+    assert "'vde-dagster[postgres] @ git+URL'" in str(raised.value.hint)

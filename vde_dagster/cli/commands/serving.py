@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from vde_dagster.base.package_version import how_to_install
 from vde_dagster.cli.errors import Cancelled
 from vde_dagster.cli.options import Debug, Json, ProjectDir
 from vde_dagster.cli.output import Output
@@ -104,8 +105,7 @@ def serve(
         except ModuleNotFoundError as error:
             raise UsageError(
                 f"`vde serve` needs a package that is not installed: {error.name}",
-                hint="install this package with its extra `serve`, from its wheel or by Git: "
-                "pip install 'vde-dagster[serve] @ git+URL'",
+                hint=how_to_install("serve"),
             ) from error
         limits = Limits(connections=connections, by_address=connections_per_address)
         with Server(workspace.warehouse, host, port, log, write_metadata, limits) as server:

@@ -10,6 +10,7 @@ from vde_dagster.errors import UsageError
 from vde_dagster.lakehouse.catalog import SparkCatalog
 from vde_dagster.lakehouse.locations import warehouse_uri
 from vde_dagster.lakehouse.object_stores import for_spark
+from vde_dagster.state.database import IDLE_SECONDS
 
 SQLITE_PACKAGE = "org.xerial:sqlite-jdbc:3.49.1.0"
 POSTGRES_PACKAGE = "org.postgresql:postgresql:42.7.7"
@@ -82,11 +83,18 @@ def jdbc_options(state_url: str) -> dict[str, str]:
             "the state database is reached through a Unix socket, which Java's driver cannot",
             hint="name the server's host and port in state_url",
         )
-    parameters = "&".join(f"{key}={quote_url(str(value))}" for key, value in query.items())
-    options = {
-        "uri": f"jdbc:postgresql://{host}{port}/{url.database or ''}"
-        + (f"?{parameters}" if parameters else "")
+    # The limits of our own connections. Iceberg commits each statement, so that none is idle in a
+    # transaction; who waits for a lock, or for a server that is gone, ends by the socket's time.
+    alive = "false" if query.pop("keepalives", "1") == "0" else "true"
+    limits = {
+        "tcpKeepAlive": alive,
+        "connectTimeout": query.pop("connect_timeout", "10"),
+        "socketTimeout": f"{IDLE_SECONDS:.0f}",
     }
+    parameters = "&".join(
+        f"{key}={quote_url(str(value))}" for key, value in {**query, **limits}.items()
+    )
+    options = {"uri": f"jdbc:postgresql://{host}{port}/{url.database or ''}?{parameters}"}
     if url.username:
         options["jdbc.user"] = url.username
     if url.password:

@@ -48,7 +48,8 @@ disappears. Choose one plan by itself: materialised with other assets, none is a
 _REJECT_TEXT = """Rejected plans: materialise a plan's partition by itself, and nobody can apply it.
 
 The config takes a reason. The asset's events are the record: who rejected which plan, when, why.
-The plan's partition disappears, and it is not made again for the same files."""
+A plan that waits is missing here, one that was rejected filled; what was published disappears. A
+plan is not made again for the files of one that was rejected."""
 
 _ENVIRONMENT_TEXT = """What each environment serves, one partition an environment.
 
@@ -162,7 +163,7 @@ def apply_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
             tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
         )
         yield from work.page(plan)
-        forget_past_plans(workspace, context.instance, names.plans)
+        forget_past_plans(workspace, context.instance, names)
         refresh_after(context, workspace)
 
     return vde__apply
@@ -175,8 +176,8 @@ def reject_asset(catalog: AssetCatalog) -> dg.AssetsDefinition:
 
     @dg.asset(
         key=names.reject_key,
-        partitions_def=names.plans,
-        deps=[names.plan_key],
+        partitions_def=names.rejections,
+        deps=[dg.AssetDep(names.plan_key, partition_mapping=dg.IdentityPartitionMapping())],
         group_name=names.group,
         description=_REJECT_TEXT,
         required_resource_keys={names.resource},

@@ -155,7 +155,7 @@ class Teller:
         # A run whose news begin after what is told so far is met again.
         runs = {run_id: after for run_id, after in runs.items() if after < number}
         if self.reporter.written:
-            forget_past_plans(self.workspace, self.instance, self.names.plans)
+            forget_past_plans(self.workspace, self.instance, self.names)
         return NewsCursor(cursor.store, number, runs)
 
     def _tell(self, news: Sequence[News]) -> News | None:

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from vde_dagster.errors import ConflictError
-from vde_dagster.orchestration.events.records import delete_partition, report_event
-from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, PLANS, Names
+from vde_dagster.orchestration.events.records import (
+    add_partitions,
+    delete_partition,
+    report_event,
+)
+from vde_dagster.orchestration.names import ENVIRONMENT_TAG, PLAN_TAG, SHORT, Names
 from vde_dagster.orchestration.pages.plan_page import rejection_metadata
+from vde_dagster.state.plans import OPEN_PLANS
 
 if TYPE_CHECKING:
     from vde_dagster.execution.workspace import Workspace
     from vde_dagster.planning.plan import Plan
     from vde_dagster.state import StateStore
+    from vde_dagster.state.effects import Effects
     from vde_dagster.state.plans import PlanRecord
 
 _PARTITION_TAG = "dagster/partition"
@@ -27,35 +33,48 @@ _FINISHED = {
 UNFINISHED = [status for status in dg.DagsterRunStatus if status not in _FINISHED]
 
 
+def add_plan(effects: Effects, instance: dg.DagsterInstance, names: Names, plan_id: str) -> None:
+    """Give a plan its partitions: it can be read, approved and rejected."""
+    for definition in (names.plans, names.rejections):
+        add_partitions(effects, instance, definition, [plan_id])
+
+
 def forget_past_plans(
-    workspace: Workspace,
-    instance: dg.DagsterInstance,
-    plans: dg.DynamicPartitionsDefinition = PLANS,
+    workspace: Workspace, instance: dg.DagsterInstance, names: Names = SHORT
 ) -> Sequence[str]:
     """Take the partitions of plans away that nobody can approve any more.
 
     These are plans that the store has forgotten, those that were never published and whose
     environment or files have moved on, and those that were made to be looked at. Plans that were
-    published keep theirs: they are the history.
+    published keep theirs but for that of `vde/reject`, which has what waits or was rejected.
 
     Args:
         workspace: The project.
         instance: The Dagster instance.
-        plans: The project's plans.
+        names: The project's names.
 
     Returns:
-        The plans' ids.
+        The ids of plans that can be approved no more.
     """
-    gone = past_plans(workspace, instance, plans)
+    gone = past_plans(workspace, instance, names.plans)
+    effects = workspace.store.database.effects
     for key in gone:
-        delete_partition(workspace.store.database.effects, instance, plans, key)
+        delete_partition(effects, instance, names.plans, key)
+    known = set(instance.get_dynamic_partitions(str(names.plans.name)))
+    shown = set(instance.get_dynamic_partitions(str(names.rejections.name)))
+    statuses = workspace.store.plans.statuses(known | shown)
+    waiting = {key for key in known if statuses.get(key) in OPEN_PLANS}
+    past = {key for key in shown if statuses.get(key) != "rejected"} - waiting
+    for key in idle(instance, sorted(past)):
+        delete_partition(effects, instance, names.rejections, key)
+    add_partitions(effects, instance, names.rejections, sorted(waiting))
     return gone
 
 
 def past_plans(
     workspace: Workspace,
     instance: dg.DagsterInstance,
-    plans: dg.DynamicPartitionsDefinition = PLANS,
+    plans: dg.DynamicPartitionsDefinition,
 ) -> list[str]:
     """Return the plans that have a partition, and that nobody can approve any more."""
     from vde_dagster.project.loading.loader import project_hash
@@ -90,9 +109,7 @@ def require_proposed(workspace: Workspace, plan: Plan) -> None:
 def show_rejected(
     store: StateStore, instance: dg.DagsterInstance, names: Names, records: Iterable[PlanRecord]
 ) -> int:
-    """Let plans that were rejected elsewhere leave the pages, with an event that says who and why.
-
-    A plan that was rejected before Dagster showed it has the event alone.
+    """Let plans that were rejected elsewhere leave the pages for `vde/reject`: by whom, and why.
 
     Args:
         store: The state store.
@@ -107,6 +124,7 @@ def show_rejected(
     rejected = {record.id: record for record in records}
     known = set(instance.get_dynamic_partitions(str(names.plans.name))) if rejected else set()
     for plan_id in idle(instance, rejected):
+        add_partitions(store.database.effects, instance, names.rejections, [plan_id])
         if not _is_told(instance, names, plan_id):
             event = dg.AssetMaterialization(
                 asset_key=names.reject_key,

@@ -341,7 +341,7 @@ class Sync:
                     report_applied(self.reporter, plan, None)
             if self._is_late:
                 return False
-        forget_past_plans(self.workspace, self.instance, names.plans)
+        forget_past_plans(self.workspace, self.instance, names)
         return True
 
 

@@ -16,10 +16,9 @@ from vde_dagster.orchestration.config import (
     RunConfig,
 )
 from vde_dagster.orchestration.events.applying import Work, person_of
-from vde_dagster.orchestration.events.plan_partitions import forget_past_plans
+from vde_dagster.orchestration.events.plan_partitions import add_plan, forget_past_plans
 from vde_dagster.orchestration.events.publication import published_events
 from vde_dagster.orchestration.events.records import (
-    add_partitions,
     delete_partition,
     passing_events,
     plan_materializations,
@@ -115,7 +114,7 @@ def show_plan(
         context.log.info(f"{plan.environment}: {what}")
         return
     effects = workspace.store.database.effects
-    add_partitions(effects, context.instance, catalog.names.plans, [plan.id])
+    add_plan(effects, context.instance, catalog.names, plan.id)
     readers = readers_of(context, catalog, plan)
     estimate = estimator(context.instance, catalog)
     page = dg.AssetMaterialization(
@@ -269,7 +268,7 @@ def apply_here(
         tags={PLAN_TAG: plan.id, ENVIRONMENT_TAG: plan.environment},
     )
     yield from passing_events(effects, [approved, *work.page(plan)])
-    forget_past_plans(workspace, context.instance, catalog.names.plans)
+    forget_past_plans(workspace, context.instance, catalog.names)
 
 
 def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
@@ -317,7 +316,7 @@ def _rollback(catalog: AssetCatalog, hooks: Hooks) -> dg.JobDefinition:
             yield from passing_events(workspace.store.database.effects, events)
         if sync is not None:
             sync.checks()
-        forget_past_plans(workspace, context.instance, catalog.names.plans)
+        forget_past_plans(workspace, context.instance, catalog.names)
         yield dg.Output(done.environment.version)
         refresh_after(context, workspace)
 
@@ -413,4 +412,4 @@ def _forget_dropped(names: Names, instance: dg.DagsterInstance, workspace: Any) 
     for name in instance.get_dynamic_partitions(str(names.environments.name)):
         if name not in alive:
             delete_partition(effects, instance, names.environments, name)
-    forget_past_plans(workspace, instance, names.plans)
+    forget_past_plans(workspace, instance, names)

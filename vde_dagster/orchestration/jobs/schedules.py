@@ -7,6 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from vde_dagster.errors import VdeError
 from vde_dagster.orchestration.names import ENVIRONMENT_TAG, Names
 from vde_dagster.project.settings import Settings
 
@@ -25,7 +26,7 @@ def schedules(
     Environments that the settings name are running from the start; without any, production
     has an hourly schedule to be switched on. A run fills only what is due by each model's cron,
     so ticks may come more often than any model's. The tick of an environment that does not exist
-    is skipped, with what to do.
+    is skipped, with what to do, and so is one when nothing is due.
 
     Args:
         root: The project's folder.
@@ -74,8 +75,11 @@ def _tick(
                     f"`vde apply {environment}` or the job {names.named('vde_plan_and_apply')}; or "
                     "take it out of [tool.vde.dagster] schedules"
                 )
-            if workspace.plan_run(environment, save=False).is_empty:
-                return dg.SkipReason(f"nothing is due in {environment}")
+            try:
+                if workspace.plan_run(environment, save=False).is_empty:
+                    return dg.SkipReason(f"nothing is due in {environment}")
+            except VdeError:
+                pass  # The run fails with it, for all to see, and calls the project's hooks.
         return dg.RunRequest(
             run_config={"ops": {names.named("run"): {"config": {"environment": environment}}}},
             tags={ENVIRONMENT_TAG: environment},

@@ -152,7 +152,18 @@ def evaluate(
             others = past_plans(workspace, instance, names.plans)
         withdrawn = list(dict.fromkeys([*withdrawn, *others]))
     left = [plan_id for plan_id in waiting if plan_id not in past and plan_id not in withdrawn]
-    return _result(names, found, plans, left, withdrawn)
+    return _result(names, found, plans, left, withdrawn, _never_rejected(root, withdrawn))
+
+
+def _never_rejected(root: Path, plan_ids: Sequence[str]) -> list[str]:
+    """Return those of the plans that leave `vde/reject`, too."""
+    if not plan_ids:
+        return []
+    from vde_dagster.execution.workspace import Workspace
+
+    with Workspace.open(root) as workspace:
+        statuses = workspace.store.plans.statuses(plan_ids)
+    return [plan_id for plan_id in plan_ids if statuses.get(plan_id) != "rejected"]
 
 
 def _result(
@@ -161,13 +172,16 @@ def _result(
     plans: Sequence[tuple[Plan, AutoApply]],
     left: Sequence[str],
     withdrawn: Sequence[str],
+    never_rejected: Sequence[str],
 ) -> dg.SensorResult:
     """Ask for the pages of new plans, for what is applied unasked, and for partitions."""
-    partitions: list[Any] = [names.plans.build_delete_request(withdrawn)] if withdrawn else []
+    partitions: list[Any] = []
+    for shown, gone in ((names.plans, withdrawn), (names.rejections, never_rejected)):
+        partitions += [shown.build_delete_request(gone)] if gone else []
     requests = []
     made = [plan.id for plan, _ in plans if not plan.is_empty]
     if made:
-        partitions.append(names.plans.build_add_request(made))
+        partitions += [one.build_add_request(made) for one in (names.plans, names.rejections)]
     for plan, policy in plans:
         if not plan.is_empty:
             requests.append(_request(names.named("vde_plan_job"), plan.id, plan))
