@@ -1,13 +1,17 @@
 """Commands on a large state: 200 environments of 500 versions over 1,000 models.
 
     python -m benchmarks.large_state [--environments 200] [--versions 500] [--models 1000]
+        [--moved 20]
 
-Goals, in seconds of CPU: 1 for a rollback and for the list of environments, 6 for the janitor.
+Goals, in seconds of CPU: 1 for a rollback, the list of environments and the history, 6 for the
+janitor, 10 for fsck. Those of history and fsck are for 200 versions of 2,500 models and for 5,000
+environments of 20 versions of 100 models.
 
 Each environment was planned once, edited once (a tenth of its models) and run every hour since,
-so that a rollback has to look past all the runs. The models, their tables and the views of the
-environments that are rolled back are made by the package, the other rows are those that it
-writes. Whole processes on SQLite, CPU seconds and peak MB; the best of three.
+so that a rollback has to look past all the runs; each run moves `--moved` tables, which it pins
+anew. The models, their tables and the views of the environments that are rolled back are made by
+the package, the other rows are those that it writes. The tables have two commits without data
+files. Whole processes on SQLite, CPU seconds and peak MB; the best of three.
 """
 
 from __future__ import annotations
@@ -31,7 +35,10 @@ from vde_dagster.errors import SourceLocation
 from vde_dagster.execution.publish import define_views
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Publication
-from vde_dagster.lakehouse.new_table import NewTable
+from vde_dagster.lakehouse.catalog import TABLE, Swap
+from vde_dagster.lakehouse.files import encode_metadata, read_metadata
+from vde_dagster.lakehouse.locations import next_file
+from vde_dagster.lakehouse.new_table import EmptyCommit, NewTable
 from vde_dagster.planning.environment import Entry, Environment
 from vde_dagster.planning.interval import Interval
 from vde_dagster.planning.resolver import Resolver
@@ -44,17 +51,20 @@ from vde_dagster.state import schema
 
 RUNS = 3
 COLUMNS = 10
-GOALS = {"rollback": 1.0, "environments": 1.0, "janitor --dry-run": 6.0}
+GOALS = {
+    "rollback": 1.0, "environments": 1.0, "janitor --dry-run": 6.0, "fsck": 10.0, "history": 1.0,
+}  # fmt: skip
 NOW = datetime.now(timezone.utc).replace(minute=0, second=0, microsecond=0)
 DAY = NOW.replace(hour=0)
 
 
 @dataclass(frozen=True)
 class Built:
-    """One version of a model, and the table that serves it."""
+    """One version of a model, the table that serves it, and the two commits of that."""
 
     snapshot: Snapshot
     table: PhysicalTable
+    commits: tuple[int, ...] = ()
 
     @property
     def entry(self) -> Entry:
@@ -103,7 +113,38 @@ def build(workspace: Workspace, number: int, version: int) -> Built:
         made = store.tables.mark_created(table, [(column, "DATE") for column in names], connection)
         filled = Interval(DAY - timedelta(days=1), DAY)
         store.fills.record(table_id, filled, "plan", 1, 1000, connection)
-    return Built(snapshot, made)
+    return Built(snapshot, made, commit_twice(workspace, ref))
+
+
+def commit_twice(workspace: Workspace, ref: TableRef) -> tuple[int, ...]:
+    """Give a table two commits, and return their ids."""
+    lakehouse = workspace.lakehouse
+    pointer = lakehouse.metadata_location(ref)
+    assert pointer is not None
+    metadata = read_metadata(lakehouse.files, pointer, str(ref))
+    now = metadata["last-updated-ms"]
+    first, last = (EmptyCommit.new(metadata["location"]) for _ in range(2))
+    ids = (first.snapshot_id, last.snapshot_id)
+    snapshots = [
+        first.snapshot(now),
+        {**last.snapshot(now), "sequence-number": 2, "parent-snapshot-id": ids[0]},
+    ]
+    changed = {
+        **metadata,
+        "last-sequence-number": 2,
+        "snapshots": snapshots,
+        "current-snapshot-id": ids[1],
+        "refs": {"main": last.ref()},
+        "snapshot-log": [{"timestamp-ms": now, "snapshot-id": one} for one in ids],
+    }
+    location = next_file(metadata["location"], pointer)
+    lists = [(one.manifest_list, one.content()) for one in (first, last)]
+    lakehouse.files.write_all([*lists, (location, encode_metadata(changed))], "benchmark")
+    swap = Swap(ref, TABLE, pointer, location)
+    workspace.store.database.run_transaction(
+        lambda conn: lakehouse.catalog.swap([swap], conn), name="benchmark", idempotent=False
+    )
+    return ids
 
 
 def publish_really(workspace: Workspace, name: str, entries: dict[ModelName, Built]) -> None:
@@ -120,13 +161,20 @@ def publish_really(workspace: Workspace, name: str, entries: dict[ModelName, Bui
 
 
 def bulk_versions(
-    workspace: Workspace, name: str, first: Sequence[Built], edited: Sequence[Built], versions: int
+    workspace: Workspace,
+    name: str,
+    first: Sequence[Built],
+    edited: Sequence[Built],
+    versions: int,
+    moved: int,
 ) -> None:
     """Write the rows of an environment's versions: planned, edited, then run."""
     replaced = {built.snapshot.name for built in edited}
     began = NOW - timedelta(hours=versions)
     with workspace.store.database.transaction() as connection:
-        for table in (schema.environments, schema.environment_versions, schema.entries):
+        for table in (
+            schema.environments, schema.environment_versions, schema.entries, schema.pins
+        ):  # fmt: skip
             connection.execute(table.delete().where(table.c.environment == name))
         connection.execute(
             insert(schema.environments),
@@ -174,6 +222,41 @@ def bulk_versions(
                 for built, since, until in rows
             ],
         )
+        pins = list(_pins(name, rows, versions, moved))
+        connection.execute(insert(schema.pins), pins)
+
+
+def _pins(
+    name: str, rows: Sequence[tuple[Built, int, int | None]], versions: int, moved: int
+) -> Iterator[dict[str, object]]:
+    """Pin every table that is shown, and those anew that a run moves: one after another."""
+    shown = [built for built, _, until in rows if until is None]
+    begun: dict[str, list[int]] = {built.table.id: [since] for built, since, _ in rows}
+    for version in range(3, versions + 1):
+        for number in range(min(moved, len(shown))):
+            table = shown[(version * moved + number) % len(shown)].table
+            begun[table.id].append(version)
+    for built, _, until in rows:
+        since = begun[built.table.id]
+        for number, (at, end) in enumerate(zip(since, [*since[1:], until], strict=True)):
+            yield {
+                "environment": name,
+                "table_id": built.table.id,
+                "valid_from": at,
+                "valid_to": end,
+                # The last pin is of the last commit.
+                "iceberg_snapshot_id": built.commits[(len(since) - number) % 2],
+                "schema_id": 0,
+                "row_count": 0,
+                "rows_added": 0 if number else None,
+                "rows_removed": 0 if number else None,
+            }
+
+
+def make_project(root: Path) -> None:
+    """Make a project of one model: a folder without any is refused."""
+    (root / "models").mkdir(parents=True)
+    (root / "models" / "one.sql").write_text("MODEL (name raw.one, kind VIEW); SELECT 1 AS one")
 
 
 def names(count: int) -> Iterator[str]:
@@ -182,9 +265,9 @@ def names(count: int) -> Iterator[str]:
     yield from (f"dev_{number:03d}" for number in range(count - 1))
 
 
-def make_state(root: Path, environments: int, versions: int, models: int) -> None:
+def make_state(root: Path, environments: int, versions: int, models: int, moved: int) -> None:
     """Write the project and its state."""
-    (root / "models").mkdir()
+    make_project(root)
     with Workspace.open(root) as workspace:
         workspace.lakehouse.ensure_namespaces(["vde_physical"])
         first = [build(workspace, number, 1) for number in range(models)]
@@ -193,7 +276,7 @@ def make_state(root: Path, environments: int, versions: int, models: int) -> Non
         for number, name in enumerate(names(environments)):
             if number <= RUNS:
                 publish_really(workspace, name, current)
-            bulk_versions(workspace, name, first, edited, versions)
+            bulk_versions(workspace, name, first, edited, versions, moved)
 
 
 def measure(root: Path, arguments: Sequence[str]) -> tuple[float, float]:
@@ -219,22 +302,25 @@ def main() -> None:
     parser.add_argument("--environments", type=int, default=200)
     parser.add_argument("--versions", type=int, default=500)
     parser.add_argument("--models", type=int, default=1000)
+    parser.add_argument("--moved", type=int, default=20, help="tables that each run moves")
     parser.add_argument("--keep", type=Path, help="an empty folder, to make the project in")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         root = chosen.keep or Path(temporary)
-        make_state(root, chosen.environments, chosen.versions, chosen.models)
+        make_state(root, chosen.environments, chosen.versions, chosen.models, chosen.moved)
         size = (root / ".vde" / "vde.db").stat().st_size / 1e6
         print(
             f"{chosen.environments} environments of {chosen.versions} versions over "
-            f"{chosen.models} models, {size:.0f} MB of state; CPU s of whole processes"
+            f"{chosen.models} models, {chosen.moved} moved by each run, {size:.0f} MB of state; "
+            "CPU s of whole processes"
         )
         measure(root, ["history", "prod"])  # compiles what later calls find compiled
         calls: dict[str, list[list[str]]] = {
             "environments": [["environments"]] * RUNS,
             "janitor --dry-run": [["janitor", "--dry-run"]] * RUNS,
             "fsck": [["fsck"]] * RUNS,
-            # The tables of this state are names alone: no version pins a snapshot of one.
+            "history": [["history", "prod", "--limit", str(chosen.versions)]] * RUNS,
+            # The tables of this state have no rows that could go back.
             "rollback": [
                 ["rollback", f"dev_{number:03d}", "--definitions-only"] for number in range(RUNS)
             ],

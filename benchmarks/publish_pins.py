@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from benchmarks.large_state import make_project
 from vde_dagster.base.names import ModelName
 from vde_dagster.execution.publish import define_views
 from vde_dagster.execution.workspace import Workspace
@@ -60,7 +61,7 @@ class Shop:
     cpus: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        (self.folder / "models").mkdir(parents=True)
+        make_project(self.folder)
         self.workspace: Workspace = open_fake(self.folder)
         self.engine = FakeEngine(self.workspace.lakehouse)
 

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.large_state import Built, build
+from benchmarks.large_state import Built, build, make_project
 from vde_dagster.execution.publish import define_views
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.lakehouse import Publication
@@ -142,7 +142,7 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         root = Path(temporary)
-        (root / "models").mkdir()
+        make_project(root)
         if chosen.postgres:
             postgres = PostgresServer()
             stack.callback(postgres.stop)

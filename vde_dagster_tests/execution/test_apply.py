@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from vde_dagster.errors import AuditFailedError, ConflictError, ExecutionError, UsageError
+from vde_dagster.errors import (
+    AuditFailedError,
+    ConflictError,
+    DamagedFileError,
+    ExecutionError,
+    UsageError,
+)
 from vde_dagster.execution.events import Event, IntervalFilled
 from vde_dagster.execution.workspace import Workspace
 from vde_dagster.planning.plan import Plan
@@ -349,3 +356,34 @@ def test_another_layout_is_applied_in_place_by_production_only(
     assert "note" not in changed.properties
     assert rows(workspace, "SELECT count(*) FROM marts.customers") == [(3,)]
     assert workspace.plan("prod").is_empty
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def overwrite(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[: len(data) // 2] = bytes(len(data) // 2)
+    path.write_bytes(bytes(data))
+
+
+def test_a_query_on_a_damaged_file_names_it_and_says_restore_it(
+    shop: ProjectFolder, open_workspace: Open
+) -> None:
+    workspace = open_workspace(shop)
+    apply(workspace)
+    asked = "SELECT * FROM marts.customers"
+    warehouse = Path(workspace.lakehouse.warehouse.removeprefix("file:"))
+    (folder,) = [path for path in warehouse.rglob("*customers*") if (path / "data").is_dir()]
+    kinds = ("data/*.parquet", "metadata/*-m0.avro", "metadata/snap-*.avro")
+    for path in [next(folder.glob(kind)) for kind in kinds]:
+        kept = path.read_bytes()
+        for damage in (Path.unlink, cut, overwrite):
+            damage(path)
+            with pytest.raises(DamagedFileError) as raised:
+                rows(workspace, asked)
+            assert path.name in raised.value.file
+            assert str(raised.value.hint).startswith("restore it from a backup")
+            path.write_bytes(kept)
+            assert len(rows(workspace, asked)) == 3
