@@ -1,7 +1,8 @@
 """What a connection may take: bytes, time and places, as whoever is on the network can open one.
 
 Uvicorn bounds the size of a request's head with h11, and the time between requests; this protocol
-bounds the time of a head, the body, and connections by address and altogether.
+bounds the time of a head, the body, how slowly an answer is taken, and connections by address and
+altogether.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class Limits:
         head_seconds: Seconds from a connection, or a request's first byte, to the end of its head.
         body_bytes: Bytes of a body; nothing here reads one.
         body_seconds: Seconds of a body.
+        taken_seconds: Seconds in which whoever is answered takes `taken_bytes`, or all there is.
+        taken_bytes: How many bytes that are, at least.
         connections: Connections altogether.
         by_address: Connections of one address.
     """
@@ -32,6 +35,8 @@ class Limits:
     head_seconds: float = 10
     body_bytes: int = 16_000_000
     body_seconds: float = 20
+    taken_seconds: float = 30
+    taken_bytes: int = 65_536
     connections: int = 500
     by_address: int = 250
 
@@ -45,6 +50,7 @@ def limited(limits: Limits) -> type[H11Protocol]:
         _phase: str | None = None
         _timer: asyncio.TimerHandle | None = None
         _received = 0
+        _slow: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -65,7 +71,31 @@ def limited(limits: Limits) -> type[H11Protocol]:
                     del addresses[self._address]
                 self._address = None
             self._time(None)
+            self._took_enough()
             super().connection_lost(exc)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._took_enough()
+            waiting = self.transport.get_write_buffer_size()
+            self._slow = self.loop.call_later(limits.taken_seconds, self._took, waiting)
+
+        def resume_writing(self) -> None:
+            self._took_enough()
+            super().resume_writing()
+
+        def _took_enough(self) -> None:
+            if self._slow is not None:
+                self._slow.cancel()
+                self._slow = None
+
+        def _took(self, before: int) -> None:
+            """End a connection whose other end takes less than the least of an answer."""
+            waiting = self.transport.get_write_buffer_size()
+            if waiting > before - limits.taken_bytes:
+                self.transport.abort()
+            else:
+                self._slow = self.loop.call_later(limits.taken_seconds, self._took, waiting)
 
         def data_received(self, data: bytes) -> None:
             if self.transport.is_closing():
