@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from vde_dagster.errors import UsageError
 
+LONGEST = 190
+"""The most bytes of a part of a model's name; see `planning/environment.py` for what is added."""
+
 
 class ModelName(NamedTuple):
     """A model's two-part name, `namespace.name`, compared without regard to case.
@@ -27,7 +30,7 @@ class ModelName(NamedTuple):
         """Read `namespace.name`, `name` or their back-quoted spellings.
 
         Raises:
-            UsageError: The text is empty or has more than two parts.
+            UsageError: The text is empty, has more than two parts, or one that is too long.
         """
         parts = split_identifier(text)
         if len(parts) == 1:
@@ -37,6 +40,13 @@ class ModelName(NamedTuple):
                 f"'{text}' is not a model's name",
                 hint="write it as schema.name, for example marts.daily_sales",
             )
+        for part in parts:
+            if (size := len(part.encode())) > LONGEST:
+                raise UsageError(
+                    f"the name '{part[:40]}…' has {size} bytes",
+                    hint=f"use at most {LONGEST}: catalogs and file systems have room for 255, and "
+                    "environments add theirs",
+                )
         return cls(parts[0].lower(), parts[1].lower())
 
     def __str__(self) -> str:

@@ -106,6 +106,9 @@ def bind_values(binder: Binder, e: exp.Values, scope: Scope) -> tuple[Constant, 
     ]
     width = len(rows[0]) if rows else 0
     if not width or any(len(row) != width for row in rows):
+        # A struct stands for its fields.
+        if all(_is_row(row) or "struct" not in called(row) for row in e.expressions):
+            binder.note("different widths", e, [len(row) for row in rows])
         raise Unsupported("VALUES of uneven rows")
     source = Constant("values", rows)
     first = e.expressions[0]

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 def _different(binder: Binder, noted: Noted) -> Finding:
     (widths,) = noted.details
     operation = noted.where.__class__.__name__.upper()
+    what = "rows" if operation == "VALUES" else "queries"
     counts = " and ".join(str(width) for width in dict.fromkeys(widths))
     return finding(
         noted.rule,
         noted.where,
-        f"the queries of this {operation} return {counts} columns",
+        f"the {what} of this {operation} have {counts} columns",
         "give all of them the same columns in the same order",
     )
 

@@ -6,10 +6,12 @@ text, so that nothing of the grammar is copied here, and no JVM is asked.
 
 from __future__ import annotations
 
+import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from vde_dagster.sql.grammar.atn import RULE, Network, UnknownFormat, read_network
 from vde_dagster.sql.grammar.class_file import ClassFile
@@ -30,6 +32,24 @@ _BARRED = {
 }
 """Rules that take what Spark refuses behind its grammar, to say so better; and what of it."""
 _QUERY = "query"
+_UNIT = r"(?:year|month|week|day|hour|minute|second|millisecond|microsecond)s?"
+_DAY = r"\s*[+-]?\d{4,7}(?:-(?:0?[1-9]|1[0-2])(?:-(?:0?[1-9]|[12]\d|3[01])(?:[T ].*)?)?)?\s*"
+_TIME = r"T?(?:[01]?\d|2[0-3])(?::[0-5]?\d(?::[0-5]?\d(?:\.\d*)?)?)?(?:\s*[A-Za-z+-].*)?"
+_WORD = r"(?:epoch|now|today|tomorrow|yesterday)\b.*"
+_INSTANT = rf"{_DAY.partition('(?:[T ]')[0]}(?:[T ]\s*{_TIME})?)?)?\s*|\s*{_TIME}|\s*{_WORD}"
+_LITERALS = {
+    "DATE": (rf"{_DAY}|\s*{_WORD}", "'2024-01-31'"),
+    **dict.fromkeys(
+        ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"), (_INSTANT, "'2024-01-31 18:30:00'")
+    ),
+    "TIME": (rf"\s*{_TIME}", "'18:30:00'"),
+    "INTERVAL": (
+        rf"\s*(?:interval\b)?(?:\s*[+-]?\s*(?:\d+\.?\d*|\.\d+)\s+{_UNIT}\b)+\s*",
+        "'1 day'",
+    ),
+    "X": (r"[0-9a-f]*", "hexadecimal digits in quotes"),
+}
+"""Texts that may stand behind a type's name, and what one could be; no calendar is asked."""
 _MOST = 2_000
 """How many queries' tokens are remembered: those of many models are the same."""
 
@@ -99,12 +119,28 @@ class SparkGrammar:
             self._known[kinds] = self._recogniser.furthest(self._rules[_QUERY], kinds)
         found = self._known[kinds]
         if found is None:
-            return None
+            return self._malformed(text, lexemes)
         at, mask = found
         if at == len(lexemes):
             lexemes.append(Lexeme(0, len(text), len(text)))
         start, end = lexemes[at][1:]
         return Refusal(start, end, text[start:end], tuple(self._expected(mask)))
+
+    def _malformed(self, text: str, lexemes: Sequence[Lexeme]) -> Refusal | None:
+        """Find a literal with a type before it whose text is none of that type."""
+        for at, (before, one) in enumerate(pairwise(lexemes)):
+            type_ = text[before.start : before.end].upper()
+            written = text[one.start : one.end]
+            if type_ not in _LITERALS or written[0] not in "'\"" or "\\" in written:
+                continue
+            pattern, example = _LITERALS[type_]
+            if type_ == "INTERVAL" and at + 2 < len(lexemes):
+                follows = text[lexemes[at + 2].start : lexemes[at + 2].end]
+                if re.fullmatch(_UNIT, follows, re.IGNORECASE):
+                    pattern, example = r".*\d.*", "'1'"
+            if not re.fullmatch(pattern, written[1:-1], re.IGNORECASE):
+                return Refusal(one.start, one.end, written, (example,))
+        return None
 
     def _expected(self, mask: int) -> Iterator[str]:
         name = 1 << self._tokens["IDENTIFIER"]
