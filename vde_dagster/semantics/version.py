@@ -9,7 +9,7 @@ from typing import Any
 from vde_dagster.base.hashing import digest_all, digest_values, from_hex
 from vde_dagster.base.package_version import version_of
 
-CANONICALISER_VERSION = 11
+CANONICALISER_VERSION = 12
 """Raised whenever the same definition gets other hashes or lineage: stored ones are made again."""
 
 

@@ -20,6 +20,11 @@ _ORDERED = (spark_functions.RANKING | spark_functions.TIE_BREAKING) - {"nth_valu
 """Functions that ask for a window with ORDER BY."""
 
 
+_FRAME_ARGS = {"kind", "start", "start_side", "end", "end_side"}
+_SO_FAR = ("UNBOUNDED", "PRECEDING", "CURRENT ROW", None)
+_WHOLE = ("UNBOUNDED", "PRECEDING", "UNBOUNDED", "FOLLOWING")
+
+
 def define_windows(windows: list[exp.Expr], scope: Scope) -> None:
     """Note the windows of a WINDOW clause."""
     for window in windows:
@@ -45,6 +50,11 @@ def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
         body, ties = _function(binder, e.this, scope)
     finally:
         scope.in_window -= 1
+    kind = spark_functions.kind(called(_bare(e.this)))
+    if spec is not None and kind == "aggregate" and _bounds(spec) == _WHOLE:
+        order, spec = [], None
+    elif spec is not None and _is_default(spec, kind, ordered=bool(order)):
+        spec = None
     frame: list[Any] = []
     if spec is not None:
         for key, value in sorted(spec.args.items()):
@@ -63,6 +73,30 @@ def bind_window(binder: Binder, e: exp.Window, scope: Scope) -> Node:
         terms.make("order", *[sort_key(binder, o, scope) for o in order]),
         terms.make("frame", *frame),
     )
+
+
+def _bare(e: exp.Expr) -> exp.Expr:
+    """A window function without FILTER and the treatment of NULLs."""
+    while isinstance(e, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
+        e = e.this
+    return e
+
+
+def _bounds(spec: exp.Expr) -> tuple[Any, ...]:
+    """Where a frame begins and ends; without an end it ends with the row at hand."""
+    parts = [spec.args.get(k) for k in ("start", "start_side", "end", "end_side")]
+    return (*parts[:2], parts[2] or "CURRENT ROW", parts[3])
+
+
+def _is_default(spec: exp.Expr, kind: str | None, *, ordered: bool) -> bool:
+    """Whether a frame is the one that Spark takes where none is written."""
+    if {key for key, value in spec.args.items() if value} - _FRAME_ARGS:
+        return False
+    if kind in ("ranking", "tie-breaking"):
+        return False  # They have frames of their own.
+    if not ordered:
+        return _bounds(spec) == _WHOLE
+    return spec.args.get("kind") == "RANGE" and _bounds(spec) == _SO_FAR
 
 
 def _inherit(

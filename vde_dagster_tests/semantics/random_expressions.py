@@ -15,6 +15,7 @@ class Expressions:
         texts: Columns of text.
         conditions: Columns of booleans.
         floats: Columns of floats, for conditions.
+        days: Columns of dates; with them also words that DuckDB has not, or reads otherwise.
     """
 
     def __init__(
@@ -24,12 +25,14 @@ class Expressions:
         texts: Sequence[str],
         conditions: Sequence[str] = (),
         floats: Sequence[str] = (),
+        days: Sequence[str] = (),
     ) -> None:
         self._rng = rng
         self._numbers = numbers
         self._texts = texts
         self._conditions = conditions
         self._floats = floats
+        self._days = days
 
     def any(self, depth: int = 2) -> str:
         """An expression of any type."""
@@ -55,6 +58,8 @@ class Expressions:
             *(f"(CASE {i} WHEN {lit} THEN 'a' WHEN 1 THEN 'b' END = 'a')", f"({i} <= {lit})"),
             *(f"(CASE WHEN {c} THEN NULL ELSE 1 END IS NULL)", f"(NOT {i} = {lit})"),
             f"(CASE {i} WHEN 0 THEN {lit} WHEN 1 THEN 2 WHEN 2 THEN 1 ELSE 0 END = 1)",
+            *(f"(COALESCE({i}, {lit}) > 0)", f"(COALESCE({i}, 1) <= {lit})"),
+            *(f"(COALESCE({s}, 'a') = 'a')", f"({i} > 0 OR {i} IS NULL)"),
             *(f"({s} LIKE 'a%')", f"({s} NOT IN ('a', 'b'))", f"({i} = {lit} OR {i} = 2)"),
         ]
         return rng.choice(made)
@@ -73,6 +78,14 @@ class Expressions:
             *(f"CASE WHEN {j} IS NULL THEN {k} ELSE {j} END", f"({j} + 0)", f"({j} - 1)"),
             *(f"({j} + (-1))", f"({j} * 1)", f"CAST({i} AS INT)", f"CASE WHEN {d} THEN {k} END"),
         ]
+        if self._days:
+            p = rng.choice(self._days)
+            made += [
+                *(f"year({p})", f"extract(YEAR FROM {p})", f"date_part('dow', {p})"),
+                *(f"dayofweek({p})", f"datediff({p} + 1, {p})", f"datediff(date_add({p}, 1), {p})"),
+                f"datediff({p} + INTERVAL '1' DAY, {p})",
+                f"datediff(date_sub({p}, -1), {p})",
+            ]
         return rng.choice(made)
 
     def text(self, depth: int = 2) -> str:

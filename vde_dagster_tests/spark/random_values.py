@@ -115,7 +115,12 @@ def compare_random_expressions(
     """
     of = {kind: [n for n, k in columns.items() if k == kind] for kind in columns.values()}
     made = Expressions(
-        random.Random(seed), of["INT"], of["STRING"], of["BOOLEAN"], of.get("DOUBLE", [])
+        random.Random(seed),
+        of["INT"],
+        of["STRING"],
+        of["BOOLEAN"],
+        of.get("DOUBLE", []),
+        of.get("DATE", []),
     )
     alike: dict[str, list[str]] = defaultdict(list)
     for text in {made.any(): None for _ in range(expressions)}:

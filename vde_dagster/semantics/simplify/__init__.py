@@ -14,7 +14,7 @@ from vde_dagster.semantics.simplify.expressions import simplify_expressions
 from vde_dagster.semantics.simplify.filters import move_filters
 from vde_dagster.semantics.simplify.full_joins import weaken_full_joins
 from vde_dagster.semantics.simplify.groupings import drop_groupings, drop_groupings_of_sets
-from vde_dagster.semantics.simplify.limits import merge_limits
+from vde_dagster.semantics.simplify.limits import ask_without_limits, merge_limits
 from vde_dagster.semantics.simplify.outer_joins import strengthen_joins
 from vde_dagster.semantics.simplify.parts import Parts
 from vde_dagster.semantics.simplify.presence import use_presence
@@ -32,6 +32,7 @@ def simplify(rel: Rel, terms: Terms) -> None:
     """
     parts = Parts.of(rel, terms)
     drop_empty(parts, said=True)
+    ask_without_limits(parts)
     simplify_expressions(parts)
     weaken_full_joins(parts)
     strengthen_joins(parts)

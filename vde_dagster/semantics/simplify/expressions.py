@@ -14,6 +14,7 @@ from vde_dagster.semantics.normalise import combine, conjuncts
 from vde_dagster.semantics.simplify.branches import into_branches
 from vde_dagster.semantics.simplify.choices import choose, first_present, spelled_out
 from vde_dagster.semantics.simplify.comparisons import among, ask_null, decide
+from vde_dagster.semantics.simplify.dates import date_made, days_added, field_taken
 from vde_dagster.semantics.simplify.facts import Facts
 from vde_dagster.semantics.simplify.junctions import join, turn
 from vde_dagster.semantics.simplify.numbers import calculate, convert, divide, sign
@@ -45,7 +46,10 @@ _OF_CALL: dict[str, Rule] = {
     **dict.fromkeys(("nvl2", "nullif", "nullifzero", "zeroifnull"), spelled_out),
     **dict.fromkeys(("isnull", "isnotnull"), spelled_out),
     **dict.fromkeys(("lower", "upper", "trim", "ltrim", "rtrim"), once),
+    **dict.fromkeys(("extract", "date_part"), field_taken),
     "coalesce": first_present,
+    "date_sub": days_added,
+    **dict.fromkeys(("to_date", "to_timestamp"), date_made),
     "concat": string_together,
     "positive": sign,
 }
@@ -109,6 +113,8 @@ class Simplifier:
         for _ in range(_MOST_STEPS):
             rule = _OF_CALL.get(node.parts[0]) if node.tag == "call" else _OF_TAG.get(node.tag)
             made = rule(node, self._facts) if rule is not None else node
+            if made is node and node.tag in ("add", "sub"):
+                made = days_added(node, self._facts)
             if made is node and node.tag in _OPERATORS:
                 made = into_branches(node, self._facts)
             if made is node:

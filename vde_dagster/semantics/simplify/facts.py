@@ -19,9 +19,9 @@ INT, BIGINT = "INT<>", "BIGINT<>"
 WHOLE = ("TINYINT<>", "SMALLINT<>", INT, BIGINT)
 """Integer types from the narrowest to the widest."""
 _SUFFIXES = {"L": BIGINT, "S": "SMALLINT<>", "Y": "TINYINT<>", "D": DOUBLE, "F": "FLOAT<>"}
-_TIMES = {"TIMESTAMPTZ<>", "TIMESTAMPLTZ<>", "TIMESTAMPNTZ<>"}
+TIMES = {"TIMESTAMPTZ<>", "TIMESTAMPLTZ<>", "TIMESTAMPNTZ<>"}
 _BARE = {"this", "expressions", "nested"}
-_PLAIN = frozenset({*WHOLE, TEXT, BOOL, DATE, DOUBLE, "FLOAT<>", "BINARY<>"} | _TIMES)
+_PLAIN = frozenset({*WHOLE, TEXT, BOOL, DATE, DOUBLE, "FLOAT<>", "BINARY<>"} | TIMES)
 _COMPARED = ("eq", "neq", "lt", "le", "nseq")
 _TOTAL = frozenset({"lower", "upper", "trim", "length", "concat", "coalesce", "startswith"}) | {
     *("endswith", "contains", "struct")

@@ -19,6 +19,34 @@ def merge_limits(parts: Parts) -> None:
             _merge(source, parts)
 
 
+def ask_without_limits(parts: Parts) -> None:
+    """EXISTS of the first rows is EXISTS of all. (Spark: `EliminateLimits`, for EXISTS.)"""
+    for rel in [node.parts[0] for node in parts.terms.nodes() if node.tag == "exists"]:
+        only = rel.group.sources[0] if len(rel.group.sources) == 1 else None
+        while (
+            isinstance(only, Derived)
+            and only.op == "limit"
+            and not rel.group.conditions
+            and rel in parts.seen
+            and not {rel.group, only.group} & parts.shared
+            and only not in parts.frozen
+            and _takes_some(only)
+        ):
+            inner = only.group
+            rel.group.sources, rel.group.conditions = inner.sources, inner.conditions
+            rel.group.joins = inner.joins
+            inner.sources, inner.conditions = [], []
+            parts.groups.remove(inner)
+            only = rel.group.sources[0] if len(rel.group.sources) == 1 else None
+
+
+def _takes_some(source: Derived) -> bool:
+    """Whether a LIMIT leaves a row if there are any, and sorts by nothing that may fail."""
+    limit, offset, *keys = source.args
+    plain = all(key.tag == "sort" and key.parts[-1].tag in ("ref", "lit") for key in keys)
+    return plain and offset.parts[0] is None and (_count(limit) or 0) > 0
+
+
 def _deciding(keys: list[Node]) -> list[Node]:
     """Sort keys without constants, and without what was sorted by before."""
     kept: dict[Node, Node] = {}

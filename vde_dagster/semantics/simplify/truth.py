@@ -11,8 +11,11 @@ from typing import Any
 from vde_dagster.semantics.algebra import Node
 from vde_dagster.semantics.literals import plain_string
 from vde_dagster.semantics.normalise import boolean, compare, integer, negate
+from vde_dagster.semantics.simplify.comparisons import compared
 from vde_dagster.semantics.simplify.facts import Facts, is_null, of_null
 from vde_dagster.semantics.simplify.texts import matches_all
+
+_COMPARED = ("eq", "neq", "lt", "le")
 
 
 def true_where(node: Node, facts: Facts) -> Node:
@@ -29,7 +32,9 @@ def true_where(node: Node, facts: Facts) -> Node:
         return _same(node, facts)
     if tag == "Like" and matches_all(node):
         return negate(terms, of_null(parts[-1], terms))
-    if tag in ("eq", "le", "neq", "lt") and parts[0] is parts[-1] and facts.never_fails(node):
+    if tag in _COMPARED and any(p.tag == "call" and p.parts[0] == "coalesce" for p in parts):
+        return _with_default(node, facts)
+    if tag in _COMPARED and parts[0] is parts[-1] and facts.never_fails(node):
         if tag in ("neq", "lt"):
             return boolean(terms, False)
         return negate(terms, of_null(parts[0], terms))
@@ -44,6 +49,22 @@ def _same(node: Node, facts: Facts) -> Node:
             return true_where(other, facts)
         if facts.never_null(constant):
             return compare(facts.terms, "eq", one, two)
+    return node
+
+
+def _with_default(node: Node, facts: Facts) -> Node:
+    """``COALESCE(x, 0) > 1``: of x that is NULL it is known whether the condition is true."""
+    terms = facts.terms
+    for i, (one, other) in enumerate((node.parts, node.parts[::-1])):
+        if one.tag != "call" or len(one.parts) != 3 or other.tag != "lit":
+            continue
+        _, this, default = one.parts
+        if default.tag != "lit" or not facts.comparable(this, default):
+            continue
+        known = compared(node.tag, *((default, other) if i == 0 else (other, default)), facts)
+        if known.tag == "bool" and facts.comparable(this, other):
+            made = compare(terms, node.tag, *((this, other) if i == 0 else (other, this)))
+            return facts.joined("or", [made, of_null(this, terms)]) if known.parts[0] else made
     return node
 
 
