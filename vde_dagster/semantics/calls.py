@@ -5,6 +5,7 @@ Which names mean the same is in `spark_functions`, proved there on Spark itself.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -29,6 +30,8 @@ _WITH_UNIT_OF_THREE = frozenset(
 _COUNT = "count"
 _TOTALS = ("sum", "avg")
 _LITERAL = " literal"
+_TRIMMED = {"btrim": "trim", "trim both": "trim", "trim leading": "ltrim", "trim trailing": "rtrim"}
+_MIDNIGHT = re.compile(r"[ T]00:00(:00(\.0{1,6})?)?'$")
 _AGGREGATES = ("aggregate", "ordered aggregate")
 
 
@@ -79,6 +82,11 @@ def _scalar(binder: Binder, e: exp.Anonymous, name: str, arguments: list[Node]) 
         return choice(binder.terms, arguments[:2], arguments[2])
     if name == "nvl" and len(arguments) == 2:
         name = "coalesce"
+    if name == "left" and len(arguments) == 2:
+        name = "substring"
+        arguments.insert(1, binder.terms.make("lit", "n", "1"))
+    if len(arguments) == 1:
+        name = _TRIMMED.get(name, name)
     size = len(e.expressions)
     for index in spark_functions.UNITS.get(name, {}):
         if index < size and (name not in _WITH_UNIT_OF_THREE or size == 3):
@@ -105,6 +113,10 @@ def _typed_literal(binder: Binder, name: str, text: str) -> Node:
         target = data_type("DATE")
         assert target is not None
         return cast(binder.terms, bind_literal(binder.terms, text), target)
+    if name == "x":
+        text = text.upper()
+    elif name == "timestamp" and is_plain_date(f"{text[:11]}'"):
+        text = _MIDNIGHT.sub("'", text)
     return binder.terms.make("typed literal", name, text)
 
 

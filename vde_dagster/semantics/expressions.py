@@ -131,7 +131,7 @@ def _binary(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
 
 def _division(binder: Binder, e: exp.Binary, scope: Scope) -> Node:
     binder.to_check.append(e)
-    return generic(binder, e, scope)
+    return _binary(binder, e, scope) if isinstance(e, exp.Mod) else generic(binder, e, scope)
 
 
 def _between(binder: Binder, e: exp.Between, scope: Scope) -> Node:
@@ -175,6 +175,13 @@ def _neg(binder: Binder, e: exp.Neg, scope: Scope) -> Node:
         # The sign is part of the literal, and of its type: -2147483648 is an INT.
         return bind_literal(binder.terms, "-" + e.this.this)
     return minus(binder.terms, bind(binder, e.this, scope))
+
+
+def _plus(binder: Binder, e: exp.Sqrt, scope: Scope) -> Node:
+    """A sign, for which `spark_tokens` has SQLGlot read an operator that Spark has not."""
+    this = bind(binder, e.this, scope)
+    number = isinstance(e.this, exp.Literal) and not e.this.is_string
+    return this if number else call(binder.terms, "positive", [this])
 
 
 def _unsigned_shift(binder: Binder, e: exp.Coalesce, scope: Scope) -> Node:
@@ -247,6 +254,7 @@ _HANDLERS: dict[type, Handler] = {
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Neg: _neg,
+    exp.Sqrt: _plus,
     exp.Lambda: bind_lambda,
     exp.Parameter: bind_parameter,
     exp.Placeholder: bind_placeholder,

@@ -51,8 +51,8 @@ _RETURNS = {
 """Functions that return one type whatever they are given."""
 
 _OF_FIRST = frozenset(
-    {"max", "min", "first", "last", "any_value", "nullif", "lag", "lead", "nth_value", "negative"}
-    | {"positive", "array_distinct", "array_sort", "sort_array", "slice", "array_compact"}
+    {"max", "min", "first", "last", "any_value", "nullif", "lag", "lead", "nth_value"}
+    | {"array_distinct", "array_sort", "sort_array", "slice", "array_compact"}
 )
 """Functions that return the type of their first argument."""
 _OF_ALL = frozenset({"coalesce", "nvl", "greatest", "least"})
@@ -118,8 +118,14 @@ def _literal(e: exp.Literal) -> Type:
     return data_type("DOUBLE") if "e" in text.lower() and text[-2:].upper() != "BD" else None
 
 
+def _signed(e: exp.Expr) -> Type:
+    """The type of a number with a sign; texts become one."""
+    kind = infer(e)
+    return data_type("DOUBLE") if kind == data_type("STRING") else kind
+
+
 def _negative(e: exp.Neg) -> Type:
-    kind = infer(e.this)
+    kind = _signed(e.this)
     least = isinstance(e.this, exp.Literal) and str(e.this.this) in (
         str(_LONGEST_INT),
         str(_LONGEST_BIGINT),
@@ -191,6 +197,8 @@ def _call(e: exp.Anonymous) -> Type:
         return None
     if name in _OF_FIRST:
         return infer(arguments[0])
+    if name in ("negative", "positive"):
+        return _signed(arguments[0])
     if name in _OF_ALL:
         return _common(arguments)
     if name == "if" and len(arguments) == 3:
@@ -225,6 +233,7 @@ def _literal_type(name: str) -> Type:
 _RULES: dict[type, Callable[..., Type]] = {
     exp.Literal: _literal,
     exp.Neg: _negative,
+    exp.Sqrt: lambda e: _signed(e.this),
     exp.Paren: _inner,
     exp.Alias: _inner,
     exp.Window: _inner,

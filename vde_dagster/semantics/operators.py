@@ -30,6 +30,7 @@ _CALLS = {
     exp.BitwiseLeftShift: "shiftleft",
     exp.BitwiseRightShift: "shiftright",
     exp.DPipe: "concat",
+    exp.Mod: "mod",
 }
 
 

@@ -365,6 +365,38 @@ word in ``extract(F FROM x)``, for ``timestampadd`` and for what follows it here
 ``dateadd date_add datediff date_diff`` have one only with three arguments.
 """
 
+DEFAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "aes_decrypt": (2, ("'GCM'", "'DEFAULT'")),
+    "try_aes_decrypt": (2, ("'GCM'", "'DEFAULT'")),
+    "any_value": (1, ("false",)),
+    "approx_count_distinct": (1, ("0.05D",)),
+    "approx_percentile": (2, ("10000",)),
+    "bround": (1, ("0",)),
+    "first": (1, ("false",)),
+    "from_unixtime": (1, ("'yyyy-MM-dd HH:mm:ss'",)),
+    "hll_sketch_agg": (1, ("12",)),
+    "lag": (1, ("1", "null")),
+    "last": (1, ("false",)),
+    "lead": (1, ("1", "null")),
+    "locate": (2, ("1",)),
+    "mask": (1, ("'X'", "'x'", "'n'", "null")),
+    "months_between": (2, ("true",)),
+    "overlay": (3, ("-1",)),
+    "regexp_extract": (2, ("1",)),
+    "regexp_extract_all": (2, ("1",)),
+    "regexp_instr": (2, ("0",)),
+    "regexp_replace": (3, ("1",)),
+    "replace": (2, ("''",)),
+    "round": (1, ("0",)),
+    "sentences": (1, ("''", "''")),
+    "sort_array": (1, ("true",)),
+    "split": (2, ("-1",)),
+    "str_to_map": (1, ("','", "':'")),
+    "to_unix_timestamp": (1, ("'yyyy-MM-dd HH:mm:ss'",)),
+    "unix_timestamp": (1, ("'yyyy-MM-dd HH:mm:ss'",)),
+}
+"""What Spark takes for arguments that are left out: the first one's index, and literals."""
+
 INTERVAL_UNITS = _pairs("""
 year: year years
 month: month months

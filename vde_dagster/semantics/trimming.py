@@ -11,6 +11,7 @@ from vde_dagster.semantics.binder import Unsupported
 from vde_dagster.semantics.ctes import NO_CTES
 from vde_dagster.semantics.grouping import ordinal
 from vde_dagster.semantics.names import NamedSource, Scope
+from vde_dagster.semantics.normalise import integer
 from vde_dagster.semantics.rewrite import rewrite
 from vde_dagster.semantics.windows import sort_key
 
@@ -97,6 +98,7 @@ def limited(binder: Binder, e: exp.Expr, rel: Rel, order: list[Node]) -> Rel:
     """Apply LIMIT and OFFSET; an ORDER BY without them is only an order."""
     limit = _count(binder, e.args.get("limit"), rel.scope)
     offset = _count(binder, e.args.get("offset"), rel.scope)
+    offset = None if offset is not None and integer(offset) == 0 else offset
     if limit is None and offset is None:
         rel.group.sorts = order + rel.group.sorts
         return rel

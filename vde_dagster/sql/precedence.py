@@ -40,7 +40,7 @@ _MOST_BRACKETS = 200
 """More make a query that no parser should be asked to read."""
 _SPECIAL = frozenset({T.AMP, T.PIPE, T.CARET, T.DQMARK, T.DPIPE})
 _PREDICATES = frozenset({T.LIKE, T.ILIKE, T.RLIKE, T.IN, T.BETWEEN, T.IS})
-_SIGNS = frozenset({T.DASH, T.PLUS, T.TILDE})
+_SIGNS = frozenset({T.DASH, T.PLUS, T.PIPE_SLASH, T.TILDE})
 _SUFFIXES = frozenset({T.DCOLON, T.L_BRACKET})
 _ENDS = (
     _PREDICATES
@@ -179,7 +179,7 @@ class _Bracketer:
         before = self._tokens[index - 1].token_type
         if before == T.TILDE or (run.signs and run.signs[-1] == index - 1):
             return False
-        return before not in _ENDS and before not in (T.DOT, T.PLUS)
+        return before not in _ENDS and before not in (T.DOT, T.PLUS, T.PIPE_SLASH)
 
     def _ended(self, run: _Run, index: int, kind: TokenType) -> _Run:
         """End an expression at a word or comma, and begin the next one."""

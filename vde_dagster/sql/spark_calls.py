@@ -14,7 +14,7 @@ _NO_CALL_BEHIND = frozenset(
     {T.ALIAS, T.WITH, T.RECURSIVE, T.VAR, T.IDENTIFIER, T.R_PAREN, T.DCOLON}
 )
 """What stands before a name with brackets that is no call: `AS t(a, b)`, `x::DECIMAL(9, 2)`."""
-_BEFORE_OPERAND = frozenset(
+BEFORE_OPERAND = frozenset(
     {T.L_PAREN, T.COMMA, T.SELECT, T.WHERE, T.ON, T.HAVING, T.QUALIFY, T.WHEN, T.THEN, T.ELSE}
     | {T.AND, T.OR, T.EQ, T.NEQ, T.LT, T.LTE, T.GT, T.GTE, T.GROUP_BY, T.ORDER_BY, T.DISTINCT}
 )
@@ -105,7 +105,7 @@ class Calls:
         if name in _OPERATORS:
             if kind == T.NOT and index > 1:
                 kind = self._in[index - 2].token_type
-            return kind not in _BEFORE_OPERAND
+            return kind not in BEFORE_OPERAND
         if name in ("TRANSFORM", "MAP", "REDUCE") and kind == T.SELECT:
             end = self._end_of_bracket(index + 1) + 1
             return end < len(self._in) and self._in[end].text.upper() == "USING"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
-from vde_dagster.sql.spark_calls import Calls
+from vde_dagster.sql.spark_calls import BEFORE_OPERAND, Calls
 from vde_dagster.sql.spark_literals import (
     LITERAL_TYPES,
     interval_literal,
@@ -24,12 +24,22 @@ from vde_dagster.sql.spark_literals import (
     prefixed_literal,
     string_run,
 )
-from vde_dagster.sql.token_kinds import GENERIC, PREFIXED, STRINGS, like, retext
+from vde_dagster.sql.token_kinds import COMPARISONS, GENERIC, PREFIXED, STRINGS, like, retext
 
 T = TokenType
-_NOTED = STRINGS | PREFIXED | GENERIC | {T.NUMBER, T.INTERVAL, T.GT, T.COLON, T.COLLATE, T.UNKNOWN}
+_NOTED = (
+    STRINGS
+    | PREFIXED
+    | GENERIC
+    | {*(T.NUMBER, T.INTERVAL, T.GT, T.COLON, T.COLLATE, T.UNKNOWN, T.PLUS)}
+)
 _NOTED_BEHIND = STRINGS | {T.L_PAREN}
 """Tokens that are looked at, and what tokens in front of them are looked at for."""
+_BEFORE_SIGN = COMPARISONS | {
+    *(T.STAR, T.SLASH, T.MOD, T.DIV, T.PLUS, T.DASH, T.DPIPE, T.AMP, T.CARET, T.PIPE, T.TILDE),
+    *(T.PIPE_SLASH, T.L_BRACKET, T.NOT, T.BETWEEN, T.LIKE, T.PARTITION_BY, T.CASE),
+}
+"""Behind which, too, a plus is a sign."""
 
 
 class AsWritten(NamedTuple):
@@ -92,6 +102,8 @@ class _Reader:
                     index += 1  # A number such as 1L is three tokens in one place.
             elif kind in PREFIXED:
                 out += prefixed_literal(text, token)
+            elif kind == T.PLUS:
+                out.append(self._plus(token, following))
             elif following == T.L_PAREN:
                 calls.before_bracket(index)
                 out.append(token)
@@ -123,6 +135,16 @@ class _Reader:
         elif kind == T.UNKNOWN and self._after_is():
             retext(token, T.STRING, "UNKNOWN")
         self._out.append(token)
+
+    def _plus(self, token: Token, following: TokenType | None) -> Token:
+        """Give a sign, which SQLGlot drops, that of an operator which Spark has not (`|/`).
+
+        In Spark ``+x`` makes a DOUBLE of texts and of NULL. A number's sign changes nothing.
+        """
+        before = self._out[-1].token_type if self._out else None
+        number = following == T.NUMBER and T.DCOLON not in self._kinds
+        signs = before in BEFORE_OPERAND or before in _BEFORE_SIGN
+        return like(token, T.PIPE_SLASH, "+") if signs and not number else token
 
     def _after_is(self) -> bool:
         before = [t.token_type for t in self._out[-2:]]

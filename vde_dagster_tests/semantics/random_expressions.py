@@ -58,10 +58,18 @@ class Expressions:
             *(f"(CASE {i} WHEN {lit} THEN 'a' WHEN 1 THEN 'b' END = 'a')", f"({i} <= {lit})"),
             *(f"(CASE WHEN {c} THEN NULL ELSE 1 END IS NULL)", f"(NOT {i} = {lit})"),
             f"(CASE {i} WHEN 0 THEN {lit} WHEN 1 THEN 2 WHEN 2 THEN 1 ELSE 0 END = 1)",
-            *(f"(COALESCE({i}, {lit}) > 0)", f"(COALESCE({i}, 1) <= {lit})"),
-            *(f"(COALESCE({s}, 'a') = 'a')", f"({i} > 0 OR {i} IS NULL)"),
+            *(f"(COALESCE({i}, {lit}) > 0)", f"(COALESCE({i}, 1) <= {lit})", f"({i} = '{lit}')"),
+            *(f"(COALESCE({s}, 'a') = 'a')", f"({i} % 2 = {lit})", f"({i} > 0 OR {i} IS NULL)"),
             *(f"({s} LIKE 'a%')", f"({s} NOT IN ('a', 'b'))", f"({i} = {lit} OR {i} = 2)"),
         ]
+        if self._days:
+            j, p = self.number(0), rng.choice(self._days)
+            made += [
+                *(f"(({i}, {s}) = ({lit}, 'a'))", f"({i} <=> {lit} AND {s} <=> 'a')"),
+                *(f"(({i}, {j}) IN (({lit}, 1), (2, 2)))", f"({i} IN ('{lit}', '2'))"),
+                *(f"(({i}, {j}) <> ({lit}, 1))", f"(NOT ({i} <=> {lit} AND {j} <=> 1))"),
+                *(f"({p} + 1 > DATE '2024-02-24')", f"(date_add({p}, 1) > '2024-02-24')"),
+            ]
         return rng.choice(made)
 
     def number(self, depth: int = 2) -> str:
@@ -77,14 +85,22 @@ class Expressions:
             *(f"CASE WHEN {d} THEN {j} WHEN {c} THEN {k} ELSE {i} END", f"IF({c}, {j}, {k})"),
             *(f"CASE WHEN {j} IS NULL THEN {k} ELSE {j} END", f"({j} + 0)", f"({j} - 1)"),
             *(f"({j} + (-1))", f"({j} * 1)", f"CAST({i} AS INT)", f"CASE WHEN {d} THEN {k} END"),
+            *(f"CASE {i} WHEN 1 THEN {j} WHEN 0 THEN 2 END", f"({j} % 2)"),
+            *(f"CASE {i} WHEN 0 THEN 2 WHEN 1 THEN {j} END",) * 2,
         ]
         if self._days:
             p = rng.choice(self._days)
             made += [
-                *(f"year({p})", f"extract(YEAR FROM {p})", f"date_part('dow', {p})"),
-                *(f"dayofweek({p})", f"datediff({p} + 1, {p})", f"datediff(date_add({p}, 1), {p})"),
-                f"datediff({p} + INTERVAL '1' DAY, {p})",
-                f"datediff(date_sub({p}, -1), {p})",
+                *(
+                    f"year({p})",
+                    f"extract(YEAR FROM {p})",
+                    f"date_part('dow', {p})",
+                    f"mod({j}, 2)",
+                ),
+                *(f"dayofweek({p})", f"DECODE({i}, 0, 2, 1, {j})", f"DECODE({i}, 1, {j}, 0, 2)"),
+                *(f"datediff({p} + 1, {p})", f"datediff(date_add({p}, 1), {p})", f"round({j}, 0)"),
+                *(f"datediff({p} + INTERVAL '1' DAY, {p})", f"locate('a', {self.text(0)}, 1)"),
+                *(f"datediff(date_sub({p}, -1), {p})", f"locate('a', {self.text(0)})"),
             ]
         return rng.choice(made)
 
@@ -99,6 +115,16 @@ class Expressions:
             *(f"CAST({s} AS STRING)", f"concat({s}, {t})", f"concat(concat({t}, 'a'), 'b')"),
             *(f"upper(upper({t}))", f"upper({t})", f"concat({t}, 'ab')", f"IF({c}, {t}, {t})"),
         ]
+        if self._days:
+            j, p = self.number(0), rng.choice(self._days)
+            made += [
+                *(f"concat({t}, {j})", f"concat({t}, CAST({j} AS STRING))", f"({t} || {p})"),
+                *(f"concat({t}, CAST({p} AS STRING))", f"concat({t}, 1)", f"concat({t}, '1')"),
+                *(f"left({t}, 2)", f"substr({t}, 1, 2)", f"lpad({t}, 3)", f"lpad({t}, 3, ' ')"),
+                *(f"trim(BOTH FROM {t})", f"btrim({t})", f"trim({t})", f"replace({t}, 'a', '')"),
+                *(f"DECODE({j}, 0, {t}, 1, 'b')", f"CASE {j} WHEN 1 THEN 'b' WHEN 0 THEN {t} END"),
+                *(f"replace({t}, 'a')", f"CAST(to_date({p}) AS STRING)", f"CAST({p} AS STRING)"),
+            ]
         return rng.choice(made)
 
     def _simple(self) -> str:

@@ -221,3 +221,52 @@ def test_functions_are_found_in_any_case(session: Any, registry: dict[str, Built
     """The lists are in lower case, as Spark finds functions in any case."""
     assert all(name == name.lower() for name in registry)
     assert session.sql("SELECT LeNgTh('ab'), `LENGTH`('ab')").collect()[0] == (2, 2)
+
+
+LEFT_OUT = {
+    "aes_decrypt": "aes_decrypt(CAST(s AS BINARY), CAST(s AS BINARY)",
+    "try_aes_decrypt": "try_aes_decrypt(CAST(s AS BINARY), CAST(s AS BINARY)",
+    "any_value": "any_value(i",
+    "approx_count_distinct": "approx_count_distinct(i",
+    "approx_percentile": "percentile_approx(d, 0.5",
+    "bround": "bround(d",
+    "first": "first(i",
+    "from_unixtime": "from_unixtime(k",
+    "hll_sketch_agg": "hll_sketch_agg(i",
+    "lag": "lag(i",
+    "last": "last(i",
+    "lead": "lead(i",
+    "locate": "locate('a', s",
+    "mask": "mask(s",
+    "months_between": "months_between(p, p",
+    "overlay": "overlay(s, 'a', i",
+    "regexp_extract": "regexp_extract(s, 'a(b)'",
+    "regexp_extract_all": "regexp_extract_all(s, 'a(b)'",
+    "regexp_instr": "regexp_instr(s, 'a(b)'",
+    "regexp_replace": "regexp_replace(s, 'a', 'b'",
+    "replace": "replace(s, 'a'",
+    "round": "round(d",
+    "sentences": "sentences(s",
+    "sort_array": "sort_array(a",
+    "split": "split(s, ','",
+    "str_to_map": "str_to_map(s",
+    "to_unix_timestamp": "to_unix_timestamp(s",
+    "unix_timestamp": "unix_timestamp(s",
+}
+"""Calls up to the argument that may be left out."""
+
+
+def test_arguments_that_are_left_out_are_those_that_spark_takes(session: Any) -> None:
+    """Spark's analyser makes one plan of the call with them and of that without."""
+    rows = "VALUES (1, 2L, 0.5D, 'x', DATE '2020-01-01', array('x')) AS t(i, k, d, s, p, a)"
+    wrong = []
+    for name, (_, defaults) in spark_functions.DEFAULTS.items():
+        over = " OVER (ORDER BY i)" if name in ("lag", "lead") else ""
+        plans = [
+            analysed(
+                session, f"SELECT {', '.join([LEFT_OUT[name], *some])}){over} AS x FROM {rows}"
+            )
+            for some in (defaults[:n] for n in range(len(defaults) + 1))
+        ]
+        wrong += [f"{name}: {plan}" for plan in plans[1:] if not plans[0].sameResult(plan)]
+    assert wrong == []

@@ -6,9 +6,12 @@ type. NULL without a type fits any. (Rules: Spark's `SimplifyConditionals`, `Nul
 
 from __future__ import annotations
 
+from typing import Any
+
 from vde_dagster.semantics.algebra import Node
-from vde_dagster.semantics.normalise import boolean, compare, negate
-from vde_dagster.semantics.simplify.facts import BOOL, Facts, is_null, null_test, of_null
+from vde_dagster.semantics.literals import plain_string
+from vde_dagster.semantics.normalise import boolean, compare, integer, negate
+from vde_dagster.semantics.simplify.facts import BOOL, TEXT, Facts, is_null, null_test, of_null
 
 Branch = tuple[Node, Node]
 
@@ -23,7 +26,7 @@ def choose(node: Node, facts: Facts) -> Node:
     if other.tag == "case":
         more, other = _parts(other, facts)
         branches += more
-    branches = _merged(branches, facts)
+    branches = _merged(_sorted(branches, facts), facts)
     while branches and _alike(branches[-1][1], other) and facts.never_fails(branches[-1][0]):
         branches.pop()
     if not branches:
@@ -57,6 +60,36 @@ def _reachable(branches: list[Branch], other: Node) -> tuple[list[Branch], Node]
         if not (condition.tag == "bool" or is_null(condition)):
             kept.append((condition, value))
     return kept, other
+
+
+def _sorted(branches: list[Branch], facts: Facts) -> list[Branch]:
+    """Branches that ask for different literals of one expression in the order of these."""
+    made: list[Branch] = []
+    run: list[tuple[Any, Branch]] = []
+    of: Any = None
+    for branch in [*branches, None]:
+        asked = _literal_of(branch[0], facts) if branch is not None else None
+        if run and (asked is None or asked[0] != of):
+            made += [one for _, one in sorted(run, key=lambda found: found[0])]
+            run = []
+        if asked is None or branch is None:
+            made += [branch] if branch is not None else []
+        else:
+            of = asked[0]
+            run.append((asked[1], branch))
+    return made
+
+
+def _literal_of(condition: Node, facts: Facts) -> tuple[Any, Any] | None:
+    """Of what a condition asks whether it equals a literal, and which literal."""
+    if condition.tag != "eq" or not facts.never_fails(condition):
+        return None
+    for one, other in (condition.parts, condition.parts[::-1]):
+        if one.tag == "lit" and other.tag != "lit":
+            number, text = integer(one), plain_string(one.parts[1])
+            value = text if number is None else number
+            return None if value is None else ((other, type(value)), value)
+    return None
 
 
 def _merged(branches: list[Branch], facts: Facts) -> list[Branch]:
@@ -122,6 +155,24 @@ def first_present(node: Node, facts: Facts) -> Node:
         known = compare(terms, "nseq", kept[0], boolean(terms, not otherwise))
         return negate(terms, known) if otherwise else known
     return facts.terms.make("call", "coalesce", *kept)
+
+
+def decoded(node: Node, facts: Facts) -> Node:
+    """DECODE to texts, which finds NULL too, as the CASE that Spark makes of it.
+
+    Of whole numbers it makes a BIGINT in ANSI mode, whatever their types.
+    """
+    terms, (this, *others) = facts.terms, node.parts[1:]
+    searched = others[: len(others) // 2 * 2 : 2]
+    found = [*others[1::2], *(others[-1:] if len(others) % 2 else ())]
+    if len(others) < 2 or facts.common(found) != TEXT:
+        return node
+    if not all(facts.comparable(this, value) for value in searched):
+        return node
+    made = list(others)
+    for i, value in zip(range(0, len(others), 2), searched, strict=False):
+        made[i] = compare(terms, "eq" if facts.never_null(value) else "nseq", this, value)
+    return terms.make("case", *made)
 
 
 def spelled_out(node: Node, facts: Facts) -> Node:

@@ -9,9 +9,11 @@ from vde_dagster.semantics.algebra import Node
 from vde_dagster.semantics.literals import is_plain_date, plain_string
 from vde_dagster.semantics.normalise import boolean, compare, integer, negate
 from vde_dagster.semantics.simplify.facts import (
+    BIGINT,
     BOOL,
     DATE,
     DOUBLE,
+    INT,
     TEXT,
     WHOLE,
     Facts,
@@ -21,12 +23,18 @@ from vde_dagster.semantics.simplify.facts import (
 )
 
 _LONGEST_LIST = 40
+_COMPARED_IN_ROWS = (*WHOLE, TEXT, DATE, BOOL)
 
 
 def decide(node: Node, facts: Facts) -> Node:
     """A comparison that is decided, or between the values that it is about."""
     terms, tag = facts.terms, node.tag
     one, two = node.parts
+    if tag in ("eq", "neq", "nseq") and _alike(one, two, facts):
+        fields = zip(one.parts[2:], two.parts[2:], strict=True)
+        same = [decide(terms.unordered("nseq", [a, b]), facts) for a, b in fields]
+        made = facts.joined("and", same)
+        return negate(terms, made) if tag == "neq" else made
     for constant, other in ((one, two), (two, one)):
         if is_null(constant) and tag == "nseq":
             return of_null(other, terms)
@@ -40,6 +48,15 @@ def decide(node: Node, facts: Facts) -> Node:
         tag = "eq"
     first, second = _uncast(one, two, facts), _uncast(two, one, facts)
     return compared(tag, first, second, facts)
+
+
+def _alike(one: Node, two: Node, facts: Facts) -> bool:
+    """Whether two are rows of values, ``(i, j) = (1, 2)``, which are compared one by one."""
+    if not one.tag == two.tag == "Tuple" or len(one.parts) != len(two.parts):
+        return False
+    fields = zip(one.parts[2:], two.parts[2:], strict=True)
+    pairs = [(facts.type(a), facts.type(b)) for a, b in fields]
+    return all(a == b and a in _COMPARED_IN_ROWS for a, b in pairs)
 
 
 def _with_constant(tag: str, other: Node, constant: Node, facts: Facts) -> Node:
@@ -69,10 +86,20 @@ def _uncast(node: Node, other: Node, facts: Facts) -> Node:
     if node.tag == "lit" and kind in WHOLE and node.parts[1].endswith("L"):
         short = facts.terms.make("lit", "n", node.parts[1][:-1])
         return short if integer(short) is not None else node
+    if node.tag == "lit" and kind in (INT, BIGINT):
+        return _as_number(node, facts)
     if kind == DATE and node.tag == "cast" and node.parts[1] == DATE:
         of = node.parts[2]
         return of if of.tag == "lit" and is_plain_date(of.parts[1]) else node
     return node
+
+
+def _as_number(node: Node, facts: Facts) -> Node:
+    """A text of digits that is compared with whole numbers as the number that it is."""
+    digits = plain_string(node.parts[1])
+    made = facts.terms.make("lit", "n", digits) if digits is not None else None
+    exact = made is not None and str(integer(made)) == digits
+    return made if exact and made is not None else node
 
 
 def compared(tag: str, one: Node, two: Node, facts: Facts) -> Node:
@@ -144,6 +171,10 @@ def _is_value(this: Node, member: Node, facts: Facts) -> bool:
     kind = facts.type(this)
     if member.tag == "lit" and kind in (*WHOLE, DOUBLE) and integer(member) is not None:
         return True
+    if member.tag == "Tuple":
+        return _alike(this, member, facts)
+    if member.tag == "lit" and kind in (INT, BIGINT):
+        return _as_number(member, facts) is not member
     if kind == DATE:
         text = member.parts[2] if member.tag == "cast" and member.parts[1] == DATE else member
         return text.tag == "lit" and is_plain_date(text.parts[1])

@@ -12,9 +12,10 @@ from collections.abc import Callable, Set
 from vde_dagster.semantics.algebra import Group, Node, Terms
 from vde_dagster.semantics.normalise import combine, conjuncts
 from vde_dagster.semantics.simplify.branches import into_branches
-from vde_dagster.semantics.simplify.choices import choose, first_present, spelled_out
+from vde_dagster.semantics.simplify.choices import choose, decoded, first_present, spelled_out
 from vde_dagster.semantics.simplify.comparisons import among, ask_null, decide
 from vde_dagster.semantics.simplify.dates import date_made, days_added, field_taken
+from vde_dagster.semantics.simplify.defaults import without_defaults
 from vde_dagster.semantics.simplify.facts import Facts
 from vde_dagster.semantics.simplify.junctions import join, turn
 from vde_dagster.semantics.simplify.numbers import calculate, convert, divide, sign
@@ -49,6 +50,7 @@ _OF_CALL: dict[str, Rule] = {
     **dict.fromkeys(("extract", "date_part"), field_taken),
     "coalesce": first_present,
     "date_sub": days_added,
+    "decode": decoded,
     **dict.fromkeys(("to_date", "to_timestamp"), date_made),
     "concat": string_together,
     "positive": sign,
@@ -115,6 +117,8 @@ class Simplifier:
             made = rule(node, self._facts) if rule is not None else node
             if made is node and node.tag in ("add", "sub"):
                 made = days_added(node, self._facts)
+            if made is node and node.tag == "call":
+                made = without_defaults(node, self._facts)
             if made is node and node.tag in _OPERATORS:
                 made = into_branches(node, self._facts)
             if made is node:

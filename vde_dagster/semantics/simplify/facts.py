@@ -82,7 +82,8 @@ class Facts:
         if tag in ("add", "sub", "mul"):
             return self._type_of_arithmetic([self.type(p) for p in parts])
         if tag == "neg":
-            return self.type(parts[0])
+            kind = self.type(parts[0])
+            return DOUBLE if kind == TEXT else kind
         if tag == "aggregate":
             return self._type_of_total(parts[0])
         return self._type_of_call(node) if tag == "call" else None

@@ -92,6 +92,8 @@ def divide(node: Node, facts: Facts) -> Node:
 def sign(node: Node, facts: Facts) -> Node:
     """Two signs that take each other away; of integers the smallest has no opposite."""
     inner = node.parts[-1]
+    if inner.tag == "Null":
+        return facts.null(DOUBLE)
     if node.tag == "neg":
         twice = inner.tag == "neg" and facts.type(inner) == DOUBLE
         return inner.parts[0] if twice else node

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from vde_dagster.semantics.algebra import Node
 from vde_dagster.semantics.literals import plain_string
-from vde_dagster.semantics.normalise import compare, negate
-from vde_dagster.semantics.simplify.facts import BOOL, TEXT, WHOLE, Facts, is_null
+from vde_dagster.semantics.normalise import compare, integer, negate
+from vde_dagster.semantics.simplify.facts import BOOL, DATE, TEXT, WHOLE, Facts, is_null
 
-_JOINED = (TEXT, *WHOLE)
+_JOINED = (TEXT, DATE, *WHOLE)
 _TWICE_AS_ONCE = frozenset({"lower", "upper", "trim", "ltrim", "rtrim"})
 
 
@@ -71,8 +71,8 @@ def string_together(node: Node, facts: Facts) -> Node:
     for argument in node.parts[1:]:
         nested = argument.tag == "call" and argument.parts[0] == "concat"
         flat += argument.parts[1:] if nested else [argument]
-    kinds = [facts.type(argument) for argument in flat]
-    if any(kind not in _JOINED for kind in kinds):
+    flat = [_as_text(argument, facts) for argument in flat]
+    if any(facts.type(argument) not in _JOINED for argument in flat):
         return node
     made: list[Node] = []
     for argument in flat:
@@ -84,6 +84,14 @@ def string_together(node: Node, facts: Facts) -> Node:
     if len(made) == 1 and facts.type(made[0]) == TEXT:
         return made[0]
     return facts.terms.make("call", "concat", *made)
+
+
+def _as_text(node: Node, facts: Facts) -> Node:
+    """An argument of CONCAT, which casts to text by itself."""
+    if node.tag == "cast" and not node.parts[0] and node.parts[1] == TEXT:
+        return node.parts[2] if facts.type(node.parts[2]) in _JOINED else node
+    number = integer(node)
+    return node if number is None else facts.terms.make("lit", "s", f"'{number}'")
 
 
 def _text(node: Node) -> str | None:
