@@ -33,10 +33,12 @@ class Work:
     Args:
         tables: Queries by name; `{rows}` is how many rows there are.
         query: What is filled day by day; `{db}` is where the tables are.
+        rows: With how many rows it is run by default.
     """
 
     tables: dict[str, str]
     query: str
+    rows: tuple[int, ...]
 
 
 WORK = {
@@ -58,6 +60,7 @@ WORK = {
         WHERE ts >= {start} AND ts < {end}
         GROUP BY CAST(ts AS DATE), customer
         """,
+        (5_000_000, 20_000_000, 100_000_000),
     ),
     "star": Work(
         {
@@ -90,17 +93,18 @@ WORK = {
         WHERE s.ts >= {start} AND s.ts < {end} AND i.brand <> 'brand 7'
         GROUP BY CAST(s.ts AS DATE), i.category, st.state, c.segment
         """,
+        (5_000_000, 20_000_000),
     ),
 }
 
 BEGIN = """
-import json, sys, time
+import json, subprocess, sys, time
 from pathlib import Path
 from vde_dagster.execution.workspace import Workspace
 
 def cpu():
-    management = session._jvm.java.lang.management.ManagementFactory
-    return time.process_time() + management.getOperatingSystemMXBean().getProcessCpuTime() / 1e9
+    command = ["ps", "-o", "cputimes=", "-p", str(session.sparkContext._gateway.proc.pid)]
+    return time.process_time() + float(subprocess.check_output(command))
 
 workspace = Workspace.open(Path(sys.argv[1]))
 session = workspace.engine().session
@@ -153,7 +157,7 @@ def project(root: Path, work: Work, rows: int, config: str) -> ProjectFolder:
 
 
 def measured(code: str, *arguments: str) -> tuple[float, float, int] | str:
-    """Run code in a process of its own; return seconds, of CPU too, and rows, or its last words."""
+    """Run code in a process of its own; return seconds, of CPU too, and rows, or its error."""
     environment = {key: value for key, value in os.environ.items() if key != "JDK_JAVA_OPTIONS"}
     ended = subprocess.run(
         [sys.executable, "-c", dedent(code), *arguments],
@@ -163,7 +167,8 @@ def measured(code: str, *arguments: str) -> tuple[float, float, int] | str:
         check=False,
     )
     if ended.returncode:
-        return ended.stderr.strip().splitlines()[-1][:300]
+        words = [line for line in ended.stderr.splitlines() if "Error" in line and "\t" not in line]
+        return (words or ended.stderr.split("\n"))[-1][:300]
     seconds, used, rows = json.loads(ended.stdout.splitlines()[-1])
     return seconds, used, rows
 
@@ -171,13 +176,13 @@ def measured(code: str, *arguments: str) -> tuple[float, float, int] | str:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, nargs="*", default=[5_000_000, 20_000_000, 100_000_000])
+    parser.add_argument("--rows", type=int, nargs="*", help="by default 5 million and more")
     parser.add_argument("--work", choices=WORK, nargs="*", default=list(WORK))
     parser.add_argument("--memory", help="Spark's memory, as 2g; by default the package's")
     options = parser.parse_args()
     config = f'"spark.driver.memory" = "{options.memory}"' if options.memory else ""
     for name in options.work:
-        for rows in options.rows:
+        for rows in options.rows or WORK[name].rows:
             compare(name, rows, config)
 
 
